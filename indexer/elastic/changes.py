@@ -108,12 +108,8 @@ def pages(
 ) -> Iterator[list[dict[str, Any]]]:
     """Hits of one shard ordered by sequence number (``hit["_seq_no"]``), a page at a time.
 
-    Args:
-        search: searches the shard.
-        body: other parts of the search body; a ``query`` in it may be a ``bool`` without ``filter``.
-        size: hits of a page.
-        above: the number at which an earlier reading stopped.
-        upto: the last number to read.
+    The numbers are in (``above``, ``upto``]. ``body`` has the other parts of the search body; a ``query`` in it may be
+    a ``bool`` without ``filter``.
     """
     query = dict(body.get("query", {}).get("bool", {}))
     while True:

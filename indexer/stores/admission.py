@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from encoders.errors import ModelMismatch
 from indexer.stores.contract import PutReport, StoredDocument
 
 
@@ -34,10 +35,7 @@ def admit(
 ) -> Admission:
     """Refuse invalid vectors; of two documents with the same id take the later one, unless its revision is older.
 
-    Args:
-        documents: the documents of a ``put``.
-        dim: width of the vectors.
-        also: a further check of one kind of store; returns the reason to refuse a document, or None.
+    ``also`` is a further check of one kind of store; it returns the reason to refuse a document, or None.
     """
     admission = Admission()
     for item in documents:
@@ -51,6 +49,19 @@ def admit(
         else:
             admission.latest[doc_id] = item
     return admission
+
+
+def other_width(place: object, model: str, known: int, dim: int) -> ModelMismatch:
+    """The error for a model whose vectors in a store have another width."""
+    return ModelMismatch(f"{place} holds vectors of model {model} with {known} numbers, not {dim}")
+
+
+def unknown_model(place: object, model: str, models: Iterable[str]) -> ModelMismatch:
+    """The error for a model of which a store has no vectors, only of others."""
+    return ModelMismatch(
+        f"{place} holds no vectors of model {model} (it holds: {', '.join(models) or 'none'}); "
+        "search with the encoder it was indexed with, or index again"
+    )
 
 
 def _unfit(item: StoredDocument, dim: int) -> str | None:

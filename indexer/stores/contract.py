@@ -14,9 +14,7 @@ class StoredDocument:
     """A document with one model's vector and passages.
 
     Attributes:
-        document: the document, with its text and the user's fields.
         vector: (dim,) float32 unit vector, as the encoder made it.
-        passages: vectors and offsets of the document's segments.
         known: a flag for each part of the encoder; false if the part knows nothing of the text.
     """
 
@@ -79,7 +77,6 @@ class PutReport:
     """The outcome of one ``put``.
 
     Attributes:
-        stored: number of documents written.
         older: ids that were not written because there is a newer revision.
         refused: reason by id, for documents that the store does not accept.
     """
@@ -104,23 +101,19 @@ class OnServer(Protocol):
     @property
     def shown_index(self) -> str:
         """Name of the index that the documents are read from."""
-        ...
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> VectorStore:
         """A view of the store with another user's rights; it shares the connections and must not be closed.
 
-        Args:
-            clauses: filters in the server's own language that every document must pass.
-            authorization: value of the HTTP header ``Authorization``; if empty, the store's own rights hold.
+        Every document passes the clauses, which are filters in the server's own language. ``authorization`` is the
+        value of the HTTP header ``Authorization``; if it is empty, the store's own rights hold.
 
         Raises:
             BadInput: the store can't filter by such clauses.
         """
-        ...
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Sources of documents without Dragoman's object; missing documents are left out."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -179,11 +172,9 @@ class VectorStore(Protocol):
         Raises:
             ModelMismatch: the store knows this model with another width.
         """
-        ...
 
     def models(self) -> Mapping[str, int]:
         """Width of the vectors, by model id; empty before the first ``create``."""
-        ...
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
         """Write documents, all or none on a crash; an equal or older stored revision is replaced, a newer one stays.
@@ -191,25 +182,20 @@ class VectorStore(Protocol):
         Raises:
             ModelMismatch: ``create`` was never called for this model.
         """
-        ...
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """Stamps of the documents that have a vector of this model, by id; unknown ids are left out."""
-        ...
 
     def search(self, query: VectorQuery) -> dict[str, list[Candidates]]:
         """For each target language the nearest documents to each of its queries."""
-        ...
 
     def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
         """For each text the documents with the best BM25."""
-        ...
 
     def search_with_words(
         self, query: VectorQuery, lexical: LexicalQuery
     ) -> tuple[dict[str, list[Candidates]], list[LexicalHits]]:
         """``search`` and ``lexical``; a server gets both in one request."""
-        ...
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         """Stored vectors, (ids, dim) float32.
@@ -217,7 +203,6 @@ class VectorStore(Protocol):
         Raises:
             KeyError: an id is not stored.
         """
-        ...
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id.
@@ -225,7 +210,6 @@ class VectorStore(Protocol):
         Raises:
             KeyError: an id is not stored.
         """
-        ...
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents in the order of the ids.
@@ -233,42 +217,33 @@ class VectorStore(Protocol):
         Raises:
             KeyError: an id is not stored.
         """
-        ...
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """Documents with a vector of the model, in batches, ordered by id: for calibration, export and migration."""
-        ...
 
     def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
         """Ids of at most ``count`` documents of a language, drawn at random, in random order.
 
         The same seed gives the same ids while the store is unchanged.
         """
-        ...
 
     def ids(self) -> Iterator[str]:
         """Every stored id, ordered."""
-        ...
 
     def delete(self, doc_ids: Iterable[str]) -> int:
         """Delete documents with their vectors and passages; returns how many there were."""
-        ...
 
     def publish(self) -> None:
         """Make everything that was put visible to all readers; a second call changes nothing.
 
         Before ``publish`` a new store may hide its documents from readers that do not use this interface.
         """
-        ...
 
     def drop(self) -> None:
         """Remove the store completely."""
-        ...
 
     def count(self, model: str = "") -> dict[str, int]:
         """Number of documents by language; if a model is named, of documents with a vector of that model."""
-        ...
 
     def close(self) -> None:
         """Close files and connections; closing twice is harmless."""
-        ...

@@ -12,9 +12,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from encoders.document import Document, FloatArray, Passages
-from encoders.errors import BadInput, ModelMismatch, StoreError
+from encoders.errors import BadInput, StoreError
 from indexer.stores import tables, words
-from indexer.stores.admission import admit
+from indexer.stores.admission import admit, other_width, unknown_model
 from indexer.stores.contract import (
     Candidates,
     LexicalHits,
@@ -71,7 +71,7 @@ class EmbeddedStore:
         """Register a model and the width of its vectors."""
         known = self.models().get(model)
         if known is not None and known != dim:
-            raise ModelMismatch(f"{self.path} holds vectors of model {model} with {known} numbers, not {dim}")
+            raise other_width(self.path, model, known, dim)
         if known is None:
             with self._file.writing() as connection:
                 tables.add_model(connection, model, dim)
@@ -102,10 +102,7 @@ class EmbeddedStore:
             return self._dims[model]
         models = self._dims = dict(self.models())
         if model not in models:
-            raise ModelMismatch(
-                f"{self.path} holds no vectors of model {model} (it holds: {', '.join(models) or 'none'}); "
-                "search with the encoder it was indexed with, or index again"
-            )
+            raise unknown_model(self.path, model, models)
         return models[model]
 
     def _index_words(
@@ -134,7 +131,7 @@ class EmbeddedStore:
         allowed = None
         if query.filters:
             with self._file.reading() as connection:
-                allowed = matrix.rows_of(tables.ids_with(connection, query.filters))
+                allowed = matrix.rows_of(tables.matching(connection, query.filters).values())
         if query.lacking:
             without_model = ~matrix.rows_of(self._matrix(query.lacking).doc_ids)
             allowed = without_model if allowed is None else allowed & without_model
@@ -156,7 +153,7 @@ class EmbeddedStore:
                 words.index_batch(connection)
                 complete = words.are_complete(connection)
         with self._file.snapshot() as connection:
-            allowed = tables.rows_with(connection, query.filters) if query.filters else None
+            allowed = tables.matching(connection, query.filters).keys() if query.filters else None
             hits_by_text = [
                 {lang: words.search(connection, text, lang, query.k, allowed) for lang in query.langs}
                 for text in query.texts

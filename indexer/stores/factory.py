@@ -11,7 +11,7 @@ from encoders.errors import BadInput, StoreError
 from indexer.elastic.address import SCHEMES, Address, Credentials
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
-from indexer.stores.elastic.generation_claims import Claim
+from indexer.stores.elastic.own_index import Claim, drop, generations
 
 if TYPE_CHECKING:
     from indexer.stores.attached.base import JoinedStore
@@ -82,12 +82,7 @@ def drop_store(
 ) -> None:
     """Remove a generation's store, even if it can't be opened any more, or was never created.
 
-    Args:
-        url: URL of the stores.
-        collection: name of the collection.
-        generation: number of the collection's generation.
-        credentials: credentials for a server; None: those in the URL or the environment.
-        owner: id of the database that has the collection: on a server, another database's index stays.
+    The parameters are those of ``open_store``. On a server, another database's index stays.
 
     Raises:
         BadInput: there is no store for such a URL.
@@ -97,8 +92,6 @@ def drop_store(
         _drop_attached(Attachment.parse(url), collection, credentials or Credentials.read(url), owner)
         return
     if urlsplit(url).scheme in SCHEMES:
-        from indexer.stores.elastic.own_index import drop  # noqa: PLC0415
-
         drop(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url), generation)
         return
     from indexer.stores.embedded import path_of, remove_file  # noqa: PLC0415
@@ -122,8 +115,6 @@ def stored_generations(
     if is_attached(url):
         return []  # an attached collection has a single generation, whose number is known
     if urlsplit(url).scheme in SCHEMES:
-        from indexer.stores.elastic.own_index import generations  # noqa: PLC0415
-
         return generations(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url))
     from indexer.stores import embedded  # noqa: PLC0415
 
@@ -132,8 +123,6 @@ def stored_generations(
 
 def _drop_attached(attachment: Attachment, collection: str, credentials: Credentials, owner: str) -> None:
     if attachment.companion:
-        from indexer.stores.elastic.own_index import drop  # noqa: PLC0415
-
         drop(attachment.address, Claim(collection, owner, attachment.index), credentials)
         return
     from indexer.stores.attached.same_index import detach  # noqa: PLC0415

@@ -245,19 +245,9 @@ def ids_after(connection: sa.Connection, after: str, count: int) -> list[str]:
     return list(connection.execute(query.where(_documents.c.doc_id > after)).scalars())
 
 
-def ids_with(connection: sa.Connection, filters: Filters) -> Sequence[str]:
-    """Ids of the documents that pass the filters."""
-    return connection.execute(_filtered(sa.select(_documents.c.doc_id), filters)).scalars().all()
-
-
-def rows_with(connection: sa.Connection, filters: Filters) -> Sequence[int]:
-    """Rows of the documents that pass the filters."""
-    return connection.execute(_filtered(sa.select(_documents.c.row), filters)).scalars().all()
-
-
-def _filtered(query: sa.Select[Any], filters: Filters) -> sa.Select[Any]:
-    """A query of documents, restricted to those that pass the filters."""
-    query = query.join(_contents, _contents.c.row == _documents.c.row)
+def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
+    """Ids by row of the documents that pass the filters."""
+    query = sa.select(_documents.c.row, _documents.c.doc_id).join(_contents, _contents.c.row == _documents.c.row)
     for name, wanted in filters.items():
         values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
         path = '$."{}"'.format(name.replace('"', '\\"'))
@@ -265,7 +255,7 @@ def _filtered(query: sa.Select[Any], filters: Filters) -> sa.Select[Any]:
         text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
         wanted_texts = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
         query = query.where(sa.exists().select_from(items).where(text.in_(wanted_texts)))
-    return query
+    return {row.row: row.doc_id for row in connection.execute(query)}
 
 
 def count(connection: sa.Connection, model: str = "") -> dict[str, int]:

@@ -103,10 +103,10 @@ class JoinedStore(ServerStore, ABC):
         """Hits of a shard with a sequence number in (above, upto], ordered by that number, a page at a time."""
         search = changes.shard_search(self._index.client, self.address.server, self.users.name, shard)
 
-        def ask(body: Mapping[str, Any]) -> Mapping[str, Any]:
+        def patient_search(body: Mapping[str, Any]) -> Mapping[str, Any]:
             return self._index.patiently(partial(search, body))
 
-        return changes.pages(ask, self.changed(model), size, above=above, upto=upto)
+        return changes.pages(patient_search, self.changed(model), size, above=above, upto=upto)
 
     def count_changes(self, shard: int, *, above: int, upto: int) -> int:
         """Number of documents of a shard with a sequence number in (above, upto]."""
@@ -148,8 +148,7 @@ class JoinedStore(ServerStore, ABC):
     def prune(self, without: int) -> int:
         """Forget documents that the users' index does not have any more; returns how many were forgotten.
 
-        Args:
-            without: number of documents in the users' index to which nothing is attached.
+        To ``without`` documents of the users' index nothing is attached.
         """
 
     def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[Candidates]]:
@@ -175,11 +174,7 @@ class JoinedStore(ServerStore, ABC):
         return sources
 
     def delete(self, doc_ids: Iterable[str]) -> int:  # noqa: ARG002
-        """Refuse to delete: the documents belong to the user.
-
-        Raises:
-            BadInput: always.
-        """
+        """Refuse to delete: the documents belong to the user."""
         raise BadInput(
             f"the documents of {self.users.name} are their owner's; delete them there, and give dragoman attach again"
         )

@@ -16,8 +16,7 @@ from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
-from indexer.stores.elastic.generation_claims import Claim
-from indexer.stores.elastic.own_index import OwnIndex, check_name
+from indexer.stores.elastic.own_index import Claim, OwnIndex, check_name
 from indexer.stores.elastic.writing import Action
 
 

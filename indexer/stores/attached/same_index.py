@@ -218,13 +218,8 @@ class Detached:
 def detach(attachment: Attachment, credentials: Credentials, *, index: str = "", uuid: str = "") -> Detached:
     """Empty our object in every document that has one, even if vectors can't be attached to the index any more.
 
-    If the call is killed, a second call does the rest.
-
-    Args:
-        attachment: the address of the index, and the name of our object.
-        credentials: the user that the server sees.
-        index: name of the index if the attachment names an alias, which may point to another index by now.
-        uuid: id of the index; another index of that name is left alone.
+    If the call is killed, a second call does the rest. ``index`` is the index's name if the attachment names an alias,
+    which may point to another index by now. An index with another ``uuid`` is left alone.
 
     Raises:
         StoreError: the server is away or refuses.
@@ -243,14 +238,8 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
 
 def _index(client: Elasticsearch, attachment: Attachment, name: str) -> ServerIndex:
     """A users' index with our object in it."""
-    return ServerIndex(
-        client=client,
-        server=attachment.server,
-        name=name,
-        id_field=Layout(attachment.field).name("id"),
-        remedy="detach the collection",
-        stale=False,
-    )
+    id_field = Layout(attachment.field).name("id")
+    return ServerIndex(client, attachment.server, name, id_field, remedy="detach the collection", stale=False)
 
 
 def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:

@@ -34,7 +34,6 @@ class UsersIndex:
     """A user's index, as it is now.
 
     Attributes:
-        attachment: the address of the index, and the fields that are read.
         name: name of the index, also where the attachment names an alias.
         names: name and aliases of the index.
         uuid: id of the index; an index with another id is another index, even under the same name.
@@ -144,10 +143,7 @@ class UsersIndex:
     def document(self, doc_id: str, source: Mapping[str, Any], *, assumed: str = "") -> Document | Refusal:
         """A document of the index as Dragoman's ``Document``, or the reason for its refusal.
 
-        Args:
-            doc_id: id of the document.
-            source: the document's ``_source``, or the read part of it.
-            assumed: language of a document that states none; if empty, the language is detected.
+        ``assumed`` is the language of a document that states none; if empty, the language is detected.
         """
         field_values = {name: values(source, path) for name, path in self.paths.items()}
         langs = field_values.get("lang", [])

@@ -1,4 +1,9 @@
-"""An index that Dragoman owns: how it is recognised, created, completed and removed."""
+"""An index that Dragoman owns: how it is recognised, created, completed and removed.
+
+Dragoman marks the mapping of each index that it creates, and writes into no other index. The name alone proves nothing:
+the server also numbers the indices behind a rollover alias as ``PREFIX-NAME-000001``, and another home may have a
+collection of the same name under the same prefix.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Self
 from encoders.errors import BadInput, StoreError
 from indexer.elastic import connection
 from indexer.elastic.address import Address, Credentials
-from indexer.stores.elastic.generation_claims import Claim
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.server_index import ServerIndex
 
@@ -22,6 +26,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _SHARDS_WITHIN = "30s"
 """How long the server waits for the shards of a new index."""
 _YELLOW_WITHIN = "10s"
+_MARK = "dragoman"
+"""Key in the ``_meta`` of a mapping."""
 
 
 def check_name(collection: str) -> None:
@@ -34,6 +40,63 @@ def check_name(collection: str) -> None:
         raise BadInput(
             f"a collection can't be named {collection!r} on Elasticsearch; "
             "take at most 100 small letters, digits, '.', '-' and '_'"
+        )
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The collection and the database that an index belongs to.
+
+    Attributes:
+        owner: id of the database that has the collection; empty if the reader does not know the id.
+        attached: the users' index that a companion belongs to; empty if the index is no companion.
+    """
+
+    collection: str
+    owner: str = ""
+    attached: str = ""
+
+    @classmethod
+    def of(cls, mapping: Mapping[str, Any]) -> Self | None:
+        """The claim in an index's mapping; None if the mapping has no complete claim."""
+        mark = mapping.get("_meta", {}).get(_MARK)
+        values = [mark.get(name) for name in ("collection", "owner", "attached")] if isinstance(mark, dict) else [None]
+        return cls(*values) if all(isinstance(value, str) for value in values) else None
+
+    def meta(self, mapping: Mapping[str, Any]) -> dict[str, Any]:
+        """The ``_meta`` of a mapping with this claim in it."""
+        mark = {"collection": self.collection, "owner": self.owner, "attached": self.attached}
+        return {**mapping.get("_meta", {}), _MARK: mark}
+
+    def holds(self, mapping: Mapping[str, Any], layout: Layout) -> bool:
+        """Whether an index is ours: its mark says so, or it has no mark and its mapping has exactly our layout."""
+        marked = Claim.of(mapping)
+        if marked is None:
+            return not layout.differs(mapping)
+        same = (marked.collection, marked.attached) == (self.collection, self.attached)
+        return same and (marked.owner == self.owner or not (marked.owner and self.owner))
+
+    def is_to_mark(self, mapping: Mapping[str, Any]) -> bool:
+        """Whether an index that is ours lacks the mark, or the owner in the mark."""
+        marked = Claim.of(mapping)
+        return bool(self.owner) and (marked is None or not marked.owner)
+
+    def refusal(self, server: str, index: str, mapping: Mapping[str, Any]) -> BadInput:
+        """The error for an index that is not ours."""
+        marked = Claim.of(mapping)
+        if marked is None:
+            cause = "was not made by Dragoman"
+        elif marked.attached != self.attached:
+            cause = (
+                f"belongs to a collection that is attached to {marked.attached}"
+                if marked.attached
+                else "is no companion"
+            )
+        else:
+            cause = "belongs to a collection of another home"
+        return BadInput(
+            f"the index {index} on {server} {cause}, and is left alone; take another name with -c, another prefix "
+            "in --store, or delete it there if nobody needs it"
         )
 
 
@@ -59,16 +122,9 @@ class OwnIndex(ServerIndex):
             if claim.attached
             else f"remove the collection (dragoman delete --all -c {claim.collection}) and index it again"
         )
-        return cls(
-            client=client,
-            server=address.server,
-            name=f"{alias}-{generation:06d}",
-            id_field=Layout(address.field).name("id"),
-            remedy=remedy,
-            address=address,
-            claim=claim,
-            alias="" if claim.attached else alias,
-        )
+        name, id_field = f"{alias}-{generation:06d}", Layout(address.field).name("id")
+        shown_alias = "" if claim.attached else alias
+        return cls(client, address.server, name, id_field, remedy, address=address, claim=claim, alias=shown_alias)
 
     @property
     def layout(self) -> Layout:

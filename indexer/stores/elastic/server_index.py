@@ -27,18 +27,12 @@ Hits = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class ServerDocument:
-    """A document as the server stores it.
-
-    Attributes:
-        source: the requested fields of the document's source.
-        seq_no: sequence number of the last write.
-        primary_term: primary term of the last write.
-    """
+    """A document as the server stores it: the requested fields of its source, and the numbers of its last write."""
 
     source: Mapping[str, Any]
     seq_no: int
     primary_term: int
-    version: int = 0
+    version: int
 
     @property
     def unchanged(self) -> dict[str, int]:
@@ -46,7 +40,7 @@ class ServerDocument:
         return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class ServerIndex:
     """An index on a server.
 
@@ -107,11 +101,7 @@ class ServerIndex:
     ) -> dict[str, ServerDocument]:
         """Current documents by id, also before a refresh; ids that the index does not have are left out.
 
-        Args:
-            doc_ids: ids of at most one page.
-            fields: fields of the sources to read.
-            excludes: fields to leave out of ``fields``.
-            routing: routing values by id, for documents that were placed by one.
+        ``routing`` has the routing values by id, for documents that were placed by one.
         """
         if not doc_ids:
             return {}

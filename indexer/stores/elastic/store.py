@@ -11,11 +11,10 @@ from typing import Any, Self
 import numpy as np
 
 from encoders.document import Document, FloatArray, Passages
-from encoders.errors import ModelMismatch
 from indexer.elastic import connection
 from indexer.elastic.address import Address, Credentials
 from indexer.elastic.connection import PAGE, pages
-from indexer.stores.admission import Admission, admit
+from indexer.stores.admission import Admission, admit, other_width, unknown_model
 from indexer.stores.contract import (
     Candidates,
     LexicalHits,
@@ -25,9 +24,8 @@ from indexer.stores.contract import (
     StoredDocument,
     VectorQuery,
 )
-from indexer.stores.elastic.generation_claims import Claim
 from indexer.stores.elastic.layout import Layout, VectorField
-from indexer.stores.elastic.own_index import OwnIndex, check_name
+from indexer.stores.elastic.own_index import Claim, OwnIndex, check_name
 from indexer.stores.elastic.scan import hits_by_id, pages_in_order, random_ids
 from indexer.stores.elastic.search import candidates, knn_bodies, lexical_bodies, lexical_hits
 from indexer.stores.elastic.server_index import Hits, ServerDocument, ServerIndex
@@ -73,7 +71,7 @@ class ServerStore:
     def _create(self, model: str, dim: int) -> None:
         known = self.models().get(model)
         if known is not None and known != dim:
-            raise ModelMismatch(f"{self.index} holds vectors of model {model} with {known} numbers, not {dim}")
+            raise other_width(self.index, model, known, dim)
         if known is None:
             self._index.put_mapping(self._layout.model_properties(model, dim, self.address.vectors))
 
@@ -85,10 +83,7 @@ class ServerStore:
         if model not in self._fields:
             self._fields = self._layout.models(self._index.properties())
         if model not in self._fields:
-            raise ModelMismatch(
-                f"{self.index} holds no vectors of model {model} (it holds: {', '.join(self._fields) or 'none'}); "
-                "search with the encoder it was indexed with, or index again"
-            )
+            raise unknown_model(self.index, model, self._fields)
         return self._fields[model]
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
@@ -292,16 +287,9 @@ class ElasticStore(ServerStore):
         make: bool = True,
         owner: str = "",
     ) -> None:
-        """Connect to the server, and create the index if it is missing.
+        """Connect to the server, and create the index if it is missing; the parameters are those of ``open_store``.
 
-        Args:
-            address: server and prefix.
-            collection: name of the collection.
-            credentials: the user that the server sees.
-            generation: number of the collection's index to open.
-            make: create a missing index; otherwise a missing index is an error.
-            owner: id of the database that has the collection; the store opens only an index of this database, and
-                writes the id into the index's mapping.
+        The id of the database that has the collection, ``owner``, is written into the index's mapping.
 
         Raises:
             BadInput: the collection's name is no valid index name, or the index or its alias belongs to somebody else.

@@ -97,12 +97,8 @@ def write(
 ) -> BulkOutcome:
     """Write until every document is written, refused, or decided against.
 
-    Args:
-        client: client of the server.
-        server: the server's name in messages.
-        doc_ids: ids of the documents.
-        decide: returns the action for each of the given ids, from the documents' current state; a document without an
-            action needs no write. Several threads call it, never at the same time, each with different ids.
+    ``decide`` returns the action for each of the given ids, from the documents' current state; a document without an
+    action needs no write. Several threads call it, never at the same time, each with different ids.
 
     Raises:
         StoreError: the server took nothing for ``PATIENCE``, or refuses all writes.
