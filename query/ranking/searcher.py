@@ -88,14 +88,9 @@ class Searcher:
     ) -> Self:
         """Open a collection by its name.
 
-        Args:
-            collection: the collection's name.
-            settings: paths and addresses; read from the environment unless given.
-            device: where to encode queries.
-            ranking: how to rank otherwise than by the active calibration.
-            console: where progress goes if the default encoder or the store's lexical index has to be made; nowhere
-                unless given.
-            encoder: the loaded encoder of queries, if the caller has it; the caller checks that it is the right model.
+        ``ranking`` says how to rank otherwise than by the active calibration. Progress is shown if the default encoder
+        or the store's lexical index has to be made. A caller who gives the loaded encoder of queries checks that it is
+        of the right model.
 
         Raises:
             BadInput: there is no such collection, calibration or balance.
@@ -199,14 +194,9 @@ class Searcher:
     ) -> list[Hit]:
         """The k best documents for a query, best first, with their best passages.
 
-        Args:
-            text: the query.
-            lang: the query's language; detected unless given.
-            to: languages of documents; all of the collection's unless given.
-            k: number of hits.
-            filters: values that a document's fields must have.
-            choice: how to rank this query; the searcher's choice unless given.
-            explain: add the parts of each hit's score.
+        Unless given, the query's language is detected, documents are of all languages of the collection, and the
+        ranking is by the searcher's choice. Filters are values that a document's fields must have. ``explain`` adds the
+        parts of each hit's score.
 
         Raises:
             BadInput: the text is empty, or a language is not in the collection.
@@ -224,10 +214,10 @@ class Searcher:
                 "use other words, or say its language with --lang"
                 + (f" (it knows {', '.join(known)})" if known and query.lang not in known else "")
             )
-        targets = self.targets(to)
+        targets, ranker = self.targets(to), self._ranker(choice or self.choice)
         for _ in range(_ATTEMPTS):
             try:
-                (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, detailed=True)
+                (ranking,) = ranker.rank(vectors, query.lang, targets, k, filters, texts=[query.content], detailed=True)
                 plain = self._applied.queries_in_stored_space(vectors, query.lang)
                 return self._hits(ranking, plain[0], explain=explain)
             except KeyError:  # a document was deleted after it was ranked; rank again, without the document
@@ -265,16 +255,17 @@ class Searcher:
         Raises:
             BadInput: a language of ``to`` is not in the collection.
         """
-        targets = self.targets(to)
+        targets, ranker = self.targets(to), self._ranker(choice or self.choice)
         vectors = self.encoder.encode_queries(queries)
         by_lang: dict[str, list[int]] = {}
         for row, query in enumerate(queries):
             by_lang.setdefault(query.lang, []).append(row)
         rankings: dict[int, Ranking] = {}
-        for rows in by_lang.values():
+        for lang, rows in by_lang.items():
             for start in range(0, len(rows), _BLOCK):
                 block = rows[start : start + _BLOCK]
-                ranked = self._ranked([queries[row] for row in block], vectors[block], k, targets, filters, choice)
+                texts = [queries[row].content for row in block]
+                ranked = ranker.rank(vectors[block], lang, targets, k, filters, texts=texts)
                 rankings.update(zip(block, ranked, strict=True))
         known = self.parts.counting(vectors)
         return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]
@@ -306,22 +297,6 @@ class Searcher:
                     f"it has {', '.join(sorted(self.languages))}"
                 )
         return wanted
-
-    def _ranked(
-        self,
-        queries: Sequence[Document],
-        vectors: FloatArray,
-        k: int,
-        targets: Sequence[str],
-        filters: Filters | None,
-        choice: Choice | None,
-        *,
-        detailed: bool = False,
-    ) -> list[Ranking]:
-        """Rankings of queries of one language."""
-        ranker = self._ranker(choice or self.choice)
-        texts = [query.content for query in queries]
-        return ranker.rank(vectors, queries[0].lang, targets, k, filters, texts=texts, detailed=detailed)
 
     def _ranker(self, choice: Choice) -> FairRanker:
         """A choice's ranker with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached."""
