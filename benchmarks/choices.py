@@ -15,7 +15,7 @@ from benchmarks import harness
 from encoders.document import Document, Encoder
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.fitting.drift import beyond_chance, changed_hits, with_documents

@@ -31,7 +31,7 @@ from encoders.document import Document, Encoder, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods.combined import Combined
 from encoders.methods.registry import open_encoder
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector

@@ -32,9 +32,9 @@ from encoders.document import Document, Encoder, FloatArray
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.text.words import words
+from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.readers.documents import Sources
-from indexer.settings import Settings
 from indexer.training.cr5 import Cr5Report, train_cr5
 
 Vector = npt.NDArray[np.float64]

@@ -18,9 +18,9 @@ from encoders.cr5.settings import Cr5Settings
 from encoders.document import FloatArray
 from encoders.methods.registry import open_encoder
 from encoders.text.words import folded
+from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.readers.documents import Sources
-from indexer.settings import Settings
 from indexer.training.cr5 import train_cr5
 from query.fitting.calibrate import calibrate
 from query.ranking.choice import PLAIN, Choice

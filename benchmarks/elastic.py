@@ -17,9 +17,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from benchmarks import harness
 from encoders.document import FloatArray, Passages, unit_rows
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.elastic.address import Address, Credentials
 from indexer.ledger.database import connect
-from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
 from indexer.stores.elastic.store import ElasticStore
 from query.calibration import table as calibration_table

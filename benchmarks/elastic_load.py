@@ -16,8 +16,8 @@ from elasticsearch import Elasticsearch, helpers
 from benchmarks import harness
 from benchmarks.elastic import Place
 from indexer import index as indexing
+from indexer.collection.settings import Settings
 from indexer.elastic.address import Address, Credentials
-from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore

@@ -16,7 +16,7 @@ from benchmarks import harness
 from benchmarks.elastic import Place, copied
 from benchmarks.fairness import Row, asked, judged, scored
 from encoders.document import Document, FloatArray
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from indexer.stores.contract import VectorQuery
 from indexer.stores.elastic.store import ElasticStore
 from query.ranking.choice import PLAIN, Choice

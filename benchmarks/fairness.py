@@ -13,7 +13,7 @@ from ir_measures import Qrel
 from benchmarks import harness
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.calibration.calibration import Calibration
 from query.calibration.margin import MARGINS
 from query.calibration.setting import Setting

@@ -20,8 +20,8 @@ from encoders.maps.mates import mates, mean_mates
 from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.space import SpaceMaps
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger.database import connect
-from indexer.settings import Settings
 from indexer.training.aligned_documents import ByConcept, stored_by_concept
 from indexer.training.mapping import MappingPlan, learn
 from indexer.training.nca import learn_networks

@@ -13,8 +13,8 @@ from pathlib import Path
 from benchmarks import harness
 from benchmarks.cr5_quality import concepts, read, trained
 from benchmarks.harness import LANGUAGES
+from indexer.collection.settings import Settings
 from indexer.index import index
-from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query.fitting.calibrate import calibrate
 from query.migration.migrate import migrate

@@ -24,10 +24,10 @@ from encoders.document import Document, Encoder, FloatArray, Passages, int8_rows
 from encoders.methods.registry import open_encoder
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.ledger.database import connect
-from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument
-from indexer.stores.factory import open_store
 from onnx_export.models import DEFAULT, find_model
 from query.calibration.calibration import Calibration
 from query.fitting.calibrate import calibrate

@@ -21,7 +21,7 @@ from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
 from benchmarks.search import QUERIES, fill
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.fitting.calibrate import calibrate
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import running

@@ -21,7 +21,7 @@ from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
 from benchmarks.encoding import documents
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.cli import run
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import ElasticServer, running

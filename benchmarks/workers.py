@@ -21,12 +21,12 @@ from benchmarks import harness
 from encoders.console import Console
 from encoders.methods.registry import open_encoder
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger
 from indexer.readers import ReadOptions
-from indexer.settings import Settings
-from indexer.stores.factory import open_store
 from indexer.workers import registry
 from indexer.workers.hints import Hints
 from indexer.workers.leases import Leases

@@ -16,6 +16,8 @@ from encoders.errors import BadInput, StoreError
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection import generations
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
 from indexer.ledger.database import opened, owner_of
@@ -23,9 +25,7 @@ from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.tables import RUNNING
 from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX
-from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from indexer.stores.factory import open_store
 from indexer.workers.hints import Hints
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import send_hints

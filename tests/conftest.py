@@ -26,8 +26,8 @@ from encoders.methods import registry
 from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder
 from encoders.session import Device
+from indexer.collection.settings import Settings
 from indexer.ledger.database import connect
-from indexer.settings import Settings
 from onnx_export.models import DEFAULT, default_path, find_model
 from tests import tiers
 from trials.servers import shared

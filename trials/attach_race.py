@@ -14,10 +14,10 @@ from elasticsearch import ConflictError, Elasticsearch, NotFoundError
 
 from encoders.document import Document
 from indexer.attaching.catch_up import catch_up
+from indexer.collection.store_factory import open_attached
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect
 from indexer.stores.attached.address import Attachment
-from indexer.stores.factory import open_attached
 from trials.counting_encoder import CountingEncoder
 
 _IDS = 60

@@ -8,10 +8,10 @@ from collections import Counter
 import sqlalchemy as sa
 
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.tables import Finding
-from indexer.settings import Settings
 from trials import DEMO
 
 

@@ -21,11 +21,11 @@ from kombu import Connection
 
 from encoders.errors import StoreError
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, open_engine, transaction, upgrade
 from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk
-from indexer.settings import Settings
 from indexer.workers.hints import Hints, queue_of
 from trials import ROOT
 from trials.documents import contents, findings, poison, sentences

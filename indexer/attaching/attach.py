@@ -16,16 +16,16 @@ from encoders.session import Device
 from indexer.attaching.catch_up import AttachReport, catch_up
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_attached
 from indexer.elastic import connection
 from indexer.index import collection_lock
 from indexer.ledger import attach_ledger
 from indexer.ledger.database import opened, owner_of
-from indexer.settings import Settings
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.own_index import check_name
-from indexer.stores.factory import open_attached
 from onnx_export.models import DEFAULT, absolute, open_named
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Collections by name, and their generations."""
+"""Settings; collections by name, their stores and generations."""

@@ -10,13 +10,13 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import drop_store, open_store, stored_generations
 from indexer.ledger import index_runs
 from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import Base, now, owner_of, transaction
-from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
-from indexer.stores.factory import drop_store, open_store, stored_generations
 
 
 class Collection(Base):

@@ -18,9 +18,9 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import drop_store
 from indexer.ledger.database import owner_of, transaction
-from indexer.settings import Settings
-from indexer.stores.factory import drop_store
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from encoders.document import Encoder, EncoderSpec
 from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.methods.combined import SEPARATOR
 from encoders.session import Device, available_cores, resolved_device
+from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
-from indexer.settings import Settings
 from indexer.workers.hints import TASK, Hints, make_app, queue
 from indexer.workers.logs import log_to_stderr, logger
 from indexer.workers.metrics import counting, serve_metrics

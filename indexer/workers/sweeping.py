@@ -11,11 +11,11 @@ from encoders.console import Console
 from encoders.errors import DragomanError
 from indexer.collection import collection as collections
 from indexer.collection import generations
+from indexer.collection.settings import Settings
 from indexer.indexing import pruning
 from indexer.ledger.database import clock, owner_of, transaction
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import LEASED, PENDING, RUNNING, Chunk, IndexRun
-from indexer.settings import Settings
 from indexer.workers.hints import Hints
 from indexer.workers.leases import DIED, IS_PENDING
 from indexer.workers.logs import logger

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.wording import counted
+from indexer.collection.settings import Settings
 from indexer.indexing.pipeline import IndexReport, report_of
 from indexer.ledger.database import is_away, opened
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun
-from indexer.settings import Settings
 from indexer.workers.hints import Hints
 from indexer.workers.progress import Rate, RunProgress, run_progress
 from indexer.workers.sweeping import sweep

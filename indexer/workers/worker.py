@@ -18,11 +18,11 @@ from encoders.document import Document, Encoder
 from encoders.errors import DragomanError, MissingPart, StoreError
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.indexing.storing import add_vectors, existing_documents, put_encoded
 from indexer.ledger.database import is_away, owner_of
 from indexer.ledger.index_runs import storable
 from indexer.ledger.tables import IndexRun
-from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from indexer.workers import registry
 from indexer.workers.hints import Hints

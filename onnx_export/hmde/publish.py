@@ -16,13 +16,13 @@ from encoders.document import FloatArray
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, file_hash, link_files, publishing
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, read_texts
+from onnx_export.graphs.publishing import check_graph, require_parity, write_graph, write_json
 from onnx_export.hmde.base import Base, FrozenBase, TrainedBase
 from onnx_export.hmde.lower_encoders.adapters import merge_adapters
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.weights import digest, save
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.export import prefixed, write_files
-from onnx_export.publishing import check_graph, require_parity, write_graph, write_json
 
 _CARD = "MODEL_CARD.md"
 _HEADING = "\n## Documents (HMDE)\n"

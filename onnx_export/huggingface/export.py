@@ -9,10 +9,10 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder, Precision, free_target, model_cache, publishing
 from onnx_export.graphs.parity import GateText, ParityReport, read_texts
+from onnx_export.graphs.publishing import check_graph, write_graph
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.hub import find_source, read_card
 from onnx_export.huggingface.layout import Recipe, StatedLayout, choose_pooling, choose_prefixes, read_layout
-from onnx_export.publishing import check_graph, write_graph
 
 _NONE = StatedLayout()
 

@@ -14,10 +14,10 @@ from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.irdatasets import PREFIX
-from indexer.settings import Settings
 from onnx_export.models import DEFAULT, open_named
 from query.alignment.side import Side, encoded_side, stored_side
 

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from indexer.attaching.attach import detach
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.index import collection_lock
-from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
 from query.calibration import table as calibration_table
 from query.evaluation import history

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from encoders.console import values_of
 from encoders.errors import DragomanError
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables
-from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
 from query.calibration.loading import second_field

@@ -14,7 +14,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from onnx_export.models import DEFAULT
 from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
 from query.alignment.mining import AlignmentPlan, Mined, mine

@@ -14,9 +14,9 @@ from encoders.errors import BadInput, StoreError
 from encoders.session import Device
 from indexer.attaching.attach import Attaching
 from indexer.attaching.catch_up import AttachReport
+from indexer.collection.settings import Settings
 from indexer.elastic.address import INDEX_TYPES, SCHEMES, Address
 from indexer.elastic.errors import NoIndex, waits
-from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
 from query.commands.options import collection_option, common_options, device_option, encoder_option, method_option

@@ -14,8 +14,8 @@ from encoders.maps.networks import read_mapping
 from encoders.methods.vector_parts import parsed_weights
 from encoders.session import Device
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console
+from indexer.collection.settings import Settings
 from indexer.ledger.database import open_engine, upgrade
-from indexer.settings import Settings
 from query.commands.options import common_options
 
 

@@ -14,8 +14,8 @@ from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened, owner_of
-from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection
 from query.commands.options import collection_option, common_options

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
+from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.readers import ReadOptions
-from indexer.settings import Settings
 from query.calibration.table import NONE
 from query.commands.options import common_options
 from query.commands.output.evaluations import evaluation_json, show_evaluation

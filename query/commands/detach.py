@@ -7,8 +7,8 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection
 from query.commands.options import collection_option, common_options

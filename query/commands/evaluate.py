@@ -9,8 +9,8 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.languages import language_list
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from query.commands.options import FILE, collection_option, common_options, ranking_options
 from query.commands.output.evaluations import evaluation_json, show_comparisons, show_evaluation, show_weeks
 from query.evaluation import history

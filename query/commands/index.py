@@ -9,9 +9,9 @@ from encoders.errors import BadInput
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.registry import METHODS
 from encoders.session import Device
+from indexer.collection.settings import Settings
 from indexer.index import index, publish
 from indexer.readers import ReadOptions
-from indexer.settings import Settings
 from indexer.workers.watching import watch_run
 from onnx_export.models import DEFAULT
 from query.commands.options import collection_option, common_options, device_option, reading_options, sources_argument

@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.commands.options import collection_option, common_options, device_option, encoder_option, seed_option
 from query.migration.candidate_maps import FEWEST
 from query.migration.migrate import KEPT, SAMPLE, MigrationReport, migrate

@@ -18,7 +18,7 @@ from encoders.console import Console
 from encoders.folder import Precision
 from encoders.languages import language_list
 from encoders.session import Device
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 
 if TYPE_CHECKING:
     from query.alignment.mates import Method

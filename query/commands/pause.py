@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from indexer.workers.controlling import pause
 from query.commands.options import collection_option, common_options
 

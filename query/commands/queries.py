@@ -9,7 +9,7 @@ import click
 
 from encoders.console import Console
 from encoders.wording import counted
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.commands.options import FILE, collection_option, common_options
 from query.evaluation.file_patterns import writable, write_lines
 from query.query_log.judged_queries import require_searches, topic_lines

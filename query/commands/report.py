@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.commands.options import FILE, collection_option, common_options
 from query.evaluation.file_patterns import expand
 

@@ -9,8 +9,8 @@ import click
 from encoders.console import Console
 from indexer.collection import collection as collections
 from indexer.collection import generations
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration
 from query.commands.options import collection_option, common_options

@@ -10,8 +10,8 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from query.commands.options import FILE, common_options
 from query.commands.output.evaluations import comparison_json, run_json, show_comparisons, show_found
 from query.evaluation import history

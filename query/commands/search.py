@@ -10,7 +10,7 @@ import click
 from encoders.console import Console
 from encoders.languages import UNDETERMINED, language_list, normalise
 from encoders.session import Device
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from indexer.text.language_detection import SURE, preload
 from query.commands.options import collection_option, common_options, device_option, ranking_options
 from query.commands.output.hits import scoring, show_hits

@@ -12,7 +12,7 @@ import click
 
 from encoders.console import Console
 from encoders.errors import BadInput, MissingPart
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.commands.options import FILE, common_options, device_option
 
 

@@ -10,9 +10,9 @@ from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger import tables
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from indexer.workers.controlling import last_run
 from indexer.workers.watching import watch
 from query.collections.status import describe

@@ -10,9 +10,9 @@ import click
 from encoders.console import Console
 from encoders.session import Device
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
 from indexer.ledger.index_runs import encoding_again
-from indexer.settings import Settings
 from indexer.workers.serving import WorkerPlan, serve
 from onnx_export.models import DEFAULT
 from query.commands.options import common_options, device_option, encoder_option, method_option

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from query.evaluation import history
 from query.evaluation.experiment import EvaluationPlan, Result, experiment, score_external
 from query.evaluation.measures import JUDGED, Scores

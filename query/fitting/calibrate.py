@@ -11,7 +11,7 @@ from encoders.errors import BadInput
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from encoders.session import Device
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.lineage import cancel_abandoned_migration

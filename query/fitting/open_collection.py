@@ -17,8 +17,8 @@ from encoders.maps.space import SpaceMaps
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.ledger import database
-from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named
 from query.calibration import table as calibration_table

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from encoders.console import Console
 from encoders.session import Device
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration

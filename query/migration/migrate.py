@@ -20,7 +20,7 @@ from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from encoders.methods.registry import open_encoder
 from encoders.session import Device
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from onnx_export.models import absolute, find_model
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration

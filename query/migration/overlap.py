@@ -9,7 +9,7 @@ import numpy as np
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from indexer.stores.contract import VectorStore
 from query.fitting.sampling import draw
 from query.fitting.statistics import pseudo_queries

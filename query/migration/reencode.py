@@ -23,15 +23,15 @@ from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import drop_store
 from indexer.index import collection_lock
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.storing import NOTHING_KNOWN
 from indexer.ledger.database import opened, owner_of, transaction
 from indexer.ledger.index_runs import Note, refuse_while_workers
 from indexer.reencode import hand_out_again, reencode
-from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from indexer.stores.factory import drop_store
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
 from indexer.workers.watching import watch_run

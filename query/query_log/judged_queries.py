@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from encoders.folder import file_hash
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened, transaction
 from indexer.readers.record import one_line
-from indexer.settings import Settings
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topic_set import TopicSet, by_language

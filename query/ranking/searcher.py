@@ -17,8 +17,8 @@ from encoders.methods.combined import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from indexer.stores.contract import Filters, LexicalQuery, VectorStore
 from indexer.text.language_detection import Detection, Detector
 from query.calibration import loading

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -15,10 +16,9 @@ from encoders.folder import file_hash
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.ledger.database import now, opened
-from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from query import __version__
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.table import StoredCalibration
@@ -102,7 +102,7 @@ def _page(subject: _Subject, console: Console) -> ReportPage:
             shown_sections.append(section)
             advance(1)
     title = f"How {subject.name} treats its languages"
-    footer = f"Made by dragoman {__version__} on {now():%Y-%m-%d %H:%M} UTC: dragoman report -c {subject.name}"
+    footer = f"Made by dragoman {version('dragoman')} on {now():%Y-%m-%d %H:%M} UTC: dragoman report -c {subject.name}"
     table, note = _table(subject), _note(subject)
     return ReportPage(title, _summary(subject, counts), table, note, _facts(subject, counts), shown_sections, footer)
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
+from importlib.metadata import version
 from importlib.resources import files
 from urllib.parse import urlsplit
 
@@ -20,7 +21,6 @@ from starlette.exceptions import HTTPException
 
 from encoders.errors import DragomanError
 from indexer.elastic.address import SCHEMES, Credentials
-from query import __version__
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
 from query.service.admission import SearchThreads
@@ -111,7 +111,7 @@ class Service:
         app = FastAPI(
             title="Dragoman",
             summary="A query in one language finds documents in any language.",
-            version=__version__,
+            version=version("dragoman"),
             docs_url=None,  # FastAPI's documentation pages load scripts from another host
             redoc_url=None,
             lifespan=self._lifespan,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from encoders.session import Device
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.service.access import Token
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

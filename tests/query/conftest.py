@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
-from indexer.settings import Settings
-from indexer.stores.factory import open_store
 from onnx_export.models import DEFAULT
 from query.cli import run
 from query.fitting import probe

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from encoders.folder import ModelFolder, model_cache
+from indexer.collection.settings import Settings
 from indexer.index import collection_lock
-from indexer.settings import Settings
 from query.cli import _LINES, run
 from query.commands import index as index_command
 from tests.query.conftest import copied

@@ -11,8 +11,8 @@ from elasticsearch import helpers
 
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from query.cli import root
 from query.ranking.choice import RankingOptions
 from query.ranking.searcher import Searcher

@@ -14,8 +14,8 @@ from fastapi import Request, Response
 
 from encoders.errors import BadInput
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.elastic.address import SCHEMES, Address
-from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import OnServer
 from query.ranking.hits import Hit

@@ -12,11 +12,11 @@ from elasticsearch import helpers
 
 from encoders.document import Document, FloatArray
 from indexer.attaching.catch_up import AttachReport, catch_up
+from indexer.collection.store_factory import open_attached
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import owner_of
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedStore
-from indexer.stores.factory import open_attached
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import client_of
 

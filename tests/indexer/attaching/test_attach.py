@@ -16,15 +16,15 @@ from encoders.errors import BadInput, StoreError
 from indexer.attaching.attach import Attaching, detach
 from indexer.attaching.catch_up import catch_up
 from indexer.collection.collection import find, register
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import drop_store, open_attached, open_store
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect, owner_of
-from indexer.settings import Settings
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.same_index import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
 from indexer.stores.contract import LexicalQuery, VectorQuery
-from indexer.stores.factory import drop_store, open_attached, open_store
 from tests.indexer.attaching.owner import MAPPING, Owner, source, texts
 from trials.counting_encoder import CountingEncoder
 

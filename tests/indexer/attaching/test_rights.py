@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from encoders.document import Document
 from encoders.errors import StoreError
 from indexer.attaching.catch_up import catch_up
+from indexer.collection.store_factory import drop_store, open_attached
 from indexer.readers import ReadOptions, count_records, read
 from indexer.stores.attached.address import Attachment
-from indexer.stores.factory import drop_store, open_attached
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import PASSWORD, ElasticServer
 from trials.servers.secured import admin, credentials

@@ -11,10 +11,10 @@ from indexer import index as indexing
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import stored_generations
 from indexer.indexing import pipeline
 from indexer.ledger.database import connect
-from indexer.settings import Settings
-from indexer.stores.factory import stored_generations
 from trials.servers.elastic import client_of
 
 pytestmark = pytest.mark.usefixtures("default_folder")

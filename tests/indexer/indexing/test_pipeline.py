@@ -23,6 +23,8 @@ from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import drop_store, open_store
 from indexer.index import index
 from indexer.indexing import pipeline
 from indexer.indexing.pipeline import IndexReport
@@ -30,8 +32,6 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS, batches, readings
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
-from indexer.settings import Settings
-from indexer.stores.factory import drop_store, open_store
 from tests.conftest import until
 from trials import DEMO, ROOT
 from trials.counting_encoder import CountingEncoder

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from encoders.document import Document
+from indexer.collection.store_factory import open_store
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import existing_documents, put_encoded
 from indexer.stores.embedded import EmbeddedStore
-from indexer.stores.factory import open_store
 from trials.counting_encoder import CountingEncoder
 
 

@@ -12,12 +12,12 @@ from elasticsearch import helpers
 
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.index_runs import findings, runs
 from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read
-from indexer.settings import Settings
-from indexer.stores.factory import open_store
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import ElasticServer, client_of
 

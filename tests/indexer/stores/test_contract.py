@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput, ModelMismatch
+from indexer.collection.store_factory import open_store
 from indexer.stores.contract import LexicalQuery, Stamp, StoredDocument, VectorQuery, VectorStore
-from indexer.stores.factory import open_store
 
 MODEL, DIM = "model-a", 8
 

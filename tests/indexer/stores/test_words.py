@@ -10,10 +10,10 @@ import pytest
 
 from encoders.document import Document, Passages
 from encoders.errors import StoreError
+from indexer.collection.store_factory import open_store
 from indexer.stores import words
 from indexer.stores.contract import LexicalQuery, StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from indexer.stores.factory import open_store
 
 MODEL = "model-a"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from encoders.folder import ModelFolder
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.cli import run
 
 

@@ -11,7 +11,7 @@ from encoders.cr5.neighbours import neighbours
 from encoders.document import Document
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query import Searcher
 from query.cli import run
 from tests.indexer.training.indexed import indexed_by

@@ -27,8 +27,8 @@ from encoders.methods.hmde import Hmde
 from encoders.methods.registry import open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
+from indexer.collection.settings import Settings
 from indexer.readers.documents import SourceDocuments, Sources
-from indexer.settings import Settings
 from indexer.training import hmde_material
 from indexer.training.hmde import concepts_held_out
 from indexer.training.hmde_material import load_or_prepare

@@ -11,9 +11,9 @@ import pytest
 from encoders.folder import ModelFolder
 from encoders.methods.lawdr import load_density
 from encoders.methods.registry import open_encoder
+from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.readers.documents import Sources
-from indexer.settings import Settings
 from indexer.training.lawdr import train_lawdr
 from query import Searcher
 from query.cli import run

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from indexer.workers import serving, worker
 from trials.counting_encoder import CountingEncoder
 

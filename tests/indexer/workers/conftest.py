@@ -21,11 +21,11 @@ from kombu import Connection
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Batch, Ledger
 from indexer.readers import ReadOptions
-from indexer.settings import Settings
-from indexer.stores.factory import open_store
 from indexer.workers.hints import Hints, make_app, queue_of
 from indexer.workers.metrics import Metrics
 from indexer.workers.publishing import spool

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from trials import ROOT
 
 

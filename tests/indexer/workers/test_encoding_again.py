@@ -16,6 +16,8 @@ from click.testing import CliRunner
 from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded
@@ -26,9 +28,7 @@ from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED
 from indexer.readers import ReadOptions
 from indexer.reencode import hand_out_again, reencode
-from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from indexer.stores.factory import open_store
 from indexer.workers.controlling import cancel
 from indexer.workers.serving import WorkerPlan
 from indexer.workers.spool import pack_ids, unpack

@@ -22,6 +22,8 @@ from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
 from indexer.collection import collection as collections
 from indexer.collection import generations
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs, tables
@@ -30,8 +32,6 @@ from indexer.ledger.index_runs import runs
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
 from indexer.readers import ReadOptions
-from indexer.settings import Settings
-from indexer.stores.factory import open_store
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel
 from indexer.workers.publishing import spool, wanted_documents

@@ -23,7 +23,7 @@ _CHILDREN_FAIL = """
 import sys
 from encoders.console import Console
 from encoders.errors import BadInput
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from indexer.workers import serving
 
 def fails(plan, threads):

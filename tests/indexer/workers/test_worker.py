@@ -17,12 +17,12 @@ from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import MissingPart, StoreError
 from indexer.collection import collection as collections
+from indexer.collection.store_factory import drop_store, open_store
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs
 from indexer.ledger.database import transaction
 from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers import ReadOptions
-from indexer.stores.factory import drop_store, open_store
 from indexer.workers import registry, worker
 from indexer.workers.controlling import cancel
 from indexer.workers.leases import MOST_ATTEMPTS

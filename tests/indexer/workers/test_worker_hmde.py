@@ -13,10 +13,10 @@ from encoders.folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.registry import open_encoder
 from indexer.collection import collection as collections
+from indexer.collection.store_factory import open_store
 from indexer.indexing.pipeline import index
 from indexer.ledger import index_runs
 from indexer.readers import ReadOptions
-from indexer.stores.factory import open_store
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field

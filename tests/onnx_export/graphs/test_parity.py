@@ -17,7 +17,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
 from encoders.languages import normalise
 from onnx_export.graphs.parity import BARS, GateText, check_parity, compare, encode, read_texts, top_agreement
-from onnx_export.publishing import require_parity
+from onnx_export.graphs.publishing import require_parity
 
 TEXTS = [GateText("en", "query" if at % 4 == 0 else "document", f"text {at}") for at in range(60)]
 

@@ -9,7 +9,7 @@ import pytest
 from encoders.errors import BadInput
 from encoders.maps.mates import over_pairs
 from encoders.maps.parallel import ConceptSplit
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.alignment.mates import METHODS, learn_comparer
 from query.cli import run
 from tests.query.synthetic import rotated

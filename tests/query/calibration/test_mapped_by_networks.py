@@ -11,7 +11,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.maps.networks import Networks, read_mapping
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from indexer.training.mapping import write
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration

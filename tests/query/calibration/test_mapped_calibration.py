@@ -10,7 +10,7 @@ import pytest
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.calibration.margin import FLOOR

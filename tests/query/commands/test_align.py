@@ -10,9 +10,9 @@ import pytest
 
 from encoders.document import Encoder
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.ledger.database import connect
-from indexer.settings import Settings
-from indexer.stores.factory import open_store
 from query.cli import run
 from tests.query.conftest import copied
 from trials import DEMO

@@ -18,8 +18,8 @@ from elasticsearch import helpers
 from encoders.document import EncoderSpec
 from encoders.folder import ModelFolder
 from indexer.collection.collection import register
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from query import Searcher
 from query.cli import run

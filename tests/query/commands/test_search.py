@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.cli import run
 from query.ranking.choice import RankingOptions
 from query.ranking.searcher import Searcher

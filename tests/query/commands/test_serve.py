@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.cli import run
 from query.service.access import Token
 from query.service.options import LOOPBACK, ServiceOptions

@@ -16,10 +16,10 @@ import pytest
 
 from encoders.console import Console
 from encoders.folder import ModelFolder
+from indexer.collection.settings import Settings
 from indexer.index import index, publish
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
-from indexer.settings import Settings
 from indexer.workers.progress import run_progress
 from indexer.workers.watching import watch_run
 from query.cli import run

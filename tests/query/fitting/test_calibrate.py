@@ -12,9 +12,9 @@ from encoders.folder import ModelFolder
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
-from indexer.settings import Settings
 from query import Searcher
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration

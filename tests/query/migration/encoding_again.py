@@ -6,8 +6,8 @@ from typing import Any
 
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.ledger.database import connect
-from indexer.settings import Settings
 from query.collections.status import describe
 from query.ranking.searcher import Searcher
 

@@ -14,9 +14,9 @@ import pytest
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, short_hash, unit_rows
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
-from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.mapped_calibration import MappedCalibration
 from query.cli import run

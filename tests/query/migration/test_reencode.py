@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
-from indexer.settings import Settings
 from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, opened
 from indexer.ledger.index_runs import encoding_again
-from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from indexer.workers.progress import run_progress
 from onnx_export.models import DEFAULT

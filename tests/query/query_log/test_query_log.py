@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
+from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, now, transaction
-from indexer.settings import Settings
 from query.cli import root, run
 from query.query_log.judged_queries import by_week, logged_queries, logged_searches
 from query.query_log.tables import ClickRow, SearchRow

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query import Searcher
 from query.cli import root, run
 from query.ranking.choice import RankingOptions

@@ -11,8 +11,8 @@ from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from indexer.collection.settings import Settings
 from indexer.readers.documents import Sources
-from indexer.settings import Settings
 from indexer.training.cr5 import train_cr5
 from query import Searcher
 from query.calibration.setting import Setting

@@ -12,8 +12,8 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from indexer.collection.settings import Settings
 from indexer.index import index
-from indexer.settings import Settings
 from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher

@@ -8,8 +8,8 @@ import pytest
 from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
-from indexer.settings import Settings
 from query import Searcher
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics

@@ -13,11 +13,11 @@ from encoders.document import Document, EncoderSpec, FloatArray, Passages, int8_
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.index import index
 from indexer.ledger.database import connect
-from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument
-from indexer.stores.factory import open_store
 from query.calibration.setting import Setting
 from query.calibration.table import use
 from query.cli import run

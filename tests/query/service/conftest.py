@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
 

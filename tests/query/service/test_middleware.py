@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from encoders.errors import BadInput
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.service import middleware
 from query.service.access import Rates, Token, read_tokens
 from query.service.options import ServiceOptions

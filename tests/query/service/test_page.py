@@ -13,9 +13,9 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
-from indexer.settings import Settings
 from query.query_log.tables import SearchRow
 from query.service.app import SearchPage
 from query.service.options import ServiceOptions

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from query.cli import run
 from query.ranking.query_encoder import open_query_encoder
 from query.service import app

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query import Searcher
 from query.calibration import table as calibration_table

@@ -27,6 +27,8 @@ from indexer import index as indexing
 from indexer.attaching.attach import Attaching, detach
 from indexer.collection import collection as collections
 from indexer.collection import generations
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.elastic import errors
 from indexer.elastic.address import Address, Credentials
 from indexer.indexing.reading import CHUNK_DOCUMENTS
@@ -34,12 +36,10 @@ from indexer.ledger.database import connect, transaction
 from indexer.ledger.database import opened as opened_database
 from indexer.ledger.index_runs import runs
 from indexer.ledger.tables import DONE, Chunk
-from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
-from indexer.stores.factory import open_store
 from tests.conftest import lent, skip_or_fail
 from trials import ROOT
 from trials.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running

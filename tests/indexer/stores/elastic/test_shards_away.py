@@ -11,15 +11,15 @@ from elasticsearch import Elasticsearch
 
 from encoders.document import Document, Encoded
 from encoders.errors import StoreError
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import open_store
 from indexer.elastic.address import Address, Credentials
 from indexer.elastic.errors import SearchRefused, TemporaryFailure, is_temporary
 from indexer.indexing import pipeline
 from indexer.readers import ReadOptions, count_records, fingerprint, read
-from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
-from indexer.stores.factory import open_store
 from tests.conftest import until
 from tests.indexer.attaching.owner import Owner, source, texts
 from trials.counting_encoder import CountingEncoder

@@ -16,14 +16,14 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Encoder, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import register, remove
+from indexer.collection.settings import Settings
+from indexer.collection.store_factory import drop_store, open_store, stored_generations
 from indexer.elastic.address import INDEX_TYPES, Address, Credentials, without_credentials
 from indexer.ledger.database import opened
 from indexer.readers import ReadOptions, read
-from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorQuery
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
-from indexer.stores.factory import drop_store, open_store, stored_generations
 from tests.conftest import read_documents
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import client_of

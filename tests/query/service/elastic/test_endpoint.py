@@ -15,7 +15,7 @@ from elasticsearch import AuthorizationException, BadRequestError, Elasticsearch
 
 from encoders.document import Document
 from encoders.folder import ModelFolder
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query import Searcher
 from query.cli import run
 from query.query_log.judged_queries import logged_searches

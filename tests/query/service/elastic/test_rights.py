@@ -14,7 +14,7 @@ import pytest
 from elasticsearch import AuthenticationException, AuthorizationException, Elasticsearch, helpers
 
 from encoders.folder import ModelFolder
-from indexer.settings import Settings
+from indexer.collection.settings import Settings
 from query.cli import run
 from query.service.access import Token
 from query.service.options import ServiceOptions
