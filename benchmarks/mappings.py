@@ -349,8 +349,8 @@ def reencoding_rows(old_home: Path, new_home: Path, encoder: str, shares: Sequen
     import shutil
     import tempfile
 
+    from query.migration.finish import calibrate_second_field
     from query.migration.migrate import migrate
-    from query.migration.reencode import calibrate_second_field
 
     queries, qrels, relevant = topics(LANGS)
     names = set(np.random.default_rng(0).permutation(sorted(relevant)).tolist()[: int(len(relevant) * share)])

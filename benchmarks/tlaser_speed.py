@@ -27,7 +27,7 @@ from encoders.session import Device, OnnxSession
 from encoders.tlaser.corpus import Corpus
 from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
-from indexer.parallel import AlignedSentence
+from indexer.parallel.source import AlignedSentence
 from indexer.training.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_a_token
 from onnx_export.graphs.parity import GateText
 from onnx_export.tlaser.batches import Batches, encoder_input, padded

@@ -26,7 +26,7 @@ from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from indexer.workers import registry
 from indexer.workers.hints import Hints
 from indexer.workers.leases import Leases

@@ -23,8 +23,9 @@ from indexer.indexing.reading import check_sources
 from indexer.ledger.database import opened, owner_of
 from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.tables import RUNNING
-from indexer.readers import ReadOptions, elastic
+from indexer.readers import elastic
 from indexer.readers.irdatasets import PREFIX
+from indexer.readers.source import ReadOptions
 from indexer.stores.contract import VectorStore
 from indexer.workers.hints import Hints
 from indexer.workers.publishing import spool

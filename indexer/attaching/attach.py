@@ -22,14 +22,14 @@ from indexer.elastic import connection
 from indexer.index import collection_lock
 from indexer.ledger import attach_ledger
 from indexer.ledger.database import opened, owner_of
-from indexer.stores.attached import entry_checks
+from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.own_index import check_name
 from onnx_export.models import DEFAULT, absolute, open_named
 
 if TYPE_CHECKING:
-    from indexer.stores.attached.same_index import Detached
+    from indexer.stores.attached.in_place import Detached
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Attaching:
                 with connection.connect(attachment.server, settings.credentials) as client:
                     users_index = UsersIndex.open(client, attachment)
                     _refuse_shared_field(engine, users_index)
-                    entry_checks.check(client, users_index, loaded.spec.model)
+                    attach_checks.check(client, users_index, loaded.spec.model)
             with collection_lock(settings, name):
                 if not collection:
                     collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
@@ -112,7 +112,7 @@ def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, for
         detached = []
         attachment = Attachment.parse(collection.store)
         if not (attachment.companion or forget):
-            from indexer.stores.attached.same_index import detach as detach_index  # noqa: PLC0415 - half a second
+            from indexer.stores.attached.in_place import detach as detach_index  # noqa: PLC0415 - half a second
 
             for uuid, index in attach_ledger.remembered(engine, collection.name) or [("", attachment.index)]:
                 detached.append(detach_index(attachment, settings.credentials, index=index, uuid=uuid))

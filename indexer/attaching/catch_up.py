@@ -26,8 +26,8 @@ from indexer.ledger import attach_ledger
 from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.index_runs import Note
 from indexer.ledger.tables import REFUSED
-from indexer.readers import Refusal
-from indexer.stores.attached import entry_checks
+from indexer.readers.source import Refusal
+from indexer.stores.attached import attach_checks
 from indexer.stores.attached.base import JoinedStore
 from indexer.stores.contract import Stamp
 
@@ -185,7 +185,7 @@ class _Passes:
 
     def _must_not_update(self, hit: Mapping[str, Any]) -> bool:
         """Whether any update of a document would harm its owner, even one that removes our field."""
-        return not self.store.users.attachment.companion and entry_checks.is_external(hit)
+        return not self.store.users.attachment.companion and attach_checks.is_external(hit)
 
     def _finish(self, page: _Page, encoding: Future[Encoded] | None) -> None:
         stored = 0

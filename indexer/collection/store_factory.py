@@ -72,7 +72,7 @@ def open_attached(
         from indexer.stores.attached.companion_index import CompanionStore  # noqa: PLC0415 - half a second
 
         return CompanionStore(attachment, collection, credentials, make=make, owner=owner)
-    from indexer.stores.attached.same_index import AttachedStore  # noqa: PLC0415
+    from indexer.stores.attached.in_place import AttachedStore  # noqa: PLC0415
 
     return AttachedStore(attachment, credentials)
 
@@ -125,7 +125,7 @@ def _drop_attached(attachment: Attachment, collection: str, credentials: Credent
     if attachment.companion:
         drop(attachment.address, Claim(collection, owner, attachment.index), credentials)
         return
-    from indexer.stores.attached.same_index import detach  # noqa: PLC0415
+    from indexer.stores.attached.in_place import detach  # noqa: PLC0415
 
     detach(attachment, credentials)
 

@@ -22,7 +22,7 @@ from indexer.indexing.wanted import counting_rows, replaces
 from indexer.ledger.index_runs import Note
 from indexer.ledger.ledger import Batch, Ledger
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
 
 _LONG = 200_000

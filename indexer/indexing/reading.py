@@ -13,9 +13,10 @@ from encoders.errors import StoreError
 from indexer.ledger.index_runs import Note
 from indexer.ledger.ledger import Batch
 from indexer.ledger.tables import REFUSED, REMARK
-from indexer.readers import Reading, ReadOptions, Refusal, Remark, count_records, fingerprint, read
 from indexer.readers.documents import with_languages
+from indexer.readers.formats import count_records, fingerprint, read
 from indexer.readers.irdatasets import PREFIX
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000

@@ -11,7 +11,7 @@ from encoders.console import Progress
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
-from indexer.readers import read
+from indexer.readers.formats import read
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from indexer.text.language_detection import Detector
 

@@ -16,8 +16,8 @@ from encoders.errors import BadInput
 from encoders.tlaser.corpus import Corpus, Direction, Sentences
 from encoders.tlaser.settings import TlaserPlan
 from encoders.wording import counted
-from indexer.parallel import AlignedSentence
 from indexer.parallel.scripts import wrong_script
+from indexer.parallel.source import AlignedSentence
 from indexer.readers.record import one_line
 from indexer.readers.source import Refusal
 

@@ -15,8 +15,8 @@ from encoders.cr5.estimator import Cr5
 from encoders.cr5.settings import Cr5Settings
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, free_target
-from indexer.readers import Refusal
 from indexer.readers.documents import SourceDocuments, Sources
+from indexer.readers.source import Refusal
 from onnx_export.cr5_folder import publish
 
 

@@ -21,8 +21,8 @@ from encoders.hmde.triples import TripleDocument, Triples, held_out
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.indexing.reading import check_sources
-from indexer.readers import Refusal, Remark
 from indexer.readers.documents import Sources
+from indexer.readers.source import Refusal, Remark
 from indexer.training.hmde_material import Material, prepare, survey
 from onnx_export.hmde.settings import Curve, Settings
 from onnx_export.huggingface.source import require_torch

@@ -19,8 +19,8 @@ from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.readers import Refusal
 from indexer.readers.documents import SourceDocuments, Sources
+from indexer.readers.source import Refusal
 from indexer.training.sampling import SentenceSample
 from onnx_export.models import DEFAULT, find_model
 

@@ -14,8 +14,8 @@ from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.readers import ReadOptions
 from indexer.readers.documents import SourceDocuments, Sources
+from indexer.readers.source import ReadOptions
 from indexer.training.aligned_documents import ByConcept, add_encoded, stored_by_concept
 from onnx_export.models import find_model
 

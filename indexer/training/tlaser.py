@@ -13,7 +13,7 @@ from encoders.folder import ModelFolder, Precision, free_target
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, TlaserPlan
 from encoders.tlaser.vocabulary import learn_vocabulary
-from indexer.parallel import find_files, read_parallel
+from indexer.parallel.formats import find_files, read_parallel
 from indexer.readers.source import Refusal
 from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_a_token
 from onnx_export.graphs.parity import GateText, ParityReport

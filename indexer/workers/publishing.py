@@ -12,7 +12,7 @@ from indexer.indexing.reading import batches, check_sources, count_ahead, readin
 from indexer.indexing.wanted import counting_rows, replaces
 from indexer.ledger.ledger import Batch, Ledger
 from indexer.ledger.tables import READING
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
 from indexer.workers.spool import pack, unpack
 

@@ -17,7 +17,7 @@ from query.evaluation import history
 from query.query_log import judged_queries
 
 if TYPE_CHECKING:
-    from indexer.stores.attached.same_index import Detached
+    from indexer.stores.attached.in_place import Detached
 
 
 def remove_collection(

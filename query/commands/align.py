@@ -19,7 +19,7 @@ from onnx_export.models import DEFAULT
 from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
 from query.alignment.mining import AlignmentPlan, Mined, mine
 from query.alignment.side import Side
-from query.alignment.sides import Sides
+from query.alignment.side_sources import Sides
 from query.calibration.margin import MARGINS, Margin
 from query.commands.options import FILE, PATH, common_options, device_option, encoder_option, method_option
 from query.evaluation.file_patterns import writable, write_lines

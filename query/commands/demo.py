@@ -12,7 +12,7 @@ import click
 from encoders.console import Console
 from indexer.collection.settings import Settings
 from indexer.index import index
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from query.calibration.table import NONE
 from query.commands.options import common_options
 from query.commands.output.evaluations import evaluation_json, show_evaluation

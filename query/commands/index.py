@@ -11,7 +11,7 @@ from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.collection.settings import Settings
 from indexer.index import index, publish
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from indexer.workers.watching import watch_run
 from onnx_export.models import DEFAULT
 from query.commands.options import collection_option, common_options, device_option, reading_options, sources_argument

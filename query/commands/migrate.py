@@ -13,9 +13,8 @@ from encoders.wording import counted
 from indexer.collection.settings import Settings
 from query.commands.options import collection_option, common_options, device_option, encoder_option, seed_option
 from query.migration.candidate_maps import FEWEST
+from query.migration.finish import ReencodingReport, finish_migration, is_migrating
 from query.migration.migrate import KEPT, SAMPLE, MigrationReport, migrate
-from query.migration.reencode import ReencodingReport, is_migrating
-from query.migration.reencode import re_encode as encode_again
 
 
 @click.command("migrate")
@@ -73,7 +72,7 @@ def command(
         _show_migration(report, name, console, dry_run=dry_run)
         re_encode = re_encode and report.calibration is not None
     if re_encode:
-        _show_reencoding(encode_again(name, settings, device=device, console=console), name, console)
+        _show_reencoding(finish_migration(name, settings, device=device, console=console), name, console)
 
 
 def _show_reencoding(report: ReencodingReport, name: str, console: Console) -> None:

@@ -14,7 +14,8 @@ from encoders.console import Console
 from encoders.document import Document, FloatArray, short_hash
 from encoders.errors import BadInput
 from encoders.wording import counted
-from indexer.readers import ReadOptions, Refusal, read
+from indexer.readers.formats import read
+from indexer.readers.source import ReadOptions, Refusal
 from query.report.language_pairs import PairTable, mean_counted
 
 Part = Literal["train", "dev", "test"]

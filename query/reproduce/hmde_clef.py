@@ -13,7 +13,7 @@ from encoders.document import Document, Encoder, FloatArray
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.indexing.reading import readings
-from indexer.readers import ReadOptions, Refusal, Remark
+from indexer.readers.source import ReadOptions, Refusal, Remark
 from query.evaluation.measures import evaluate, parse_measures, relevant_topics
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run

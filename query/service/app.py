@@ -23,7 +23,6 @@ from encoders.errors import DragomanError
 from indexer.elastic.address import SCHEMES, Credentials
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
-from query.service.admission import SearchThreads
 from query.service.elastic.endpoint import ElasticEndpoint
 from query.service.metrics import Metrics
 from query.service.middleware import AccessMiddleware, is_elastic
@@ -32,6 +31,7 @@ from query.service.options import ServiceOptions
 from query.service.query_log import QueryLog
 from query.service.refusals import Refused
 from query.service.routes import EMPTY, READY, Api
+from query.service.search_threads import SearchThreads
 from query.service.upstream import Upstream
 
 _EVERY = 5.0

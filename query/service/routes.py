@@ -18,7 +18,6 @@ from query.ranking.choice import Choice, RankingOptions, choose
 from query.ranking.hits import Hit, as_json
 from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.searcher import Searcher
-from query.service.admission import SearchThreads
 from query.service.messages import (
     CalibrationAnswer,
     Click,
@@ -36,6 +35,7 @@ from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
 from query.service.query_log import QueryLog
 from query.service.refusals import Refused, refusal
+from query.service.search_threads import SearchThreads
 
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": text}

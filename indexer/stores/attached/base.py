@@ -12,7 +12,7 @@ from typing import Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.elastic import changes
-from indexer.stores.attached import entry_checks
+from indexer.stores.attached import attach_checks
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import Candidates, Filters, Stamp, VectorQuery
 from indexer.stores.elastic.layout import Layout
@@ -86,7 +86,7 @@ class JoinedStore(ServerStore, ABC):
             BadInput: it is such an index; the sentence says what to do instead.
             StoreError: a right is missing.
         """
-        entry_checks.check(self._index.client, self.users, model)
+        attach_checks.check(self._index.client, self.users, model)
 
     def tops(self) -> Mapping[int, changes.ShardPosition]:
         """By shard of the users' index, the last complete write; a refresh makes all writes up to it visible."""

@@ -12,7 +12,7 @@ from indexer.collection.collection import Collection
 from indexer.stores.attached.address import Attachment
 
 if TYPE_CHECKING:
-    from indexer.stores.attached.same_index import Detached
+    from indexer.stores.attached.in_place import Detached
 
 
 def show_detached(collection: Collection, indices: Sequence[Detached], console: Console, *, forget: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from encoders.console import Console
 from encoders.folder import ModelFolder
-from indexer.readers import Refusal, Remark
+from indexer.readers.source import Refusal, Remark
 from query.commands.output.notes import show_notes
 
 

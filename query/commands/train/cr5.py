@@ -11,7 +11,7 @@ from encoders.console import Console, values_of
 from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
 from encoders.wording import counted
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from query.commands.options import languages_option, output_options, reading_options, seed_option, training_options
 from query.commands.output.trainings import show_trained, show_training
 

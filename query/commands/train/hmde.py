@@ -12,7 +12,7 @@ from encoders.folder import Precision
 from encoders.hmde.upper import Form
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from query.commands.options import (
     default_encoder_option,

@@ -9,8 +9,8 @@ import click
 from encoders.console import Console
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.readers import ReadOptions
 from indexer.readers.documents import Sources
+from indexer.readers.source import ReadOptions
 from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
 from query.commands.options import (

@@ -22,7 +22,6 @@ from query.ranking.hits import Hit
 from query.ranking.searcher import Searcher
 from query.service import refusals
 from query.service.access import Caller
-from query.service.admission import SearchThreads
 from query.service.elastic import query_clause, response
 from query.service.elastic.calls import Call
 from query.service.elastic.query_clause import CrossLingual
@@ -31,6 +30,7 @@ from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
 from query.service.routes import Api
+from query.service.search_threads import SearchThreads
 from query.service.upstream import Upstream
 
 _PRODUCT_HEADER = {"x-elastic-product": "Elasticsearch"}

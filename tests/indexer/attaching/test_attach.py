@@ -20,9 +20,9 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import drop_store, open_attached, open_store
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect, owner_of
-from indexer.stores.attached import entry_checks
+from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment, is_attached
-from indexer.stores.attached.same_index import detach as detach_from
+from indexer.stores.attached.in_place import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
 from indexer.stores.contract import LexicalQuery, VectorQuery
 from tests.indexer.attaching.owner import MAPPING, Owner, source, texts
@@ -460,7 +460,7 @@ def test_what_forbids_it_is_said_at_the_door(
 
 def at_the_door(owner: Owner) -> None:
     attachment = owner.attachment
-    entry_checks.check(owner.client, UsersIndex.open(owner.client, attachment), "model-c")
+    attach_checks.check(owner.client, UsersIndex.open(owner.client, attachment), "model-c")
 
 
 def test_documents_say_at_the_door_what_no_mapping_does(in_place: Owner) -> None:
@@ -520,7 +520,7 @@ def test_a_blocked_index_a_synthetic_source_and_another_model_are_refused(in_pla
     in_place.write("a", source("one"))
     in_place.follow()
     with pytest.raises(BadInput, match=r"another model \(model-c\)"):
-        entry_checks.check(in_place.client, UsersIndex.open(in_place.client, in_place.attachment), "model-x")
+        attach_checks.check(in_place.client, UsersIndex.open(in_place.client, in_place.attachment), "model-x")
     in_place.client.indices.put_settings(index=in_place.index, settings={"index.blocks.write": True})
     with pytest.raises(BadInput, match="has the block 'write'"):
         at_the_door(in_place)

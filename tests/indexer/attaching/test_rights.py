@@ -12,7 +12,8 @@ from encoders.document import Document
 from encoders.errors import StoreError
 from indexer.attaching.catch_up import catch_up
 from indexer.collection.store_factory import drop_store, open_attached
-from indexer.readers import ReadOptions, count_records, read
+from indexer.readers.formats import count_records, read
+from indexer.readers.source import ReadOptions
 from indexer.stores.attached.address import Attachment
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import PASSWORD, ElasticServer

@@ -31,7 +31,7 @@ from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, batches, readings
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from tests.conftest import until
 from trials import DEMO, ROOT
 from trials.counting_encoder import CountingEncoder

@@ -11,7 +11,8 @@ import pytest
 
 from encoders.document import Document
 from encoders.errors import BadInput, MissingPart
-from indexer.readers import ReadOptions, Refusal, fingerprint, read
+from indexer.readers.formats import fingerprint, read
+from indexer.readers.source import ReadOptions, Refusal
 
 
 class Article(NamedTuple):

@@ -17,7 +17,9 @@ from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.index_runs import findings, runs
-from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read
+from indexer.readers import elastic
+from indexer.readers.formats import count_records, fingerprint, read
+from indexer.readers.source import ReadOptions, Refusal
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import ElasticServer, client_of
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from encoders.document import Document
-from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
+from indexer.readers.formats import read
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 
 def readings(path: Path, **options: Any) -> list[Reading]:

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.readers import Reading, ReadOptions, Refusal, Remark, fingerprint, read
+from indexer.readers.formats import fingerprint, read
 from indexer.readers.record import make_document
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 
 def readings(path: Path, **options: Any) -> list[Reading]:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from encoders.document import Document
-from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
 from indexer.readers.clef import newspaper
+from indexer.readers.formats import read
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 CLEF = Path(__file__).parent / "clef"
 

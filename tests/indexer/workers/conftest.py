@@ -25,7 +25,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import open_store
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Batch, Ledger
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from indexer.workers.hints import Hints, make_app, queue_of
 from indexer.workers.metrics import Metrics
 from indexer.workers.publishing import spool

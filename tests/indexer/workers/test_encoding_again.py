@@ -26,7 +26,7 @@ from indexer.ledger.database import connect, transaction
 from indexer.ledger.index_runs import Note, refuse_while_workers
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from indexer.reencode import hand_out_again, reencode
 from indexer.stores.contract import VectorStore
 from indexer.workers.controlling import cancel

@@ -31,7 +31,7 @@ from indexer.ledger.database import connect, transaction
 from indexer.ledger.index_runs import runs
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel
 from indexer.workers.publishing import spool, wanted_documents

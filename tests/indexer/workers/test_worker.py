@@ -22,7 +22,7 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs
 from indexer.ledger.database import transaction
 from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from indexer.workers import registry, worker
 from indexer.workers.controlling import cancel
 from indexer.workers.leases import MOST_ATTEMPTS

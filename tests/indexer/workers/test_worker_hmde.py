@@ -16,7 +16,7 @@ from indexer.collection import collection as collections
 from indexer.collection.store_factory import open_store
 from indexer.indexing.pipeline import index
 from indexer.ledger import index_runs
-from indexer.readers import ReadOptions
+from indexer.readers.source import ReadOptions
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field

@@ -21,8 +21,8 @@ from query.calibration import table as calibration_table
 from query.calibration.mapped_calibration import MappedCalibration
 from query.cli import run
 from query.fitting.upkeep import keep_calibrated
+from query.migration.finish import is_migrating
 from query.migration.migrate import migrate
-from query.migration.reencode import is_migrating
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
 from tests.query.conftest import Homes, copied

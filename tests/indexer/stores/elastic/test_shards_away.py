@@ -16,7 +16,8 @@ from indexer.collection.store_factory import open_store
 from indexer.elastic.address import Address, Credentials
 from indexer.elastic.errors import SearchRefused, TemporaryFailure, is_temporary
 from indexer.indexing import pipeline
-from indexer.readers import ReadOptions, count_records, fingerprint, read
+from indexer.readers.formats import count_records, fingerprint, read
+from indexer.readers.source import ReadOptions
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore

@@ -20,7 +20,8 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import drop_store, open_store, stored_generations
 from indexer.elastic.address import INDEX_TYPES, Address, Credentials, without_credentials
 from indexer.ledger.database import opened
-from indexer.readers import ReadOptions, read
+from indexer.readers.formats import read
+from indexer.readers.source import ReadOptions
 from indexer.stores.contract import StoredDocument, VectorQuery
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore

@@ -26,8 +26,8 @@ from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration
 from query.calibration.two_fields import TwoFields
 from query.cli import run
-from query.migration import reencode as reencoding
-from query.migration.reencode import re_encode
+from query.migration import finish
+from query.migration.finish import finish_migration
 from query.ranking.searcher import Searcher
 from tests.conftest import until
 from tests.indexer.workers.site import Site
@@ -42,10 +42,10 @@ CHUNK = 8
 PROGRAM = """
 import sys
 from indexer.indexing import reading as batches
-from query.migration import reencode as reencoding
+from query.migration import finish
 from query.cli import run
-from tests.query.migration.test_reencode_by_workers import CHUNK, every_sixth
-batches.CHUNK_DOCUMENTS, reencoding.draw = CHUNK, every_sixth
+from tests.query.migration.test_finish_by_workers import CHUNK, every_sixth
+batches.CHUNK_DOCUMENTS, finish.draw = CHUNK, every_sixth
 sys.exit(run(sys.argv[1:]))
 """
 
@@ -100,10 +100,10 @@ def test_a_worker_makes_what_one_process_makes(
     again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
-    monkeypatch.setattr(reencoding, "draw", every_sixth)
+    monkeypatch.setattr(finish, "draw", every_sixth)
     shutil.copytree(again.settings.home, tmp_path / "alone")
     alone = Settings.read(home=tmp_path / "alone")
-    re_encode("demo", alone, device="cpu")
+    finish_migration("demo", alone, device="cpu")
     again.command().kill()
     again.worker()
     capsys.readouterr()
@@ -122,7 +122,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
-    monkeypatch.setattr(reencoding, "draw", every_sixth)
+    monkeypatch.setattr(finish, "draw", every_sixth)
     server: RedisServer | RabbitServer
     if servers.startswith("Redis"):
         server = request.getfixturevalue("redis")
@@ -133,7 +133,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
         place = moved(migrated, "demo", request.getfixturevalue("elastic_url"), tmp_path / "home")
     shutil.copytree(migrated.home, tmp_path / "undisturbed")
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
-    re_encode("demo", undisturbed, device="cpu")
+    finish_migration("demo", undisturbed, device="cpu")
 
     with closing(Again(tmp_path, server.url, DEFAULT)) as site:
         asking = site.command()
@@ -196,8 +196,8 @@ def test_left_before_anything_is_handed_out_no_run_is_left_behind(
         assert leave_migration(engine, name)
         return []
 
-    monkeypatch.setattr(reencoding, "draw", every_sixth)
-    monkeypatch.setattr(reencoding, "most_shown", leaving)
+    monkeypatch.setattr(finish, "draw", every_sixth)
+    monkeypatch.setattr(finish, "most_shown", leaving)
     assert again.here() == 1
     assert "is not asked by" in capsys.readouterr().err
     assert again.run().state == "cancelled"
@@ -209,8 +209,8 @@ def test_meanwhile_nothing_is_indexed_not_even_a_generation_of_the_new_encoder(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reencoding, "draw", every_sixth)
-    monkeypatch.setattr(reencoding, "watch_run", interrupted)
+    monkeypatch.setattr(finish, "draw", every_sixth)
+    monkeypatch.setattr(finish, "watch_run", interrupted)
     place, broker = ["--home", str(again.settings.home)], ["--broker", again.settings.broker]
     assert again.here() == 130
     number, source = again.run().id, str(DEMO / "docs.de.jsonl")

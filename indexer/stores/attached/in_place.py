@@ -15,7 +15,7 @@ from indexer.elastic.address import Credentials
 from indexer.elastic.connection import PAGE, pages
 from indexer.elastic.values import values
 from indexer.stores.admission import Admission
-from indexer.stores.attached import entry_checks
+from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
@@ -258,7 +258,7 @@ def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
         for shard, top in tops.items():
             search = changes.shard_search(index.client, index.server, index.name, shard)
             for hits in changes.pages(search, body, PAGE, above=changes.NOTHING, upto=top.seq_no):
-                kept += sum(1 for hit in hits if entry_checks.is_external(hit))
+                kept += sum(1 for hit in hits if attach_checks.is_external(hit))
                 routing = {hit["_id"]: hit["_routing"] for hit in hits if "_routing" in hit}
                 emptied += _empty(index, layout, [hit["_id"] for hit in hits], routing)
         total += emptied
@@ -277,7 +277,7 @@ def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], routing: 
             doc_id: _update(index.name, doc_id, {layout.ours: None}, document, routing_by_id.get(doc_id))
             for doc_id, document in stored.items()
             if layout.held(document.source).get("id") is not None
-            and not entry_checks.is_external({"_version": document.version, "_seq_no": document.seq_no})
+            and not attach_checks.is_external({"_version": document.version, "_seq_no": document.seq_no})
         }
 
     outcome = index.write(doc_ids, decide)

@@ -1,4 +1,4 @@
-"""Encode a migrated collection again, in the background: what ``dragoman migrate --re-encode`` does.
+"""Finish a migration: encode every document again, in the background, as ``dragoman migrate --re-encode`` does.
 
 The new encoder's vectors fill a second field of the same store. Meanwhile every document is found: by its new vector if
 it has one, else by its old vector through the map (``query.ranking.old_and_new_vectors``). At the end searches use the
@@ -97,7 +97,7 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
     return asker is not None and asker.encoder == absolute(encoder) and method in {None, asker.method}
 
 
-def re_encode(
+def finish_migration(
     name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
 ) -> ReencodingReport:
     """Encode every document of a migrating collection with the encoder of its queries.

@@ -25,8 +25,8 @@ from indexer.stores.embedded import EmbeddedStore
 from query.calibration.lineage import leave_migration
 from query.calibration.two_fields import TwoFields
 from query.cli import run
-from query.migration import reencode as reencoding
-from query.migration.reencode import re_encode
+from query.migration import finish
+from query.migration.finish import finish_migration
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
 from tests.query.conftest import SOURCES, copied, moved
@@ -38,16 +38,16 @@ from trials import ROOT
 def home(migrated_by_words: Settings, quick_probe: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A copy of the migrated demo by the word model."""
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
+    monkeypatch.setattr(finish, "SAMPLE", SAMPLE)
     return copied(migrated_by_words.home, tmp_path)
 
 
 KILLED = """
 import os, signal
 from indexer.stores.embedded import EmbeddedStore
-from query.migration import reencode as reencoding
+from query.migration import finish
 from query.cli import run
-reencoding.SAMPLE = {sample}
+finish.SAMPLE = {sample}
 put, calls = EmbeddedStore.put, []
 def dying(store, model, documents):
     calls.append(model)
@@ -73,7 +73,7 @@ def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_
 ) -> None:
     shutil.copytree(home.home, tmp_path / "undisturbed")
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
-    re_encode("demo", undisturbed, device="cpu")
+    finish_migration("demo", undisturbed, device="cpu")
     for at in (1, 3):  # in the sample; after the second chunk of the others
         killed(home, at)
     again = status(home)["encoding_again"]
@@ -111,9 +111,9 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
     calibrated: Settings = request.getfixturevalue(plain)
     home = copied(request.getfixturevalue(asked).home, tmp_path)
     monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
-    monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
+    monkeypatch.setattr(finish, "SAMPLE", SAMPLE)
     encoder = row(home).encoder
-    report = re_encode("demo", home, device="cpu")
+    report = finish_migration("demo", home, device="cpu")
     assert report.encoded + report.unchanged == 235
     assert 0.3 < report.overlap <= 1
     assert not report.logged
@@ -149,7 +149,7 @@ def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answe
     monkeypatch.setattr(EmbeddedStore, "put", left_at_the_second)
     monkeypatch.setattr("indexer.reencode.CHUNK_DOCUMENTS", 8)
     with pytest.raises(BadInput, match=r"not asked by .+ any more"):
-        re_encode("demo", home, device="cpu")
+        finish_migration("demo", home, device="cpu")
     assert first(home) == first(calibrated_by_words)
     assert not status(home)["encoding_again"]["searched"]
 
@@ -167,10 +167,10 @@ def test_what_could_not_be_encoded_for_any_other_reason_keeps_the_collection_as_
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddedStore, "put", refusing)
         with pytest.raises(BadInput, match=r"is not changed to .+ because 1 document has .+ \(1: it is too large\)"):
-            re_encode("demo", home, device="cpu")
+            finish_migration("demo", home, device="cpu")
     assert row(home).method != "first"
     assert first(home)
-    report = re_encode("demo", home, device="cpu")
+    report = finish_migration("demo", home, device="cpu")
     assert (report.encoded, row(home).method) == (1, "first")
 
 
@@ -197,7 +197,7 @@ def test_documents_that_logged_searches_showed_most_are_encoded_first(
         return put(store, model, documents)
 
     monkeypatch.setattr(EmbeddedStore, "put", noted)
-    report = re_encode("demo", home, device="cpu")
+    report = finish_migration("demo", home, device="cpu")
     rest = order[len(order) - report.encoded :]
     assert set(last) & set(rest)  # not all of them were in the sample
     assert [doc_id for doc_id in last if doc_id in rest] == rest[: len([one for one in last if one in rest])]
@@ -208,7 +208,7 @@ def test_what_cannot_be_encoded_again_gets_one_sentence(
     calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(BadInput, match="demo has not migrated"):
-        re_encode("demo", calibrated_by_words, device="cpu")
+        finish_migration("demo", calibrated_by_words, device="cpu")
     monkeypatch.setenv("DRAGOMAN_HOME", str(calibrated_by_words.home))
     assert run([*command(row(calibrated_by_words).encoder), "--dry-run"]) == 2
     assert "leave --re-encode out" in capsys.readouterr().err
@@ -231,7 +231,7 @@ def test_on_elasticsearch_it_is_the_same(
 ) -> None:
     home = moved(migrated_by_words, "demo", elastic_url, tmp_path / "moved")
     monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
-    monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
+    monkeypatch.setattr(finish, "SAMPLE", SAMPLE)
     put, calls = ElasticStore.put, list[str]()
 
     def interrupted_at_the_third(store: ElasticStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
@@ -243,7 +243,7 @@ def test_on_elasticsearch_it_is_the_same(
     with monkeypatch.context() as patch:
         patch.setattr(ElasticStore, "put", interrupted_at_the_third)
         with pytest.raises(KeyboardInterrupt):
-            re_encode("demo", home, device="cpu")
+            finish_migration("demo", home, device="cpu")
     again = status(home)["encoding_again"]
     assert SAMPLE - 5 <= again["documents"] < 235
     assert again["searched"]
@@ -260,7 +260,7 @@ def test_on_elasticsearch_it_is_the_same(
         there = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
     assert here.doc_ids == there.doc_ids
     np.testing.assert_allclose(here.scores, there.scores, atol=1e-4)
-    re_encode("demo", home, device="cpu")
+    finish_migration("demo", home, device="cpu")
     assert row(home).method == "first"
     assert len(vectors(home)) == 235
     assert run(["rollback", "-c", "demo", "-q"]) == 0

@@ -1,0 +1,142 @@
+"""The formats of sources: a source is read by the reader of its format."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from encoders.document import short_hash
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED, normalise
+from indexer.readers import elastic, irdatasets
+from indexer.readers.delimited import read_csv, read_tsv
+from indexer.readers.encodings import known_encoding
+from indexer.readers.files import SourceFile, UnreadableFileError, source_files
+from indexer.readers.jsonl import read_jsonl
+from indexer.readers.sgml import read_sgml
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.whole_files import read_html, read_text
+
+FORMATS = ("jsonl", "csv", "tsv", "text", "html", "trec")
+
+_READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
+    "jsonl": read_jsonl,
+    "csv": read_csv,
+    "tsv": read_tsv,
+    "text": read_text,
+    "html": read_html,
+    "trec": read_sgml,
+}
+_BY_SUFFIX = {
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    ".csv": "csv",
+    ".tsv": "tsv",
+    **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
+    **dict.fromkeys((".sgml", ".sgm", ".trec"), "trec"),
+}
+
+
+def read(source: str, options: ReadOptions) -> Iterator[Reading]:
+    """Read a source: a file, all files under a folder by their names, ``elastic:INDEX`` or ``ir-datasets:NAME``.
+
+    A record that can't be read gives a refusal, and reading goes on. Memory does not grow with the source.
+
+    Returns:
+        Documents, refusals and remarks as they are read. A document's language is ``und`` where neither the document
+        nor the options name it.
+
+    Raises:
+        BadInput: at once, the source does not exist or is an empty folder, or an option is unusable.
+        MissingPart: at once, the source needs an extra that is not installed.
+    """
+    options = _checked(options)
+    if source.startswith(irdatasets.PREFIX):
+        name = source.removeprefix(irdatasets.PREFIX)
+        return irdatasets.read_dataset(name, irdatasets.load(name), options)
+    if source.startswith(elastic.PREFIX):
+        return elastic.read_index(source, options)
+    return _read_files(_existing(source), options)
+
+
+def fingerprint(source: str, options: ReadOptions) -> str:
+    """16 hex digits that change with the options, with the files (names, sizes, modification times), or with the index.
+
+    Raises:
+        BadInput: as in ``read``.
+    """
+    options_json = json.dumps(asdict(_checked(options)), sort_keys=True, ensure_ascii=True)
+    if source.startswith(irdatasets.PREFIX):
+        return short_hash(source, options_json)
+    if source.startswith(elastic.PREFIX):
+        return short_hash(elastic.index_fingerprint(source), options_json)
+    parts: list[str | bytes] = [options_json]
+    for file in source_files(_existing(source)):
+        try:
+            status = file.path.stat()
+        except OSError:
+            parts += [os.fsencode(file.name), "away"]
+        else:
+            parts += [os.fsencode(file.name), f"{status.st_size} {status.st_mtime_ns}"]
+    return short_hash(*parts)
+
+
+def count_records(source: str, options: ReadOptions) -> int:
+    """Count the documents and refusals of a source; only ``elastic:`` sources are counted without reading them."""
+    if source.startswith(elastic.PREFIX):
+        return elastic.count(source)
+    return sum(not isinstance(reading, Remark) for reading in read(source, options))
+
+
+def _checked(options: ReadOptions) -> ReadOptions:
+    if options.format and options.format not in FORMATS:
+        raise BadInput(f"{options.format!r} is no format; choose one of {', '.join(FORMATS)}")
+    if options.encoding:
+        known_encoding(options.encoding)
+    lang = normalise(options.lang)
+    return replace(options, lang="" if lang == UNDETERMINED else lang, fields=dict(options.fields))
+
+
+def _existing(source: str) -> Path:
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise BadInput(f"{source} does not exist; name a file, a folder, elastic:INDEX or ir-datasets:NAME")
+    if next(source_files(path), None) is None:
+        raise BadInput(f"{source} is a folder with no file in it; name one that has some")
+    return path
+
+
+def _read_files(path: Path, options: ReadOptions) -> Iterator[Reading]:
+    for file in source_files(path):
+        try:
+            if file.suffix == ".dtd":
+                yield Remark(file.shown, "it is a DTD and was left out")
+                continue
+            start = file.first_bytes()
+            if not start.strip():
+                yield Refusal(file.shown, "it is empty")
+                continue
+            format_ = options.format or _format(file, start)
+            if format_:
+                yield from _READERS[format_](file, options)
+            else:
+                yield Refusal(file.shown, "it is binary and no format that is read here; say --format if it is one")
+        except UnreadableFileError as error:
+            where = file.at(file.line) if file.line else file.shown
+            yield Refusal(where, f"{error}; what came before is kept" if file.line else str(error))
+
+
+def _format(file: SourceFile, start: bytes) -> str:
+    """The format by a file's suffix, else by its first bytes; empty: the file is binary."""
+    if suffix_format := _BY_SUFFIX.get(file.suffix):
+        return suffix_format
+    if b"\0" in start:
+        return ""
+    head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if b"<doc>" in head or b"<doc " in head:
+        return "trec"
+    if head.startswith((b"<!doctype html", b"<html")):
+        return "html"
+    return "jsonl" if head.startswith(b"{") and b'"' in head and file.suffix not in (".txt", ".md") else "text"
