@@ -18,7 +18,7 @@ from indexer.indexing import pruning
 from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.reading import batches, check_sources, count_ahead, documents_with, readings
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
-from indexer.indexing.wanted import counting_rows, replaces
+from indexer.indexing.wanted_documents import counting_rows, replaces
 from indexer.ledger.index_runs import Note
 from indexer.ledger.ledger import Batch, Ledger
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec, short_hash
 from indexer.indexing.reading import batches, check_sources, count_ahead, readings
-from indexer.indexing.wanted import counting_rows, replaces
+from indexer.indexing.wanted_documents import counting_rows, replaces
 from indexer.ledger.ledger import Batch, Ledger
 from indexer.ledger.tables import READING
 from indexer.readers.source import ReadOptions
