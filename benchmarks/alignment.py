@@ -1,13 +1,12 @@
 """Alignment of 20,000 documents with 20,000: seconds and memory, beside one plain numpy product of that shape.
 
-By their vectors alone, and by the default plan: passages, and maps learnt from the clear pairs. ``large`` aligns more
-by vectors alone, where the whole matrix of cosines would fit into no memory.
+Documents are aligned by their vectors alone, and by the default plan: passages, and maps learnt from the clear pairs.
+``large`` aligns more documents by vectors alone; the whole matrix of their cosines would not fit into memory.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
 
 import numpy as np
@@ -16,7 +15,7 @@ import psutil
 from benchmarks import harness
 from encoders.document import FloatArray, Passages, int8_rows, unit_rows
 from query.alignment.coverage import PassageRows
-from query.alignment.matching import align
+from query.alignment.matching import Pairs, align
 from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.side import Side
 
@@ -25,7 +24,7 @@ PASSAGES = 4
 
 
 def sides(count: int) -> tuple[FloatArray, FloatArray]:
-    """Two sides, three quarters of whose documents are noisy copies of each other; the rest has no mate."""
+    """Vectors of two sides: three quarters of the documents are noisy copies of each other, the rest has no mate."""
     chance = np.random.default_rng(0)
     x, y = (chance.standard_normal((count, DIM)).astype(np.float32) for _ in range(2))
     mates = 3 * count // 4
@@ -34,7 +33,7 @@ def sides(count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def with_passages(name: str, vectors: FloatArray, seed: int) -> Side:
-    """Documents of four passages each, noisy copies of the document's vector."""
+    """A side whose documents have four passages each, noisy copies of the document's vector."""
     chance = np.random.default_rng(seed)
     passages = [
         Passages(
@@ -43,48 +42,57 @@ def with_passages(name: str, vectors: FloatArray, seed: int) -> Side:
         )
         for vector in vectors
     ]
-    names = [str(at) for at in range(len(vectors))]
+    names = [str(row) for row in range(len(vectors))]
     return Side(name, names, vectors, PassageRows.pack(passages, vectors), [None] * len(names))
 
 
-def by_default(x: FloatArray, y: FloatArray) -> list[str]:
-    """One run of the whole plan."""
+def resident() -> float:
+    """Memory that this process has resident now, in MB."""
+    return float(psutil.Process().memory_info().rss) / 2**20
+
+
+def right_share(pairs: Pairs) -> float:
+    """Share of the pairs that are right."""
+    return float((pairs.rows == pairs.cols).mean())
+
+
+def by_default(x: FloatArray, y: FloatArray) -> str:
+    """A row of the table: one run of the default plan."""
     a, b = with_passages("a", x, 1), with_passages("b", y, 2)
-    before = psutil.Process().memory_info().rss / 2**20
+    before = resident()
     with harness.Stopwatch() as watch:
         mined = mine(a, b, AlignmentPlan())
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
-    right = float((mined.pairs.rows == mined.pairs.cols).mean())
+    growth = harness.peak_memory() - before
     maps = f"maps of {mined.learnt_from:,} pairs" if mined.learnt_from else "maps tried and declined"
-    return [
-        f"| the default plan, {PASSAGES} passages a document, {maps}; {right:.1%} of all pairs are right "
-        f"| **{watch.seconds:.0f}** ({watch.cpu:.0f} of processor time) | {grown:,.0f} |"
-    ]
+    return (
+        f"| the default plan, {PASSAGES} passages a document, {maps}; {right_share(mined.pairs):.1%} of all pairs are "
+        f"right | **{watch.seconds:.0f}** ({watch.cpu:.0f} of processor time) | {growth:,.0f} |"
+    )
 
 
 def by_vectors(x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Align once: the share of right pairs, and how far memory went beyond the sides, MB."""
-    before = psutil.Process().memory_info().rss / 2**20
+    """Align once by vectors alone: the share of right pairs, and the most memory beyond the sides, in MB."""
+    before = resident()
     pairs = align(x, y)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
-    return float((pairs.rows == pairs.cols).mean()), grown
+    growth = harness.peak_memory() - before
+    return right_share(pairs), growth
 
 
 def large(count: int) -> None:
-    """Align once, and write a section of its own."""
+    """Align many documents once, and write the section."""
     x, y = sides(count)
     with harness.Stopwatch() as watch:
-        found, grown = by_vectors(x, y)
+        right, growth = by_vectors(x, y)
     lines = [
         "| documents, 384 numbers each | s | of processor time, s | memory of the two sides, MB | peak over them, MB |",
         "|---|---:|---:|---:|---:|",
         f"| {count:,} × {count:,} | {watch.seconds:,.0f} | {watch.cpu:,.0f} "
-        f"| {(x.nbytes + y.nbytes) / 2**20:,.0f} | {grown:,.0f} |",
+        f"| {(x.nbytes + y.nbytes) / 2**20:,.0f} | {growth:,.0f} |",
         "",
-        f"Three quarters of the documents have a mate: {found:.1%} of all pairs are right. The whole "
+        f"Three quarters of the documents have a mate: {right:.1%} of all pairs are right. The whole "
         f"matrix would take {4 * count**2 / 2**30:,.0f} GB.",
     ]
-    harness.write("Alignment, large", f"python -m benchmarks.alignment large --count {count}", lines)
+    harness.write("Alignment, large", f"alignment large --count {count}", lines)
 
 
 def main() -> None:
@@ -99,25 +107,25 @@ def main() -> None:
         return
     count = arguments.count or 20_000
     x, y = sides(count)
-    found, grown = by_vectors(x, y)
+    right, growth = by_vectors(x, y)
     default = by_default(x, y)
-    whole = np.empty((count, count), np.float32)
-    jobs = {"align": lambda: align(x, y), "product": lambda: np.matmul(x, y.T, out=whole)}
+    product = np.empty((count, count), np.float32)
+    jobs = {"align": lambda: align(x, y), "product": lambda: np.matmul(x, y.T, out=product)}
     seconds = harness.in_turn(jobs, arguments.rounds)
     harness.write(
         "Alignment",
-        "python -m benchmarks.alignment",
+        "alignment",
         [
             f"| {count:,} × {count:,} documents, {DIM} numbers each | s | peak memory over the two sides, MB |",
             "|---|---:|---:|",
             f"| `align`: one-to-one pairs by ratio margin | **{statistics.median(seconds['align']):.1f}** "
-            f"| {grown:,.0f} |",
-            *default,
+            f"| {growth:,.0f} |",
+            default,
             f"| one numpy product of the same shape, nothing kept but the matrix "
-            f"| {statistics.median(seconds['product']):.1f} | {whole.nbytes / 2**20:,.0f} |",
+            f"| {statistics.median(seconds['product']):.1f} | {product.nbytes / 2**20:,.0f} |",
             "",
             f"{harness.ratio(seconds['align'], seconds['product'])} times the product; alignment takes two of them and "
-            f"never holds the matrix. Three quarters of the documents have a mate: {found:.1%} of all pairs are right.",
+            f"never holds the matrix. Three quarters of the documents have a mate: {right:.1%} of all pairs are right.",
         ],
     )
 

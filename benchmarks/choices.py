@@ -1,4 +1,4 @@
-"""What ranking's constants stand on, on the development collection: candidates, neighbours, wrong labels, drift."""
+"""What ranking's constants rest on, on the development collection: candidates, neighbours, wrong labels, drift."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import numpy as np
 from ir_measures import Qrel
 
 from benchmarks import harness
+from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.document import Document, Encoder
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
-from indexer.collection.settings import Settings
+from indexer.stores.contract import VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.fitting.drift import beyond_chance, changed_hits, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, Choice, RankingOptions
+from query.ranking.choice import PLAIN, Choice
 from query.ranking.searcher import Searcher
 
 DEPTHS = (20, 50, 100)
@@ -29,112 +30,122 @@ NEWS = (0.0, 0.1, 0.25, 0.5)
 VECTORS = Choice(0.75, "ratio", passages=False)
 
 
-def reach(searcher: Searcher, made: Calibration, queries: Sequence[Document]) -> list[str]:
-    """Of the ten exact best of each language, how many are among its nearest by the raw vectors."""
-    held = dict.fromkeys(DEPTHS, 0)
+def candidate_lines(searcher: Searcher, calibration: Calibration, queries: Sequence[Document]) -> list[str]:
+    """Share of each language's exact ten best that are among its nearest by raw vectors, at several depths."""
+    hits = dict.fromkeys(DEPTHS, 0)
     total = 0
     model = searcher.spec.model
     for lang in searcher.languages:
         doc_ids = searcher.store.sample(model, lang, searcher.languages[lang])
         raw = searcher.store.vectors(model, doc_ids)
-        documents = made.correct_documents(raw, {lang: slice(0, len(raw))})
-        for asked in searcher.languages:
-            some = [query for query in queries if query.lang == asked]
-            corrected = made.correct_queries(searcher.encoder.encode_queries(some), asked)
+        documents = calibration.correct_documents(raw, {lang: slice(0, len(raw))})
+        for query_lang in searcher.languages:
+            of_lang = [query for query in queries if query.lang == query_lang]
+            corrected = calibration.correct_queries(searcher.encoder.encode_queries(of_lang), query_lang)
             best = np.argsort(-(corrected @ documents.T), axis=1)[:, :10]
-            ranks = np.argsort(np.argsort(-(made.queries_for_store(corrected, lang) @ raw.T), axis=1), axis=1)
-            near = np.take_along_axis(ranks, best, axis=1)
-            total += near.size
+            ranks = np.argsort(np.argsort(-(calibration.queries_for_store(corrected, lang) @ raw.T), axis=1), axis=1)
+            ranks_of_best = np.take_along_axis(ranks, best, axis=1)
+            total += ranks_of_best.size
             for depth in DEPTHS:
-                held[depth] += int((near < depth).sum())
-    shares = ", ".join(f"{depth}: {held[depth] / total:.1%}" for depth in DEPTHS)
+                hits[depth] += int((ranks_of_best < depth).sum())
+    shares = ", ".join(f"{depth}: {hits[depth] / total:.1%}" for depth in DEPTHS)
     return [f"Of the exact ten best of a language, candidates by raw vectors hold: {shares}.", ""]
 
 
 def average_precision(
-    searcher: Searcher, made: Calibration, queries: Sequence[Document], qrels: Sequence[Qrel]
+    searcher: Searcher, calibration: Calibration, queries: Sequence[Document], qrels: Sequence[Qrel]
 ) -> float:
     """MAP of the first thousand by documents' vectors."""
-    rankings = replace(searcher, calibration=made).rank(queries, choice=VECTORS)
+    rankings = replace(searcher, calibration=calibration).rank(queries, choice=VECTORS)
     return harness.mean(harness.average_precisions(queries, rankings, qrels))
 
 
 def moments(searcher: Searcher, doc_ids: Mapping[str, Sequence[str]]) -> dict[str, PartMoments]:
-    """Of some documents of each language."""
+    """Moments of some documents of each language."""
     model, parts = searcher.spec.model, VectorParts.of(searcher.spec)
-    return {lang: document_moments(searcher.store, model, parts, some) for lang, some in doc_ids.items()}
+    return {lang: document_moments(searcher.store, model, parts, of_lang) for lang, of_lang in doc_ids.items()}
 
 
-def drifts(searcher: Searcher, made: Calibration, news: Searcher) -> list[str]:
-    """Drift between halves of the same documents, and with news among the second half."""
-    drawn = {lang: searcher.store.sample(made.model, lang, count) for lang, count in searcher.languages.items()}
-    active = with_documents(made, moments(searcher, {lang: ids[::2] for lang, ids in drawn.items()}))
-    lines = ["| news beside help pages | any other hit, mean | drift, mean | drift, most |", "|---:|---:|---:|---:|"]
+def drift_lines(searcher: Searcher, calibration: Calibration, news: Searcher) -> list[str]:
+    """Drift from one half of the documents to the other, to which several shares of news are added."""
+    model = calibration.model
+    drawn = {lang: searcher.store.sample(model, lang, count) for lang, count in searcher.languages.items()}
+    active = with_documents(calibration, moments(searcher, {lang: ids[::2] for lang, ids in drawn.items()}))
+    table = harness.Table(
+        ["| news beside help pages | any other hit, mean | drift, mean | drift, most |", "|---:|---:|---:|---:|"]
+    )
     for share in NEWS:
-        halves = []
+        quarters = []
         for start in (1, 3):
-            half = moments(searcher, {lang: ids[start::4] for lang, ids in drawn.items()})
-            for lang, one in half.items():
-                ids = news.store.sample(made.model, lang, 10_000)[start // 2 :: 2]
-                more = document_moments(news.store, made.model, made.parts, ids)
-                half[lang] = one + _times(more, share * one.count / max(more.count, 1))
-            halves.append(half)
-        today = with_documents(made, {lang: one + halves[1][lang] for lang, one in halves[0].items()})
-        other = float(np.mean([(one > 0).mean() for one in changed_hits(searcher.store, active, today).values()]))
-        found = list(beyond_chance(searcher.store, active, halves[0], halves[1]).values())
-        lines.append(f"| {share:.0%} | {other:.0%} | {np.mean(found):.0%} | {max(found):.0%} |")
-        print(lines[-1], flush=True)
-    return lines
+            quarter = moments(searcher, {lang: ids[start::4] for lang, ids in drawn.items()})
+            for lang, of_pages in quarter.items():
+                ids = news.store.sample(model, lang, 10_000)[start // 2 :: 2]
+                of_news = document_moments(news.store, model, calibration.parts, ids)
+                quarter[lang] = of_pages + _times(of_news, share * of_pages.count / max(of_news.count, 1))
+            quarters.append(quarter)
+        first, second = quarters
+        today = with_documents(calibration, {lang: of_lang + second[lang] for lang, of_lang in first.items()})
+        changed = changed_hits(searcher.store, active, today).values()
+        any_changed = float(np.mean([(shares > 0).mean() for shares in changed]))
+        drifts = list(beyond_chance(searcher.store, active, first, second).values())
+        table.add(f"| {share:.0%} | {any_changed:.0%} | {np.mean(drifts):.0%} | {max(drifts):.0%} |")
+    return table
 
 
-def _times(seen: PartMoments, factor: float) -> PartMoments:
-    """The moments of as many times the vectors."""
-    scaled = PartMoments(seen.parts, tuple(Moments(one.dim, round(one.count * factor)) for one in seen.moments))
-    for one, many in zip(seen.moments, scaled.moments, strict=True):
-        many.total, many.second = one.total * factor, one.second * factor
-    return scaled
+def _times(part_moments: PartMoments, factor: float) -> PartMoments:
+    """The moments of ``factor`` times as many vectors."""
+    scaled = tuple(Moments(part.dim, round(part.count * factor)) for part in part_moments.moments)
+    for part, scaled_part in zip(part_moments.moments, scaled, strict=True):
+        scaled_part.total, scaled_part.second = part.total * factor, part.second * factor
+    return PartMoments(part_moments.parts, scaled)
 
 
 def mislabelled(searcher: Searcher, encoder: Encoder, folder: Path, seed: int = 0) -> tuple[Searcher, Calibration]:
-    """The same collection, a tenth of whose documents is given a language at random, with a calibration of that."""
+    """The same collection with a random language for a tenth of the documents, and a calibration of it."""
     chance = np.random.default_rng(seed)
     languages = sorted(searcher.languages)
     store = EmbeddedStore(folder, "mislabelled")
     store.create(searcher.spec.model, searcher.spec.dim)
     for page in searcher.store.scan(searcher.spec.model):
         wrong = chance.random(len(page)) < 0.1
-        given = [
-            str(chance.choice(languages)) if at else one.document.lang for at, one in zip(wrong, page, strict=True)
+        langs = [
+            str(chance.choice(languages)) if is_wrong else item.document.lang
+            for is_wrong, item in zip(wrong, page, strict=True)
         ]
         store.put(
             searcher.spec.model,
-            [replace(item, document=replace(item.document, lang=lang)) for item, lang in zip(page, given, strict=True)],
+            [replace(item, document=replace(item.document, lang=lang)) for item, lang in zip(page, langs, strict=True)],
         )
-    made = fit_statistics(draw_samples(store, encoder), searcher.spec.model).with_choice(balance=0.75, margin="ratio")
-    return replace(searcher, store=store), made
+    return replace(searcher, store=store), fit(store, encoder)
 
 
-def same_language(
-    searcher: Searcher, made: Calibration, queries: Sequence[Document], qrels: Sequence[Qrel]
+def fit(store: VectorStore, encoder: Encoder) -> Calibration:
+    """The default calibration of a store."""
+    statistics = fit_statistics(draw_samples(store, encoder), encoder.spec.model)
+    return statistics.with_choice(balance=0.75, margin="ratio")
+
+
+def same_language_lines(
+    searcher: Searcher, calibration: Calibration, queries: Sequence[Document], qrels: Sequence[Qrel]
 ) -> list[str]:
-    """Each topic among the documents of its own language: what a mixed search must not cost."""
-    calibrated = replace(searcher, calibration=made)
-    ways = {
+    """MAP of each topic among the documents of its own language, which a mixed index must not cost."""
+    calibrated = replace(searcher, calibration=calibration)
+    default = Choice.of(calibration)
+    rankings = {
         "plain cosine": (replace(searcher, calibration=None), PLAIN),
-        "the default": (calibrated, Choice.of(made)),
-        "the default with --hybrid": (calibrated, replace(Choice.of(made), hybrid=True)),
+        "the default": (calibrated, default),
+        "the default with --hybrid": (calibrated, replace(default, hybrid=True)),
     }
-    own = [qrel for qrel in qrels if qrel.doc_id.split(":")[1] == qrel.query_id.rpartition(".")[2]]
-    lines = ["| same-language search, the mean of nine languages' topics together | MAP |", "|---|---:|"]
-    for name, (way, choice) in ways.items():
+    same = [qrel for qrel in qrels if qrel.doc_id.split(":")[1] == qrel.query_id.rpartition(".")[2]]
+    table = harness.Table(["| same-language search, the mean of nine languages' topics together | MAP |", "|---|---:|"])
+    for name, (ranker, choice) in rankings.items():
         precisions: dict[str, float] = {}
         for lang in searcher.languages:
-            queries_of_lang = [query for query in queries if query.lang == lang]
-            rankings = way.rank(queries_of_lang, to=[lang], choice=choice)
-            precisions |= harness.average_precisions(queries_of_lang, rankings, own)
-        lines.append(f"| {name} | {harness.mean(precisions):.4f} |")
-        print(lines[-1], flush=True)
-    return lines
+            of_lang = [query for query in queries if query.lang == lang]
+            ranked = ranker.rank(of_lang, to=[lang], choice=choice)
+            precisions |= harness.average_precisions(of_lang, ranked, same)
+        table.add(f"| {name} | {harness.mean(precisions):.4f} |")
+    return table
 
 
 def main() -> None:
@@ -144,34 +155,29 @@ def main() -> None:
     parser.add_argument("--news", type=Path, required=True, help="Where ntrex is, likewise.")
     parser.add_argument("--every", type=int, default=6, help="Take every n-th topic.")
     arguments = parser.parse_args()
-    plain = RankingOptions(calibration="none")
-    with Searcher.open("lohelp", Settings.read(home=arguments.home), device="cpu", ranking=plain) as searcher:
+    with open_searcher("lohelp", arguments.home, UNCALIBRATED) as searcher:
         langs = sorted(searcher.languages)
         topics, judged = harness.topics("lohelp", "index", langs)
-        chosen = set(sorted({topic.qid for topic in topics})[:: arguments.every])
-        queries = harness.queries(topic for topic in topics if topic.qid in chosen)
+        queries = harness.queries(harness.every_nth(topics, arguments.every))
         qrels = harness.judgements(judged, langs)
-        samples = draw_samples(searcher.store, searcher.encoder)
-        made = fit_statistics(samples, searcher.spec.model).with_choice(balance=0.75, margin="ratio")
+        calibration = fit(searcher.store, searcher.encoder)
         encoder, searcher.encoder = searcher.encoder, harness.StoredEncoder(searcher.encoder)
         searcher.encoder.encode_queries(queries)
-        lines = reach(searcher, made, queries)
-        print(lines[0], flush=True)
-        lines += ["| margin, by documents' vectors | MAP |", "|---|---:|"]
-        with tempfile.TemporaryDirectory() as place:
-            ways = {f"k = {k}": (searcher, replace(made, neighbours=k)) for k in NEIGHBOURS}
-            ways["k = 3, a tenth of the documents given any language"] = mislabelled(searcher, encoder, Path(place))
-            for name, way in ways.items():
-                lines.append(f"| {name} | {average_precision(*way, queries, qrels):.4f} |")
-                print(lines[-1], flush=True)
-        lines += ["", *same_language(searcher, made, queries, qrels)]
-        with Searcher.open("ntrex", Settings.read(home=arguments.news), device="cpu", ranking=plain) as news:
-            lines += ["", *drifts(searcher, made, news)]
-    harness.write(
-        "What ranking's constants stand on",
-        f"python -m benchmarks.choices --home HOME --news HOME --every {arguments.every}",
-        lines,
-    )
+        table = harness.Table(candidate_lines(searcher, calibration, queries))
+        print(table[0], flush=True)
+        table += ["| margin, by documents' vectors | MAP |", "|---|---:|"]
+        with tempfile.TemporaryDirectory() as scratch:
+            margins = {f"k = {k}": (searcher, replace(calibration, neighbours=k)) for k in NEIGHBOURS}
+            margins["k = 3, a tenth of the documents given any language"] = mislabelled(
+                searcher, encoder, Path(scratch)
+            )
+            for name, (ranker, changed) in margins.items():
+                table.add(f"| {name} | {average_precision(ranker, changed, queries, qrels):.4f} |")
+        table += ["", *same_language_lines(searcher, calibration, queries, qrels)]
+        with open_searcher("ntrex", arguments.news, UNCALIBRATED) as news:
+            table += ["", *drift_lines(searcher, calibration, news)]
+    command = harness.command("choices --home HOME --news HOME", arguments, "every")
+    harness.write("What ranking's constants stand on", command, table)
 
 
 if __name__ == "__main__":

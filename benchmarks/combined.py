@@ -1,6 +1,6 @@
 """Combined vectors: the default encoder and a Cr5 model of half of the concepts, alone and as one, on the other half.
 
-What the default encoder makes of the pages is taken from a collection that holds them; topics are encoded anew.
+The default encoder's vectors of the pages are taken from a collection that holds them; topics are encoded anew.
 """
 
 from __future__ import annotations
@@ -15,95 +15,72 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.cr5_quality import (
-    TESTED,
     TRAINED,
     Records,
-    concepts,
     first_mates,
     only,
-    ranked,
+    rank_topics,
     read,
-    spread,
+    shuffled_concepts,
     trained,
     vectors,
 )
-from encoders.document import Document, Encoder, unit_rows
+from benchmarks.harness import TESTED, spread
+from benchmarks.searchers import BATCH, CENTRED, UNCALIBRATED, calibrations, index_encoded, open_searcher
+from encoders.batches import encode_in_batches
+from encoders.document import Document, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods.combined import Combined
 from encoders.methods.registry import open_encoder
-from indexer.collection.settings import Settings
-from indexer.stores.contract import StoredDocument
-from indexer.stores.embedded import EmbeddedStore
-from indexer.text.language_detection import Detector
 from query.calibration.setting import Setting
-from query.fitting import evidence
-from query.fitting.probe import probe
-from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, Choice, RankingOptions
+from query.ranking.choice import PLAIN, Choice
 from query.ranking.searcher import Searcher
 
-_PLAIN = RankingOptions(calibration="none")
 E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"
 
 
 def documents(records: Records) -> list[Document]:
     """Records of several languages as documents."""
-    return [page for lang, own in records.items() for page in harness.documents(own, lang)]
+    return [page for lang, of_lang in records.items() for page in harness.documents(of_lang, lang)]
 
 
-def searcher(encoder: Encoder, pages: Sequence[Document], folder: Path) -> Searcher:
-    """An index of pages, not calibrated."""
-    store = EmbeddedStore(folder, "unseen")
-    store.create(encoder.spec.model, encoder.spec.dim)
-    for start in range(0, len(pages), 64):
-        some = pages[start : start + 64]
-        encoded = encoder.encode_documents(some)
-        store.put(encoder.spec.model, [StoredDocument.of(page, encoded, at) for at, page in enumerate(some)])
-    return Searcher("unseen", encoder, store, store.count(), Detector(store.count().keys()))
-
-
-def figures(found: Searcher) -> tuple[dict[str, float], Setting]:
-    """MAP by ranking, and what the probe chose."""
-    model = found.spec.model
-    samples = draw_samples(found.store, found.encoder)
-    known = evidence.from_concepts(found.store, model, samples)
-    setting = probe(samples, model, known)[0] if known else Setting()
-    equal = fit_statistics(samples, model)
-    made = fit_statistics(samples, model, rank=setting.rank).with_choice(balance=setting.balance, margin=setting.margin)
-    made = made.with_weights(setting.weights) if setting.weights else made
-    told = {"plain cosine": ranked(found, PLAIN)[0]}
-    calibrated = replace(found, calibration=equal)
-    told["centred"] = ranked(calibrated, Choice(0.5, "ratio", passages=False))[0]
-    told["margins and passages"] = ranked(calibrated, Choice(0.75, "ratio"))[0]
-    told["as the probe decides"] = ranked(replace(found, calibration=made), Choice.of(made))[0]
-    return told, setting
+def means_by_ranking(searcher: Searcher) -> tuple[dict[str, float], Setting]:
+    """MAP of each ranking, and what the probe chose."""
+    equal, calibration, setting = calibrations(searcher)
+    centred = replace(searcher, calibration=equal)
+    calibrated = replace(searcher, calibration=calibration)
+    rankings = {
+        "plain cosine": (searcher, PLAIN),
+        "centred": (centred, CENTRED),
+        "margins and passages": (centred, Choice(0.75, "ratio")),
+        "as the probe decides": (calibrated, Choice.of(calibration)),
+    }
+    return {name: rank_topics(ranker, choice)[0] for name, (ranker, choice) in rankings.items()}, setting
 
 
 def alone_and_together(
-    kept: harness.StoredEncoder, cr5: Path, pages: Sequence[Document]
+    stored: harness.StoredEncoder, cr5: ModelFolder, pages: Sequence[Document]
 ) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """MAP of each encoder and of both."""
-    words = open_encoder(ModelFolder.open(cr5))
-    for name, encoder in ((E5, kept), (CR5, words), (BOTH, Combined([kept, words]))):
-        with tempfile.TemporaryDirectory() as place, searcher(encoder, pages, Path(place)) as found:
-            told, setting = figures(found)
-        print(f"  {name}: {told}, {setting}", flush=True)
-        yield name, told
+    """MAP by ranking, of each encoder and of both."""
+    words = open_encoder(cr5)
+    for name, encoder in ((E5, stored), (CR5, words), (BOTH, Combined([stored, words]))):
+        batches = encode_in_batches(encoder, pages, BATCH, lambda _: None)
+        with tempfile.TemporaryDirectory() as scratch, index_encoded(encoder, batches, Path(scratch)) as searcher:
+            means, setting = means_by_ranking(searcher)
+        print(f"  {name}: {means}, {setting}", flush=True)
+        yield name, means
 
 
-def split_rows(kept: harness.StoredEncoder, records: Records, splits: int) -> list[str]:
-    """Several splits by concept."""
-    every = concepts(records)
-    told: dict[str, list[Mapping[str, float]]] = {}
+def split_rows(stored: harness.StoredEncoder, records: Records, splits: int) -> list[str]:
+    """MAP by ranking, on several splits by concept."""
+    by_encoder: dict[str, list[Mapping[str, float]]] = {}
     for seed in range(splits):
-        order = np.random.default_rng(seed).permutation(every).tolist()
+        order = shuffled_concepts(records, seed)
         half = len(order) // 2
-        with tempfile.TemporaryDirectory() as place:
-            folder = trained(records, set(order[half:]), Path(place))
-            unseen = documents(only(records, TESTED, set(order[:half])))
-            for name, values in alone_and_together(kept, folder, unseen):
-                told.setdefault(name, []).append(values)
-    ways = list(told[BOTH][0])
+        unseen = documents(only(records, TESTED, order[:half]))
+        with trained(records, order[half:]) as folder:
+            for name, means in alone_and_together(stored, folder, unseen):
+                by_encoder.setdefault(name, []).append(means)
     several = f"{splits} splits by concept, mean ± standard deviation of MAP"
     lines = [
         f"lohelp, {several if splits > 1 else 'one split by concept, MAP'}: Cr5 trained on one half in "
@@ -113,56 +90,63 @@ def split_rows(kept: harness.StoredEncoder, records: Records, splits: int) -> li
         f"| ranking | {E5} | {CR5} | both | both ÷ the better |",
         "|---|---:|---:|---:|---:|",
     ]
-    for way in ways:
-        alone, words, both = ([one[way] for one in told[name]] for name in (E5, CR5, BOTH))
-        gain = float(np.mean(np.array(both) / np.maximum(alone, words)))
-        cells = " | ".join(spread(values) for values in (alone, words, both))
-        lines.append(f"| {way} | {cells} | {gain:.2f} |")
+    for ranking in by_encoder[BOTH][0]:
+        e5, cr5, both = ([means[ranking] for means in by_encoder[name]] for name in (E5, CR5, BOTH))
+        gain = float(np.mean(np.array(both) / np.maximum(e5, cr5)))
+        cells = " | ".join(spread(means) for means in (e5, cr5, both))
+        lines.append(f"| {ranking} | {cells} | {gain:.2f} |")
     return lines
 
 
-def curve_rows(kept: harness.StoredEncoder, records: Records, sizes: Sequence[int], seed: int = 0) -> list[str]:
-    """By the number of training concepts, over the same unseen pages."""
-    order = np.random.default_rng(seed).permutation(concepts(records)).tolist()
-    unseen = documents(only(records, TESTED, set(order[: len(order) // 4])))
-    ways = ("centred", "margins and passages", "as the probe decides")
+def curve_rows(stored: harness.StoredEncoder, records: Records, sizes: Sequence[int]) -> list[str]:
+    """MAP by the number of training concepts, over the same unseen pages."""
+    order = shuffled_concepts(records)
+    unseen = documents(only(records, TESTED, order[: len(order) // 4]))
+    rankings = ("centred", "margins and passages", "as the probe decides")
     lines = [
-        f"| training concepts | {' | '.join(f'{CR5}, {way} | both, {way}' for way in ways)} |",
-        f"|---:|{'---:|' * 2 * len(ways)}",
+        f"| training concepts | {' | '.join(f'{CR5}, {ranking} | both, {ranking}' for ranking in rankings)} |",
+        f"|---:|{'---:|' * 2 * len(rankings)}",
     ]
-    first: Mapping[str, float] = {}
+    e5: Mapping[str, float] = {}
     for size in sizes:
-        with tempfile.TemporaryDirectory() as place:
-            folder = trained(records, set(order[len(order) - size :]), Path(place))
-            told = dict(alone_and_together(kept, folder, unseen))
-        first = told[E5]
-        lines.append(f"| {size} | {' | '.join(f'{told[CR5][way]:.3f} | {told[BOTH][way]:.3f}' for way in ways)} |")
-    return [*lines, "", f"{E5} alone: " + ", ".join(f"{way} {first[way]:.3f}" for way in ways) + "."]
+        with trained(records, order[len(order) - size :]) as folder:
+            means = dict(alone_and_together(stored, folder, unseen))
+        e5 = means[E5]
+        cells = (f"{means[CR5][ranking]:.3f} | {means[BOTH][ranking]:.3f}" for ranking in rankings)
+        lines.append(f"| {size} | {' | '.join(cells)} |")
+    return [*lines, "", f"{E5} alone: " + ", ".join(f"{ranking} {e5[ranking]:.3f}" for ranking in rankings) + "."]
 
 
 def transfer_rows(records: Records, home: Path, collection: str) -> list[str]:
     """Mates in another collection that is indexed with the default encoder; Cr5 trained on all of lohelp."""
-    theirs = read(collection, TESTED)
-    with tempfile.TemporaryDirectory() as place:
-        words = vectors(trained(records, set(concepts(records)), Path(place)), theirs)
-    with Searcher.open(collection, Settings.read(home=home), device="cpu", ranking=_PLAIN) as whole:
-        model = whole.spec.model
-        e5 = {lang: whole.store.vectors(model, [one["id"] for one in some]) for lang, some in theirs.items()}
-    centred = {
-        name: {lang: unit_rows(rows - rows.mean(axis=0)) for lang, rows in some.items()}
-        for name, some in ((E5, e5), (CR5, words))
-    }
-    ways = {
+    unseen = read(collection, TESTED)
+    with trained(records) as folder:
+        cr5 = vectors(folder, unseen)
+    with open_searcher(collection, home, UNCALIBRATED) as searcher:
+        model = searcher.spec.model
+        e5 = {
+            lang: searcher.store.vectors(model, [record["id"] for record in of_lang])
+            for lang, of_lang in unseen.items()
+        }
+    e5_centred, cr5_centred = (
+        {lang: unit_rows(rows - rows.mean(axis=0)) for lang, rows in by_lang.items()} for by_lang in (e5, cr5)
+    )
+    encoded = {
         f"{E5}, plain cosine": e5,
-        f"{E5}, centred": centred[E5],
-        f"{CR5}, plain cosine": words,
-        f"{CR5}, centred": centred[CR5],
+        f"{E5}, centred": e5_centred,
+        f"{CR5}, plain cosine": cr5,
+        f"{CR5}, centred": cr5_centred,
         "both, centred, equal weights": {
-            lang: np.concatenate([centred[E5][lang], centred[CR5][lang]], axis=1) for lang in theirs
+            lang: np.concatenate([e5_centred[lang], cr5_centred[lang]], axis=1) for lang in unseen
         },
     }
-    lines = [f"Mates, P@1, {len(theirs)} languages.", "", "| vectors | P@1 |", "|---|---:|"]
-    return [*lines, *(f"| {way} | {first_mates(some, theirs).cosine[1]:.3f} |" for way, some in ways.items())]
+    return [
+        f"Mates, P@1, {len(unseen)} languages.",
+        "",
+        "| vectors | P@1 |",
+        "|---|---:|",
+        *(f"| {name} | {first_mates(by_lang, unseen).cosine[1]:.3f} |" for name, by_lang in encoded.items()),
+    ]
 
 
 def main() -> None:
@@ -178,20 +162,18 @@ def main() -> None:
     arguments = parser.parse_args()
     records = read("lohelp", TRAINED)
     if arguments.part == "transfer":
+        name, option = f"Combined vectors elsewhere, {arguments.collection}", "collection"
         lines = transfer_rows(records, arguments.home, arguments.collection)
-        command = f"python -m benchmarks.combined transfer --home HOME --collection {arguments.collection}"
-        harness.write(f"Combined vectors elsewhere, {arguments.collection}", command, lines)
-        return
-    with Searcher.open("lohelp", Settings.read(home=arguments.home), device="cpu", ranking=_PLAIN) as whole:
-        kept = harness.StoredEncoder(whole.encoder, whole.store)
-        if arguments.part == "splits":
-            name, lines = "Combined vectors", split_rows(kept, records, arguments.splits)
-            option = f"--splits {arguments.splits}"
-        else:
-            sizes = [int(size) for size in arguments.sizes.split(",")]
-            name, lines = "Combined vectors by training concepts", curve_rows(kept, records, sizes)
-            option = f"--sizes {arguments.sizes}"
-    harness.write(name, f"python -m benchmarks.combined {arguments.part} --home HOME {option}", lines)
+    else:
+        with open_searcher("lohelp", arguments.home, UNCALIBRATED) as searcher:
+            stored = harness.StoredEncoder(searcher.encoder, searcher.store)
+            if arguments.part == "splits":
+                name, option = "Combined vectors", "splits"
+                lines = split_rows(stored, records, arguments.splits)
+            else:
+                name, option = "Combined vectors by training concepts", "sizes"
+                lines = curve_rows(stored, records, [int(size) for size in arguments.sizes.split(",")])
+    harness.write(name, harness.command(f"combined {arguments.part} --home HOME", arguments, option), lines)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import resource
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -15,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-from scipy.sparse import csr_array
-from scipy.sparse import vstack as stacked
+from scipy.sparse import csr_array, vstack
 from scipy.sparse.linalg import LinearOperator, cg, eigsh
 from threadpoolctl import threadpool_limits
 
@@ -44,54 +41,54 @@ DIMENSIONS = 300
 
 def published(blocks: Mapping[str, Block], dimensions: int) -> Solution:
     """The published algorithm: ARPACK over conjugate gradients, one vector at a time, in float64 (ε 0.1 and 0.01)."""
-    wide = sum(block.matrix.shape[1] for block in blocks.values())
+    width = sum(block.matrix.shape[1] for block in blocks.values())
     parts, start = [], 0
     for block in blocks.values():
         rows, columns = block.matrix.shape
-        moved = block.matrix.indices + start, block.matrix.indptr
-        parts.append(csr_array((block.matrix.data.astype(np.float64), *moved), shape=(rows, wide)))
+        shifted = block.matrix.indices + start, block.matrix.indptr
+        parts.append(csr_array((block.matrix.data.astype(np.float64), *shifted), shape=(rows, width)))
         start += columns
-    z = csr_array(stacked(parts))
-    across = csr_array(z.T)
+    z = csr_array(vstack(parts))
+    transposed = csr_array(z.T)
     labels = np.concatenate([block.concepts for block in blocks.values()])
     concepts = int(labels.max()) + 1
     members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(concepts, len(labels)))
 
-    def system_by(v: Vector) -> Vector:
-        seen: Vector = np.asarray(z @ v)
-        return np.asarray(across @ (seen - seen.mean()) + LAM * v)
+    def apply_ridge(v: Vector) -> Vector:
+        products: Vector = np.asarray(z @ v)
+        return np.asarray(transposed @ (products - products.mean()) + LAM * v)
 
-    system = LinearOperator((wide, wide), matvec=system_by, dtype=np.float64)
+    ridge = LinearOperator((width, width), matvec=apply_ridge, dtype=np.float64)
 
-    def solved(right: Vector) -> Vector:
-        return np.asarray(cg(system, right, rtol=0.01, maxiter=500)[0])
+    def solve_ridge(right: Vector) -> Vector:
+        return np.asarray(cg(ridge, right, rtol=0.01, maxiter=500)[0])
 
-    def seen_by(v: Vector) -> Vector:
+    def predict_concepts(v: Vector) -> Vector:
         targets = v.ravel()[labels]
-        found: Vector = np.asarray(z @ solved(across @ (targets - targets.mean())))
-        return np.asarray(members @ (found - found.mean()))
+        predicted: Vector = np.asarray(z @ solve_ridge(transposed @ (targets - targets.mean())))
+        return np.asarray(members @ (predicted - predicted.mean()))
 
-    operator = LinearOperator((concepts, concepts), matvec=seen_by, dtype=np.float64)
-    top: Vector
+    operator = LinearOperator((concepts, concepts), matvec=predict_concepts, dtype=np.float64)
+    eigenvectors: Vector
     first = np.random.default_rng(0).standard_normal(concepts)
-    _, top = eigsh(operator, k=dimensions, maxiter=250, tol=0.1, v0=first)
-    targets = top[labels]
+    _, eigenvectors = eigsh(operator, k=dimensions, maxiter=250, tol=0.1, v0=first)
+    targets = eigenvectors[labels]
     targets -= targets.mean(axis=0)
-    raw: Vector = np.stack([solved(across @ targets[:, column]) for column in range(dimensions)])
-    variances, turn = np.linalg.eigh(raw @ raw.T)
-    learnt = np.asarray(raw.T @ (turn / np.sqrt(variances)), dtype=np.float32)
+    raw: Vector = np.stack([solve_ridge(transposed @ targets[:, column]) for column in range(dimensions)])
+    variances, rotation = np.linalg.eigh(raw @ raw.T)
+    learnt = np.asarray(raw.T @ (rotation / np.sqrt(variances)), dtype=np.float32)
     borders = np.cumsum([block.matrix.shape[1] for block in blocks.values()])[:-1]
     return Solution(dict(zip(blocks, np.split(learnt, borders), strict=True)), dimensions, variances)
 
 
 def synthetic(each: int, vocabulary: int, langs: int = 2, length: int = 150) -> Iterator[tuple[str, Block]]:
-    """Documents of each language in turn: words drawn by Zipf's law, two thirds of them a concept's own."""
+    """Yield each language's documents: words drawn by Zipf's law, two thirds from the 60 words of their concept."""
     chance = np.random.default_rng(0)
-    own = _zipf(chance, (each, 60), vocabulary)
+    concept_words = _zipf(chance, (each, 60), vocabulary)
     for number in range(langs):
-        turned = chance.permutation(vocabulary)
-        picked = np.take_along_axis(own, chance.integers(0, 60, (each, 2 * length // 3)), axis=1)
-        drawn = turned[np.concatenate([picked, _zipf(chance, (each, length // 3), vocabulary)], axis=1)]
+        translation = chance.permutation(vocabulary)
+        picked = np.take_along_axis(concept_words, chance.integers(0, 60, (each, 2 * length // 3)), axis=1)
+        drawn = translation[np.concatenate([picked, _zipf(chance, (each, length // 3), vocabulary)], axis=1)]
         ends = np.arange(each + 1) * drawn.shape[1]
         counts = csr_array((np.ones(drawn.size, np.float32), drawn.ravel(), ends), shape=(each, vocabulary))
         counts.sum_duplicates()
@@ -100,15 +97,15 @@ def synthetic(each: int, vocabulary: int, langs: int = 2, length: int = 150) -> 
 
 
 def on_disk(blocks: Iterable[tuple[str, Block]], folder: Path) -> dict[str, Block]:
-    """The same, read from files where they are used."""
-    found = {}
+    """Move blocks to files of a folder, from which they are read where they are used."""
+    mapped = {}
     for lang, block in blocks:
         parts = {"data": block.matrix.data, "indices": block.matrix.indices, "indptr": block.matrix.indptr}
         for name, values in parts.items():
             np.save(folder / f"{lang}.{name}.npy", values)
-        mapped = [np.load(folder / f"{lang}.{name}.npy", mmap_mode="r") for name in parts]
-        found[lang] = Block(csr_array(tuple(mapped), shape=block.matrix.shape), block.concepts)
-    return found
+        files = tuple(np.load(folder / f"{lang}.{name}.npy", mmap_mode="r") for name in parts)
+        mapped[lang] = Block(csr_array(files, shape=block.matrix.shape), block.concepts)
+    return mapped
 
 
 def _zipf(chance: np.random.Generator, shape: tuple[int, int], vocabulary: int) -> npt.NDArray[np.int64]:
@@ -117,26 +114,28 @@ def _zipf(chance: np.random.Generator, shape: tuple[int, int], vocabulary: int) 
 
 
 def lohelp(langs: tuple[str, str]) -> dict[str, Block]:
-    """Two languages' help pages."""
+    """Help pages in two languages."""
     corpus = Corpus()
     for lang in langs:
         for record in harness.read("lohelp", lang):
             corpus.count(lang, record["concept"], words(f"{record['title']}\n{record['text']}", lang))
     return {
-        lang: Block(fit_vocabulary(one.matrix, one.words, 200_000, 3)[1], one.concepts)
-        for lang, one in corpus.counts().items()
+        lang: Block(fit_vocabulary(counts.matrix, counts.words, 200_000, 3)[1], counts.concepts)
+        for lang, counts in corpus.counts().items()
     }
 
 
 def training() -> list[str]:
-    """Against the published algorithm on the same matrices, in the same run."""
-    lines = [
-        f"r = {DIMENSIONS}, λ = {LAM}. The published algorithm is one thread's work, BLAS's other threads but slow it "
-        "down; ours runs languages side by side. Mates: reciprocal rank of a tenth of the concepts, held out.",
-        "",
-        "| matrix | published, s (CPU s) | ours, s (CPU s) | times faster (CPU) | mates, published | mates, ours |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
+    """Our training against the published algorithm on the same matrices."""
+    table = harness.Table(
+        [
+            f"r = {DIMENSIONS}, λ = {LAM}. The published algorithm is one thread's work, BLAS's other threads but slow "
+            "it down; ours runs languages side by side. Mates: reciprocal rank of a tenth of the concepts, held out.",
+            "",
+            "| matrix | published, s (CPU s) | ours, s (CPU s) | times faster (CPU) | mates, published | mates, ours |",
+            "|---|---:|---:|---:|---:|---:|",
+        ]
+    )
     small = dict(synthetic(3000, 20_000))
     cases = {
         "lohelp, English and German, factorised": (lohelp(("en", "de")), 4000, 1500),
@@ -152,12 +151,11 @@ def training() -> list[str]:
         with threadpool_limits(1), harness.Stopwatch() as theirs:
             published_solution = columns_of(published(trained, DIMENSIONS))
         ranks = [mate_rank(columns, held_out) for columns in (published_solution, solution)]
-        lines.append(
+        table.add(
             f"| {name} | {theirs.seconds:.1f} ({theirs.cpu:.1f}) | {ours.seconds:.2f} ({ours.cpu:.2f}) | "
             f"{theirs.seconds / ours.seconds:.1f} ({theirs.cpu / ours.cpu:.1f}) | {ranks[0]:.3f} | {ranks[1]:.3f} |"
         )
-        print(lines[-1], flush=True)
-    return lines
+    return table
 
 
 def columns_of(solution: Solution) -> dict[str, FloatArray]:
@@ -165,52 +163,59 @@ def columns_of(solution: Solution) -> dict[str, FloatArray]:
     return {lang: solution.columns[lang] for lang in solution.columns}
 
 
-def grown(share: float, langs: int, dimensions: int) -> tuple[int, int, float, float, float]:
-    """Words, non-zeros, CPU seconds, seconds, and gigabytes resident at most, of a share of the paper's size."""
-    with tempfile.TemporaryDirectory() as place:
+def train_synthetic(share: float, langs: int, dimensions: int) -> tuple[int, int, float, float, float]:
+    """Words, non-zeros, CPU seconds, seconds, and GB of memory at most, for a share of the paper's size."""
+    with tempfile.TemporaryDirectory() as scratch:
         sizes = int(100_000 * share), int(200_000 * share)
-        blocks = on_disk(synthetic(*sizes, langs, length=300), Path(place))
+        blocks = on_disk(synthetic(*sizes, langs, length=300), Path(scratch))
         entries = sum(block.matrix.nnz for block in blocks.values())
         with harness.Stopwatch() as watch:
             solution = solve(blocks, dimensions, LAM)
             words_learnt = sum(len(solution.columns[lang]) for lang in blocks)
-    return words_learnt, entries, watch.cpu, watch.seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return words_learnt, entries, watch.cpu, watch.seconds, harness.peak_memory() / 1024
 
 
 def growth(cases: Sequence[str], dimensions: int) -> list[str]:
-    """Seconds and memory by words × documents and by languages, each case in a process of its own."""
-    lines = [
-        f"r = {dimensions}, λ = {LAM}; the whole is 100,000 documents and 200,000 words a language, matrices read from "
-        "disk where they are used. Memory is what was resident at most, mapped files and making the data included.",
-        "",
-        "| share × languages | words | non-zeros | CPU s | s | GB |",
-        "|---:|---:|---:|---:|---:|---:|",
-    ]
+    """Time and memory of training by words × documents and by languages, each case in a process of its own."""
+    table = harness.Table(
+        [
+            f"r = {dimensions}, λ = {LAM}; the whole is 100,000 documents and 200,000 words a language, matrices read "
+            "from disk where they are used. Memory is what was resident at most, mapped files and making the data "
+            "included.",
+            "",
+            "| share × languages | words | non-zeros | CPU s | s | GB |",
+            "|---:|---:|---:|---:|---:|---:|",
+        ]
+    )
     for case in cases:
         share, langs = case.split("x")
         with get_context("spawn").Pool(1) as pool:
-            vocabulary, entries, spent, seconds, peak = pool.apply(
-                grown, (float(Fraction(share)), int(langs), dimensions)
+            vocabulary, entries, cpu, seconds, peak = pool.apply(
+                train_synthetic, (float(Fraction(share)), int(langs), dimensions)
             )
-        row = f"| {share} × {langs} | {vocabulary:,} | {entries:,} | {spent:,.0f} | {seconds:,.0f} | {peak:.1f} |"
-        lines.append(row)
-        print(row, flush=True)
-    return lines
+        table.add(f"| {share} × {langs} | {vocabulary:,} | {entries:,} | {cpu:,.0f} | {seconds:,.0f} | {peak:.1f} |")
+    return table
 
 
-def counted(texts: list[Document]) -> int:
-    """Words: between blanks, 1.7 characters of Chinese and Japanese for one."""
+def count_words(texts: Sequence[Document]) -> int:
+    """Number of words between blanks; 1.7 characters of Chinese or Japanese count as a word."""
     return sum(
         int(len(text.content) / 1.7) if text.lang in {"ja", "zh"} else len(text.content.split()) for text in texts
     )
 
 
-_AT_ONCE = 64
-_WAYS = ("documents' vectors", "vectors and passages")
+_BATCH = 64
+_ENCODED = ("documents' vectors", "vectors and passages")
+"""What is encoded: documents as queries are, or with their passages."""
+
+
+def batches_of(texts: Sequence[Document]) -> list[Sequence[Document]]:
+    """Texts in batches."""
+    return [texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH)]
 
 
 class Job:
-    """Encoding in a process: what it encodes with, and what."""
+    """An encoder and its texts, in a process that encodes."""
 
     encoder: Encoder
     batches: Sequence[Sequence[Document]]
@@ -218,15 +223,14 @@ class Job:
     @classmethod
     def begin(cls, folder: Path) -> None:
         """Open the model and read the pages."""
-        texts = documents(300)
         cls.encoder = open_encoder(ModelFolder.open(folder))
-        cls.batches = [texts[at : at + _AT_ONCE] for at in range(0, len(texts), _AT_ONCE)]
+        cls.batches = batches_of(documents(300))
 
     @classmethod
     def run(cls, part: tuple[str, int]) -> int:
-        """Encode a batch in one of the ways; returns how many batches there are."""
-        way, number = part
-        if way == _WAYS[0]:
+        """Encode a batch, with passages or without; returns how many batches there are."""
+        name, number = part
+        if name == _ENCODED[0]:
             cls.encoder.encode_queries(cls.batches[number])
         else:
             cls.encoder.encode_documents(cls.batches[number])
@@ -235,60 +239,60 @@ class Job:
 
 def encoding_rows(folder: Path, rounds: int) -> list[str]:
     """Words a second, tokenised, by one process and by two that share the batches."""
-    size = counted(documents(300))
-    lines = ["| encoded, tokenisation included | one process, words/s | two, words/s |", "|---|---:|---:|"]
+    size = count_words(documents(300))
     rates: dict[tuple[str, int], float] = {}
     for processes in (1, 2):
         with get_context("spawn").Pool(processes, Job.begin, (folder,)) as pool:
-            for way in _WAYS:
-                (batches, *_) = pool.map(Job.run, [(way, number) for number in range(4)], chunksize=1)
-                every = [(way, number) for number in range(batches)]
-                times = harness.in_turn({way: partial(pool.map, Job.run, every, 1)}, rounds)
-                rates[way, processes] = size / min(times[way])
-    lines += [f"| {way} | {rates[way, 1]:,.0f} | {rates[way, 2]:,.0f} |" for way in _WAYS]
+            for name in _ENCODED:
+                (batches, *_) = pool.map(Job.run, [(name, number) for number in range(4)], chunksize=1)
+                parts = [(name, number) for number in range(batches)]
+                seconds = harness.in_turn({name: partial(pool.map, Job.run, parts, 1)}, rounds)
+                rates[name, processes] = size / min(seconds[name])
     return [
-        *lines,
+        "| encoded, tokenisation included | one process, words/s | two, words/s |",
+        "|---|---:|---:|",
+        *(f"| {name} | {rates[name, 1]:,.0f} | {rates[name, 2]:,.0f} |" for name in _ENCODED),
         "",
         "2,700 help pages in nine languages, two ninths of them without blanks (ja, zh: 1.7 characters a word).",
     ]
 
 
-def rates(folder: ModelFolder, rounds: int) -> list[str]:
-    """Words a CPU second, tokenised, on one thread: what is left of a measure on a machine that others use."""
+def rate_rows(folder: ModelFolder, rounds: int) -> list[str]:
+    """Words a CPU second, tokenised, on one thread: this figure depends least on what else the machine does."""
     encoder = open_encoder(folder)
     lines = [
         "| words a CPU second, one thread | documents' vectors | vectors and passages | vectors by ONNX Runtime |",
         "|---|---:|---:|---:|",
     ]
-    texts = documents(80)
-    latin = [text for text in texts if text.lang not in {"ja", "zh"}]
-    for name, some in (("all nine languages", texts), ("without Chinese and Japanese", latin)):
-        batches = [some[at : at + _AT_ONCE] for at in range(0, len(some), _AT_ONCE)]
-        found = []
+    all_texts = documents(80)
+    with_blanks = [text for text in all_texts if text.lang not in {"ja", "zh"}]
+    for name, texts in (("all nine languages", all_texts), ("without Chinese and Japanese", with_blanks)):
+        batches = batches_of(texts)
+        rates = []
         for encode in (encoder.encode_queries, encoder.encode_documents, by_graph(folder)):
-            spent = []
+            cpu = []
             for _ in range(1 + rounds):
                 with harness.Stopwatch() as watch:
                     for batch in batches:
                         encode(batch)
-                spent.append(watch.cpu)
-            found.append(counted(some) / min(spent[1:]))
-        lines.append(f"| {name} | {' | '.join(f'{value:,.0f}' for value in found)} |")
+                cpu.append(watch.cpu)
+            rates.append(count_words(texts) / min(cpu[1:]))
+        lines.append(f"| {name} | {' | '.join(f'{rate:,.0f}' for rate in rates)} |")
     return lines
 
 
 def by_graph(folder: ModelFolder) -> Callable[[Sequence[Document]], FloatArray]:
-    """Documents' vectors by the folder's graph, tokenised as the encoder does: what others would run."""
+    """Encode documents by the folder's graph, as other programs would run it, tokenised as the encoder does."""
     model = load_model(folder)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(folder.graph), options, providers=["CPUExecutionProvider"])
 
     def encode(texts: Sequence[Document]) -> FloatArray:
-        bags = [np.unique(model.ids(words(one.content, one.lang), one.lang), return_counts=True) for one in texts]
+        bags = [np.unique(model.ids(words(text.content, text.lang), text.lang), return_counts=True) for text in texts]
         ids, counts = np.zeros((2, len(texts), max(len(bag[0]) for bag in bags)), dtype=np.int64)
-        for row, (some, often) in enumerate(bags):
-            ids[row, : len(some)], counts[row, : len(some)] = some, often
+        for row, (bag_ids, bag_counts) in enumerate(bags):
+            ids[row, : len(bag_ids)], counts[row, : len(bag_ids)] = bag_ids, bag_counts
         (vectors,) = session.run(["vectors"], {"input_ids": ids, "attention_mask": counts})
         return np.asarray(vectors)
 
@@ -296,42 +300,43 @@ def by_graph(folder: ModelFolder) -> Callable[[Sequence[Document]], FloatArray]:
 
 
 def rate(rounds: int) -> list[str]:
-    """The same of a model of help pages in nine languages."""
-    with tempfile.TemporaryDirectory() as place:
-        report = trained(Path(place))
+    """Words a CPU second of a model of help pages in nine languages."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = train(Path(scratch))
         with threadpool_limits(1):
-            return rates(report.folder, rounds)
+            return rate_rows(report.folder, rounds)
 
 
-def trained(folder: Path) -> Cr5Report:
+def train(folder: Path) -> Cr5Report:
     """Train a model of help pages in nine languages."""
-    sources = [str(harness.DATA / "lohelp" / f"docs.{lang}.jsonl.gz") for lang in harness.LANGUAGES]
+    sources = [str(harness.file_of("lohelp", lang)) for lang in harness.LANGUAGES]
     (report,) = train_cr5(Sources(sources), folder / "cr5", settings=Cr5Settings(ridge=LAM))
     return report
 
 
 def encoding(rounds: int) -> list[str]:
-    """Words a second, and documents a second through the whole of indexing, beside E5-small."""
-    with tempfile.TemporaryDirectory() as place:
+    """Words encoded a second, and documents indexed a second, beside E5-small."""
+    with tempfile.TemporaryDirectory() as scratch:
         with harness.Stopwatch() as watch:
-            report = trained(Path(place))
-        few = documents(12)
+            report = train(Path(scratch))
         lines = [
             f"Trained on {report.read:,} help pages in nine languages, reading included, in {watch.seconds:.1f} s.",
             "",
+            *encoding_rows(report.folder.path, rounds),
+            "",
+            "| indexing, stored too | documents/s |",
+            "|---|---:|",
         ]
-        lines += encoding_rows(report.folder.path, rounds)
-        source = Path(place) / "some.jsonl"
-        records = ({"id": text.doc_id, "lang": text.lang, "title": text.title, "text": text.text} for text in few)
-        source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-        indexed = {}
+        texts = documents(12)
+        source = harness.write_records(
+            ({"id": text.doc_id, "lang": text.lang, "title": text.title, "text": text.text} for text in texts),
+            Path(scratch) / "pages.jsonl",
+        )
         for name, reference in (("multilingual-E5-small", None), ("Cr5", str(report.folder.path))):
-            settings = Settings.read(home=Path(place) / name)
+            settings = Settings.read(home=Path(scratch) / name)
             with harness.Stopwatch() as watch:
-                index([str(source)], "c", settings=settings, encoder=reference, device="cpu")
-            indexed[name] = watch.seconds
-    lines += ["", "| indexing, stored too | documents/s |", "|---|---:|"]
-    lines += [f"| {name} | {len(few) / value:,.1f} |" for name, value in indexed.items()]
+                index([source], "c", settings=settings, encoder=reference, device="cpu")
+            lines.append(f"| {name} | {len(texts) / watch.seconds:,.1f} |")
     return lines
 
 
@@ -343,17 +348,17 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, default=DIMENSIONS)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    command = f"python -m benchmarks.cr5 {arguments.part}"
+    options: tuple[str, ...] = ("rounds",)
     if arguments.part == "training":
-        harness.write("Cr5: training against the published algorithm", command, training())
+        name, options, lines = "Cr5: training against the published algorithm", (), training()
     elif arguments.part == "growth":
+        name, options = "Cr5: training as it grows", ("cases", "dimensions")
         lines = growth(arguments.cases.split(","), arguments.dimensions)
-        command += f" --cases {arguments.cases} --dimensions {arguments.dimensions}"
-        harness.write("Cr5: training as it grows", command, lines)
     elif arguments.part == "rate":
-        harness.write("Cr5: words a CPU second", f"{command} --rounds {arguments.rounds}", rate(arguments.rounds))
+        name, lines = "Cr5: words a CPU second", rate(arguments.rounds)
     else:
-        harness.write("Cr5: encoding", f"{command} --rounds {arguments.rounds}", encoding(arguments.rounds))
+        name, lines = "Cr5: encoding", encoding(arguments.rounds)
+    harness.write(name, harness.command(f"cr5 {arguments.part}", arguments, *options), lines)
 
 
 if __name__ == "__main__":

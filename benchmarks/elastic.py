@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,28 +16,29 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks import harness
 from encoders.document import FloatArray, Passages, unit_rows
-from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.elastic.address import Address, Credentials
-from indexer.ledger.database import connect
 from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
 from indexer.stores.elastic.store import ElasticStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
+from query.fitting.open_collection import OpenCollection
 from query.ranking.fair_ranker import STRETCHES
 from trials.servers.elastic import running
 
 TYPES = ("flat", "hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw")
 _BATCH = 512
 _WARM = 20
-_ASKED = 24
-"""Pseudo-queries of each language that are asked."""
+_QUERIES = 24
+"""Pseudo-queries of each language whose candidates are compared."""
 _KS = (STRETCHES[0], 2 * STRETCHES[0])
+CorrectedVectors = tuple[list[str], FloatArray]
+"""Ids of documents, and their debiased vectors."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """A collection in a home's embedded store, with the calibration it is searched with."""
+class CalibratedStore:
+    """A collection's store in a home, with the collection's calibration."""
 
     store: VectorStore
     model: str
@@ -46,140 +47,141 @@ class Place:
 
     @classmethod
     @contextmanager
-    def opened(cls, home: Path, name: str) -> Iterator[Place]:
-        settings = Settings.read(home=home)
-        engine = connect(settings.database)
-        found = collections.require(engine, name)
-        calibration = calibration_table.load(engine, found)
-        engine.dispose()
-        if calibration is None:
-            raise SystemExit(f"{name} in {home} has no calibration; make one with dragoman calibrate")
-        with closing(found.open_store(settings)) as store:
-            yield cls(store, found.model, found.dim, calibration)
+    def open(cls, home: Path, name: str) -> Iterator[CalibratedStore]:
+        """Open a calibrated collection."""
+        with OpenCollection.open(name, Settings.read(home=home)) as opened:
+            calibration = calibration_table.load(opened.engine, opened.collection)
+            if calibration is None:
+                raise SystemExit(f"{name} in {home} has no calibration; make one with dragoman calibrate")
+            yield cls(opened.store, opened.collection.model, opened.collection.dim, calibration)
 
-    def of_passages(self) -> Place:
-        """The same, its documents expected where its passages lie."""
-        known = self.calibration.languages
+    def for_passages(self) -> CalibratedStore:
+        """The same store with a calibration that takes the passages' statistics for the documents'."""
         languages = {
-            lang: replace(one, components={**one.components, "document": one.components["passage"]})
-            for lang, one in known.items()
+            lang: replace(
+                statistics, components={**statistics.components, "document": statistics.components["passage"]}
+            )
+            for lang, statistics in self.calibration.languages.items()
         }
         return replace(self, calibration=replace(self.calibration, languages=languages))
 
 
-def copied(place: Place, url: str, name: str, *, longest: int = 0) -> ElasticStore:
-    """The documents in a store on the server, published.
+def copy_to(url: str, name: str, source: CalibratedStore, *, longest: int = 0) -> ElasticStore:
+    """Copy documents into a store on a server, and publish it.
 
     Args:
-        place: where they are.
-        url: of the server.
-        name: of the collection there.
-        longest: not documents but each run of so many of their passages, and of fewer, with its mean as its vector.
+        url: URL of the server.
+        name: name of the collection there.
+        source: the documents.
+        longest: 0, or instead of documents each run of up to so many of their passages, with its mean as its vector.
     """
     store = ElasticStore(Address.parse(url), name, Credentials())
-    store.create(place.model, place.dim)
-    for page in place.store.scan(place.model, batch=_BATCH):
+    store.create(source.model, source.dim)
+    for page in source.store.scan(source.model, batch=_BATCH):
         documents = [run for item in page for run in _runs(item, longest)] if longest else page
-        for at in range(0, len(documents), _BATCH):
-            store.put(place.model, documents[at : at + _BATCH])
+        for start in range(0, len(documents), _BATCH):
+            store.put(source.model, documents[start : start + _BATCH])
     store.publish()
     return store
 
 
 def _runs(item: StoredDocument, longest: int) -> Iterator[StoredDocument]:
-    """A document for each run of consecutive passages: what a part of the page would be."""
+    """A document for each run of up to ``longest`` consecutive passages."""
     passages = item.passages.unit_vectors()
-    nothing = Passages(np.empty((0, len(item.vector)), np.int8), np.empty((0, 2), np.int32))
+    no_passages = Passages(np.empty((0, len(item.vector)), np.int8), np.empty((0, 2), np.int32))
     for length in range(1, min(longest, len(passages)) + 1):
-        for at, means in enumerate(unit_rows(sliding_window_view(passages, length, axis=0).mean(axis=2))):
-            name = f"{item.document.doc_id}~{length}~{at}"
+        for start, mean in enumerate(unit_rows(sliding_window_view(passages, length, axis=0).mean(axis=2))):
+            name = f"{item.document.doc_id}~{length}~{start}"
             document = replace(item.document, doc_id=name, text=item.document.title or "-", title="")
-            yield StoredDocument(document, means, nothing, item.known)
+            yield StoredDocument(document, mean, no_passages, item.known)
 
 
-def found_share(place: Place, store: VectorStore, exact: dict[str, tuple[list[str], FloatArray]], k: int) -> float:
-    """Of the exact debiased first ten, by query and target language, how many are among k candidates."""
-    found = wanted = 0
-    for lang in place.calibration.languages:
-        bank = unit_rows(place.calibration.languages[lang].bank[:_ASKED].astype(np.float32))
-        corrected = place.calibration.correct_queries(bank, lang)
-        asked = {target: place.calibration.queries_for_store(corrected, target) for target in exact}
-        candidates = store.search(VectorQuery(place.model, asked, k))
+def recall(calibration: Calibration, store: VectorStore, exact: Mapping[str, CorrectedVectors], k: int) -> float:
+    """Share of the exact debiased ten best of a query in a language that are among the store's k candidates."""
+    hits = total = 0
+    for lang, statistics in calibration.languages.items():
+        bank = unit_rows(statistics.bank[:_QUERIES].astype(np.float32))
+        corrected = calibration.correct_queries(bank, lang)
+        queries = {target: calibration.queries_for_store(corrected, target) for target in exact}
+        candidates = store.search(VectorQuery(calibration.model, queries, k))
         for target, (doc_ids, vectors) in exact.items():
             best = np.argsort(-(corrected @ vectors.T), axis=1, kind="stable")[:, :10]
-            for row, one in zip(best, candidates[target], strict=True):
-                ten = {doc_ids[at] for at in row}
-                found += len(ten & set(one.doc_ids))
-                wanted += len(ten)
-    return found / wanted
+            for rows, of_query in zip(best, candidates[target], strict=True):
+                best_ids = {doc_ids[row] for row in rows}
+                hits += len(best_ids & set(of_query.doc_ids))
+                total += len(best_ids)
+    return hits / total
 
 
-def corrected_vectors(place: Place, store: VectorStore) -> dict[str, tuple[list[str], FloatArray]]:
+def corrected_vectors(calibration: Calibration, store: VectorStore) -> dict[str, CorrectedVectors]:
     """Ids and debiased vectors of a store's documents by language."""
-    found = {}
+    by_lang = {}
     for lang in store.count():
-        pages = list(store.scan(place.model, lang=lang, batch=_BATCH))
-        doc_ids = [item.document.doc_id for page in pages for item in page]
-        vectors = np.stack([item.vector for page in pages for item in page])
-        found[lang] = (doc_ids, place.calibration.correct_documents(vectors, {lang: slice(0, len(vectors))}))
-    return found
+        items = [item for page in store.scan(calibration.model, lang=lang, batch=_BATCH) for item in page]
+        vectors = np.stack([item.vector for item in items])
+        corrected = calibration.correct_documents(vectors, {lang: slice(0, len(vectors))})
+        by_lang[lang] = ([item.document.doc_id for item in items], corrected)
+    return by_lang
 
 
-def latency(place: Place, store: ElasticStore, client: Elasticsearch) -> tuple[float, float]:
+def searches(store: ElasticStore, query: VectorQuery) -> list[dict[str, Any]]:
+    """The searches of a query, as ``_msearch`` takes them."""
+    return [part for body in store.bodies(query) for part in ({"index": store.index}, body)]
+
+
+def latency(calibration: Calibration, store: ElasticStore, client: Elasticsearch) -> tuple[float, float]:
     """p50 in ms of all languages' candidates with their vectors: through the store, and one ``_msearch`` by hand."""
-    lang = next(iter(place.calibration.languages))
-    bank = unit_rows(place.calibration.languages[lang].bank.astype(np.float32))
-    queries = [place.calibration.correct_queries(bank[at : at + 1], lang) for at in range(len(bank))]
-    asked = [
-        {target: place.calibration.queries_for_store(query, target) for target in store.count()} for query in queries
+    lang = next(iter(calibration.languages))
+    bank = unit_rows(calibration.languages[lang].bank.astype(np.float32))
+    corrected = [calibration.correct_queries(bank[row : row + 1], lang) for row in range(len(bank))]
+    queries = [
+        {target: calibration.queries_for_store(vector, target) for target in store.count()} for vector in corrected
     ]
     watches = harness.Stopwatches(_WARM)
-    for vectors in [*asked[:_WARM], *asked]:
-        query = VectorQuery(place.model, vectors, STRETCHES[0], with_vectors=True)
+    for vectors in [*queries[:_WARM], *queries]:
+        query = VectorQuery(calibration.model, vectors, STRETCHES[0], with_vectors=True)
         watches.step("store", partial(store.search, query))
-        bodies = [part for body in store.bodies(query) for part in ({"index": store.index}, body)]
-        watches.step("by hand", partial(client.msearch, searches=bodies))
+        watches.step("by hand", partial(client.msearch, searches=searches(store, query)))
     medians = watches.medians()
     return medians["store"], medians["by hand"]
 
 
-def by_type(place: Place, server: str, longest: int, kinds: Sequence[str]) -> list[str]:
-    """A table: what each type of index finds and costs."""
+def by_type(source: CalibratedStore, server: str, longest: int, types: Sequence[str]) -> list[str]:
+    """A table of what each type of index finds and costs."""
     if longest:
-        place = place.of_passages()
-    table: list[str] = []
-    exact: dict[str, tuple[list[str], FloatArray]] = {}
+        source = source.for_passages()
+    calibration = source.calibration
+    table = harness.Table()
+    exact: dict[str, CorrectedVectors] = {}
     with Elasticsearch(server) as client:
-        for kind in kinds:
-            url = f"{server}/bench?vectors={kind}&replicas=0"
+        for index_type in types:
+            url = f"{server}/bench?vectors={index_type}&replicas=0"
             with harness.Stopwatch() as watch:
-                copy = copied(place, url, kind.replace("_", "-"), longest=longest)
+                copy = copy_to(url, index_type.replace("_", "-"), source, longest=longest)
             with closing(copy) as store:
                 if not table:
-                    exact = corrected_vectors(place, store)
+                    exact = corrected_vectors(calibration, store)
                     documents = sum(len(doc_ids) for doc_ids, _ in exact.values())
-                    finds = " | ".join(f"exact ten best among {k}" for k in _KS)
-                    table = [
-                        f"| {documents:,} vectors in {len(exact)} languages, index type | {finds} "
+                    recalls = " | ".join(f"exact ten best among {k}" for k in _KS)
+                    table.add(
+                        f"| {documents:,} vectors in {len(exact)} languages, index type | {recalls} "
                         "| all languages, p50 ms | the same `_msearch` by hand | load, s | disk, MB "
-                        "| vectors kNN walks through, MB |",
-                        f"|---|{'---:|' * (len(_KS) + 5)}",
-                    ]
-                    print("\n".join(table), flush=True)
-                shares = " | ".join(f"{found_share(place, store, exact, k):.1%}" for k in _KS)
-                through, by_hand = latency(place, store, client)
+                        "| vectors kNN walks through, MB |"
+                    )
+                    table.add(f"|---|{'---:|' * (len(_KS) + 5)}")
+                shares = " | ".join(f"{recall(calibration, store, exact, k):.1%}" for k in _KS)
+                through, by_hand = latency(calibration, store, client)
                 primaries: Any = client.indices.stats(index=store.index)["_all"]["primaries"]
                 disk = primaries["store"]["size_in_bytes"] / 1e6
                 walked = _walked(primaries["dense_vector"]["off_heap"]) / 1e6
                 times_ms = f"{through:.1f} | {by_hand:.1f}"
-                table.append(f"| {kind} | {shares} | {times_ms} | {watch.seconds:.0f} | {disk:.0f} | {walked:.0f} |")
-                print(table[-1], flush=True)
+                table.add(f"| {index_type} | {shares} | {times_ms} | {watch.seconds:.0f} | {disk:.0f} | {walked:.0f} |")
                 store.drop()
     return table
 
 
 def _walked(off_heap: dict[str, int]) -> int:
-    """Bytes that a search reads again and again: graph and quantised vectors, or the vectors where none are."""
+    """Bytes that every search reads: the graph and the quantised vectors, or the vectors if none are quantised."""
     quantised = off_heap["total_veq_size_bytes"] + off_heap["total_veb_size_bytes"]
     return off_heap["total_vex_size_bytes"] + (quantised or off_heap["total_vec_size_bytes"])
 
@@ -192,14 +194,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=0, help="Not documents: up to so many of their passages.")
     parser.add_argument("--types", default=",".join(TYPES), help="Types of index to try.")
     arguments = parser.parse_args()
-    with Place.opened(arguments.home, arguments.collection) as place, running() as server:
-        table = by_type(place, server.url, arguments.runs, arguments.types.split(","))
-    harness.write(
-        f"Elasticsearch by type of index, {arguments.collection}"
-        + (f", runs of up to {arguments.runs} passages" if arguments.runs else ""),
-        f"python -m benchmarks.elastic --home HOME --runs {arguments.runs} --types {arguments.types}",
-        table,
-    )
+    with CalibratedStore.open(arguments.home, arguments.collection) as source, running() as server:
+        table = by_type(source, server.url, arguments.runs, arguments.types.split(","))
+    name = f"Elasticsearch by type of index, {arguments.collection}"
+    if arguments.runs:
+        name += f", runs of up to {arguments.runs} passages"
+    harness.write(name, harness.command("elastic --home HOME", arguments, "runs", "types"), table)
 
 
 if __name__ == "__main__":

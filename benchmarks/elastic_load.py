@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import tempfile
 from collections import deque
@@ -14,7 +13,7 @@ from pathlib import Path
 from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
-from benchmarks.elastic import Place
+from benchmarks.elastic import CalibratedStore
 from indexer import index as indexing
 from indexer.collection.settings import Settings
 from indexer.elastic.address import Address, Credentials
@@ -27,40 +26,45 @@ _PUT = 512
 _THREADS = 4
 
 
-def by_store(server: str, place: Place, documents: list[StoredDocument], name: str) -> float:
-    """Seconds of putting them through the store."""
-    with closing(ElasticStore(Address.parse(f"{server}/load?replicas=0"), name, Credentials())) as store:
-        store.create(place.model, place.dim)
+def by_store(server: str, source: CalibratedStore, documents: list[StoredDocument], name: str) -> float:
+    """Seconds of putting documents through the store."""
+    with closing(_empty_store(server, source, name)) as store:
         with harness.Stopwatch() as watch:
             for start in range(0, len(documents), _PUT):
-                store.put(place.model, documents[start : start + _PUT])
+                store.put(source.model, documents[start : start + _PUT])
             store.publish()
         return watch.seconds
 
 
-def by_helper(server: str, place: Place, documents: list[StoredDocument], name: str) -> float:
+def by_helper(server: str, source: CalibratedStore, documents: list[StoredDocument], name: str) -> float:
     """Seconds of sending the same bodies, made while they are sent, by ``helpers.parallel_bulk``."""
     layout = Layout()
-    with closing(ElasticStore(Address.parse(f"{server}/load?replicas=0"), name, Credentials())) as store:
-        store.create(place.model, place.dim)
-        store.put(place.model, list({one.document.lang: one for one in documents}.values()))  # all words are mapped
+    with closing(_empty_store(server, source, name)) as store:
+        # a document of each language maps all fields of words
+        store.put(source.model, list({item.document.lang: item for item in documents}.values()))
         index = store.index
     with Elasticsearch(server, request_timeout=120) as client, harness.Stopwatch() as watch:
         actions = (
-            {"_index": index, "_id": one.document.doc_id, "_source": layout.source(place.model, one)}
-            for one in documents
+            {"_index": index, "_id": item.document.doc_id, "_source": layout.source(source.model, item)}
+            for item in documents
         )
         deque(helpers.parallel_bulk(client, actions, thread_count=_THREADS, chunk_size=_PUT), maxlen=0)
         client.indices.refresh(index=index)
     return watch.seconds
 
 
-def indexed(store: str | None, source: Path) -> float:
+def _empty_store(server: str, source: CalibratedStore, name: str) -> ElasticStore:
+    store = ElasticStore(Address.parse(f"{server}/load?replicas=0"), name, Credentials())
+    store.create(source.model, source.dim)
+    return store
+
+
+def index_run(store: str | None, file: str) -> float:
     """Seconds of a whole index run, its encoder included."""
     with tempfile.TemporaryDirectory() as home:
         settings = Settings.read(home=home, store=store)
         with harness.Stopwatch() as watch:
-            indexing.index([str(source)], "run", settings=settings, device="cpu")
+            indexing.index([file], "run", settings=settings, device="cpu")
         return watch.seconds
 
 
@@ -72,28 +76,30 @@ def main() -> None:
     parser.add_argument("--encoded", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    with Place.opened(arguments.home, "lohelp") as place, running() as server, tempfile.TemporaryDirectory() as scratch:
-        pages = itertools.chain.from_iterable(place.store.scan(place.model))
-        documents = list(itertools.islice(pages, arguments.documents))
-        by_helper(server.url, place, documents[:500], "warm")
+    with (
+        CalibratedStore.open(arguments.home, "lohelp") as source,
+        running() as server,
+        tempfile.TemporaryDirectory() as scratch,
+    ):
+        items = itertools.chain.from_iterable(source.store.scan(source.model))
+        documents = list(itertools.islice(items, arguments.documents))
+        by_helper(server.url, source, documents[:500], "warm")
         ours, theirs = [], []
         for number in range(arguments.rounds):
-            ours.append(by_store(server.url, place, documents, f"s{number}"))
-            theirs.append(by_helper(server.url, place, documents, f"h{number}"))
-        source = Path(scratch) / "docs.jsonl"
-        records = harness.read("lohelp", "en", arguments.encoded)
-        source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+            ours.append(by_store(server.url, source, documents, f"s{number}"))
+            theirs.append(by_helper(server.url, source, documents, f"h{number}"))
+        file = harness.write_records(harness.read("lohelp", "en", arguments.encoded), Path(scratch) / "docs.jsonl")
         embedded, elastic = [], []
         for _ in range(arguments.rounds):
-            embedded.append(indexed(None, source))
-            elastic.append(indexed(f"{server.url}/run?replicas=0", source))
+            embedded.append(index_run(None, file))
+            elastic.append(index_run(f"{server.url}/run?replicas=0", file))
             with Elasticsearch(server.url) as client:
                 client.indices.delete(index="run-run-000001")
     ratios = [helper / store for store, helper in zip(ours, theirs, strict=True)]
     runs = [far / near for near, far in zip(embedded, elastic, strict=True)]
     harness.write(
         "Putting documents into Elasticsearch",
-        f"python -m benchmarks.elastic_load --home HOME --documents {arguments.documents}",
+        harness.command("elastic_load --home HOME", arguments, "documents"),
         [
             f"| {arguments.documents:,} pages with vectors and passages | s |",
             "|---|---:|",

@@ -1,4 +1,4 @@
-"""One collection on both stores: the same MAP, and what a search costs over the server's own time."""
+"""One collection on both stores: the same MAP, and how much longer a search takes than the server itself."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 from elasticsearch import Elasticsearch
 
 from benchmarks import harness
-from benchmarks.elastic import Place, copied
-from benchmarks.fairness import Row, asked, judged, scored
-from encoders.document import Document, FloatArray
-from indexer.collection.settings import Settings
+from benchmarks.elastic import CalibratedStore, copy_to, searches
+from benchmarks.fairness import Row, encode_topics, judged, scores
+from benchmarks.searchers import open_searcher
+from encoders.document import Document
 from indexer.stores.contract import VectorQuery
 from indexer.stores.elastic.store import ElasticStore
 from query.ranking.choice import PLAIN, Choice
@@ -25,17 +25,16 @@ from query.ranking.searcher import Searcher
 from trials.servers.elastic import running
 
 _WARMING, _TIMED = 5, 60
-"""How often the queries are asked before they are timed (a server compiles what runs often), and how many there are."""
+"""Rounds of the queries before they are timed (a server compiles what runs often), and the number of queries."""
 
 _WITH_IDS, _BY_HAND = "`_msearch` by hand", "the same with ids as a column"
 
 
 def parity(searchers: Mapping[str, Searcher], every: int) -> list[str]:
-    """MAP on each store, by each way to rank."""
+    """MAP on each store, by ranking."""
     first = next(iter(searchers.values()))
     topics, judgements = judged(first.collection, first)
-    chosen = set(sorted({topic.qid for topic in topics})[::every])
-    queries, qrels = asked(first, [topic for topic in topics if topic.qid in chosen], judgements)
+    queries, qrels = encode_topics(first, harness.every_nth(topics, every), judgements)
     calibration = first.calibration
     rows = [
         Row("plain cosine", None, PLAIN),
@@ -43,19 +42,20 @@ def parity(searchers: Mapping[str, Searcher], every: int) -> list[str]:
         Row("calibrated", calibration, first.choice),
         Row("calibrated, --hybrid", calibration, replace(first.choice, hybrid=True)),
     ]
-    table = [f"| MAP, {len(queries)} queries | {' | '.join(searchers)} | difference |", "|---|---:|---:|---:|"]
+    table = harness.Table(
+        [f"| MAP, {len(queries)} queries | {' | '.join(searchers)} | difference |", "|---|---:|---:|---:|"]
+    )
     for row in rows:
         means = [
-            scored(replace(searcher, encoder=first.encoder), row, queries, qrels)[0] for searcher in searchers.values()
+            scores(replace(searcher, encoder=first.encoder), row, queries, qrels)[0] for searcher in searchers.values()
         ]
-        table.append(f"| {row.name} | {' | '.join(f'{mean:.4f}' for mean in means)} | {means[1] - means[0]:+.4f} |")
-        print(table[-1], flush=True)
+        table.add(f"| {row.name} | {' | '.join(f'{mean:.4f}' for mean in means)} | {means[1] - means[0]:+.4f} |")
     return table
 
 
 def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> list[str]:
-    """What a warm query takes beyond its encoding and one ``_msearch`` by hand, p50 in ms."""
-    ways: dict[str, Choice] = {
+    """Time of a warm query beyond its encoding and one ``_msearch`` by hand, p50 in ms."""
+    choices: dict[str, Choice] = {
         "plain cosine": PLAIN,
         "calibrated, without passages": replace(searcher.choice, passages=False),
         "calibrated": searcher.choice,
@@ -66,10 +66,11 @@ def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> li
         for text in [*(list(texts) * _WARMING), *texts]:
             query = Document("query", "en", text)
             vector = watches.step("encoding", partial(searcher.encoder.encode_queries, [query]))
-            bodies = _bodies(searcher, store, vector)
-            for name, searches in ((_WITH_IDS, _with_ids(bodies)), (_BY_HAND, bodies)):
-                watches.step(name, partial(client.msearch, searches=searches))
-            for name, choice in ways.items():
+            targets = dict.fromkeys(searcher.languages, vector)
+            bodies = searches(store, VectorQuery(searcher.spec.model, targets, STRETCHES[0], with_vectors=True))
+            for name, sent in ((_WITH_IDS, _with_ids(bodies)), (_BY_HAND, bodies)):
+                watches.step(name, partial(client.msearch, searches=sent))
+            for name, choice in choices.items():
                 watches.step(name, partial(searcher.search, text, lang="en", choice=choice))
     medians = watches.medians()
     usual, ours = (medians["encoding"] + medians[name] for name in (_WITH_IDS, _BY_HAND))
@@ -79,24 +80,19 @@ def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> li
         "|---|---:|---:|---:|",
     ]
     for name, ms in medians.items():
-        over = f"{ms - usual:.1f} | {ms - ours:.1f}" if name in ways else " | "
+        over = f"{ms - usual:.1f} | {ms - ours:.1f}" if name in choices else " | "
         table.append(f"| {name} | {ms:.1f} | {over} |")
     return table
 
 
 def _with_ids(bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same searches as one writes them who does not know what reading ``_id`` costs."""
-    ours = {"stored_fields", "docvalue_fields"}
+    """The same searches as somebody writes them who does not know that reading ``_id`` is slow."""
+    replaced = {"stored_fields", "docvalue_fields"}
     return [
-        {name: value for name, value in body.items() if name not in ours}
+        {name: value for name, value in body.items() if name not in replaced}
         | ({"_source": False, "docvalue_fields": body["docvalue_fields"][1:]} if "stored_fields" in body else {})
         for body in bodies
     ]
-
-
-def _bodies(searcher: Searcher, store: ElasticStore, vector: FloatArray) -> list[dict[str, Any]]:
-    query = VectorQuery(searcher.spec.model, dict.fromkeys(searcher.languages, vector), STRETCHES[0], with_vectors=True)
-    return [part for body in store.bodies(query) for part in ({"index": store.index}, body)]
 
 
 def main() -> None:
@@ -107,10 +103,10 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=8, help="Take every n-th topic.")
     arguments = parser.parse_args()
     with (
-        Place.opened(arguments.home, arguments.collection) as place,
+        CalibratedStore.open(arguments.home, arguments.collection) as source,
         running() as server,
-        closing(copied(place, f"{server.url}/bench?replicas=0", "parity")) as store,
-        Searcher.open(arguments.collection, Settings.read(home=arguments.home), device="cpu") as embedded,
+        closing(copy_to(f"{server.url}/bench?replicas=0", "parity", source)) as store,
+        open_searcher(arguments.collection, arguments.home) as embedded,
     ):
         elastic = replace(embedded, store=store)
         encoder = embedded.encoder
@@ -121,7 +117,7 @@ def main() -> None:
         lines += ["", *latency(elastic, store, texts)]
     harness.write(
         f"Elasticsearch beside the embedded store, {arguments.collection}",
-        f"python -m benchmarks.elastic_parity --home HOME --every {arguments.every}",
+        harness.command("elastic_parity --home HOME", arguments, "every"),
         lines,
     )
 

@@ -19,11 +19,11 @@ from onnx_export.models import DEFAULT, find_model
 
 def documents(per_language: int) -> list[Document]:
     """The same number of help pages in each of nine languages, spread over each file."""
-    chosen = []
+    pages = []
     for lang in harness.LANGUAGES:
         records = list(harness.read("lohelp", lang))
-        chosen += harness.documents(records[:: len(records) // per_language][:per_language], lang)
-    return chosen
+        pages += harness.documents(records[:: len(records) // per_language][:per_language], lang)
+    return pages
 
 
 def as_sentence_transformer(folder: Path) -> object:
@@ -54,9 +54,9 @@ def main() -> None:
         for start, end in passages.offsets
     ]
     counts = [len(passages.offsets) for passages in encoded.passages]
-    tokens = sum(len(one) + 2 for one in Tokenizer(folder).tokenize(segments))
-    with tempfile.TemporaryDirectory() as place:
-        peer = as_sentence_transformer(Path(place))
+    tokens = sum(len(segment) + 2 for segment in Tokenizer(folder).tokenize(segments))
+    with tempfile.TemporaryDirectory() as scratch:
+        peer = as_sentence_transformer(Path(scratch))
 
         def theirs(batch: int) -> FloatArray:
             vectors = peer.encode(segments, batch_size=batch, show_progress_bar=False)  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ def main() -> None:
         f"Against the best batch size ({best}): **{harness.ratio(seconds[best], seconds['ours'])}** times faster.",
         f"Cosine of the document vectors: {agreement.mean():.4f} in the mean, {agreement.min():.4f} at least.",
     ]
-    command = f"python -m benchmarks.encoding --documents {arguments.documents} --rounds {arguments.rounds}"
+    command = harness.command("encoding", arguments, "documents", "rounds")
     harness.write("Encoding against sentence-transformers", command, lines)
 
 

@@ -1,4 +1,4 @@
-"""What each part of fair ranking does: MAP of a mixed-language index, and how much is the query's own language."""
+"""What each part of fair ranking does: MAP of a mixed-language index, and the share of the query's own language."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from ir_measures import Qrel
 
 from benchmarks import harness
+from benchmarks.searchers import CENTRED, UNCALIBRATED, open_searcher
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.collection.settings import Settings
 from query.calibration.calibration import Calibration
 from query.calibration.margin import MARGINS
 from query.calibration.setting import Setting
@@ -21,16 +21,16 @@ from query.evaluation.topics import Topic
 from query.fitting.evidence import from_judgements
 from query.fitting.probe import BALANCES, RANKS, probe
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, Choice, RankingOptions
+from query.ranking.choice import PLAIN, Choice
 from query.ranking.searcher import Searcher
 
 COLLECTIONS = (*harness.KINDS, "ddtp")
-"""Without topics, as ddtp, each title asks for its document in all languages."""
+"""``ddtp`` has no topics: each title is a query for its document in all languages."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One way to rank."""
+    """A ranking that is measured."""
 
     name: str
     calibration: Calibration | None
@@ -38,15 +38,15 @@ class Row:
 
 
 def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
-    """The parts, alone and together."""
+    """The parts of fair ranking, alone and together."""
     pooled = mean.pooled["document"]
-    nothing = dict.fromkeys(mean.pooled, replace(pooled, mean=np.zeros_like(pooled.mean)))
-    languages = {lang: replace(one, components=nothing) for lang, one in mean.languages.items()}
+    zero_means = dict.fromkeys(mean.pooled, replace(pooled, mean=np.zeros_like(pooled.mean)))
+    languages = {lang: replace(statistics, components=zero_means) for lang, statistics in mean.languages.items()}
     uncentred = replace(mean, languages=languages)
     return [
         Row("plain cosine", None, PLAIN),
         Row("margin alone, balance ¾", uncentred, Choice(0.75, "ratio", passages=False)),
-        Row("mean taken out, no margin (balance ½)", mean, Choice(0.5, "ratio", passages=False)),
+        Row("mean taken out, no margin (balance ½)", mean, CENTRED),
         Row("mean, distance margin, balance ¾", mean, Choice(0.75, "distance", passages=False)),
         Row("mean, ratio margin, balance ¾", mean, Choice(0.75, "ratio", passages=False)),
         Row("subspace of rank 1 (LAWDR), ratio margin, balance ¾", subspace, Choice(0.75, "ratio", passages=False)),
@@ -58,54 +58,55 @@ def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
 
 
 def judged(name: str, searcher: Searcher) -> tuple[list[Topic], list[Qrel]]:
-    """Topics and judgements of what is indexed of a collection."""
+    """Topics and judgements of the documents of a collection that are indexed."""
     if name in harness.KINDS:
         return harness.topics(name, harness.KINDS[name], list(searcher.languages))
-    every = list(harness.read_all(name))
-    stored = searcher.store.stamps(searcher.spec.model, [record["id"] for record in every])
-    indexed = [record for record in every if record["id"] in stored]
+    records = list(harness.read_all(name))
+    stored = searcher.store.stamps(searcher.spec.model, [record["id"] for record in records])
+    indexed = [record for record in records if record["id"] in stored]
     return (
         [Topic(record["concept"], record["lang"], record["title"]) for record in indexed],
         [Qrel(record["concept"], record["id"], 1) for record in indexed],
     )
 
 
-def asked(searcher: Searcher, topics: Sequence[Topic], qrels: Sequence[Qrel]) -> tuple[list[Document], list[Qrel]]:
-    """Topics as queries ``qid.lang``, encoded once, and their judgements."""
+def encode_topics(
+    searcher: Searcher, topics: Sequence[Topic], qrels: Sequence[Qrel]
+) -> tuple[list[Document], list[Qrel]]:
+    """Topics as queries ``qid.lang`` and their judgements; the searcher's encoder now has the queries' vectors."""
     queries = harness.queries(topics)
     searcher.encoder = harness.StoredEncoder(searcher.encoder)
     searcher.encoder.encode_queries(queries)
     return queries, harness.judgements(qrels, sorted(searcher.languages))
 
 
-def scored(searcher: Searcher, row: Row, queries: Sequence[Document], qrels: Sequence[Qrel]) -> tuple[float, float]:
-    """MAP, and the share of the first hits in the query's language."""
+def scores(searcher: Searcher, row: Row, queries: Sequence[Document], qrels: Sequence[Qrel]) -> tuple[float, float]:
+    """MAP, and the share of the query's own language among the first hits."""
     rankings = replace(searcher, calibration=row.calibration).rank(queries, choice=row.choice)
     return harness.scores(queries, rankings, qrels, len(searcher.languages))
 
 
-def measured(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qrel]) -> list[str]:
-    """A table of the rows."""
+def part_lines(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qrel]) -> list[str]:
+    """What each ranking of ``rows`` reaches."""
     samples = draw_samples(searcher.store, searcher.encoder)
-    made = [fit_statistics(samples, searcher.spec.model, rank=rank) for rank in (0, 1)]
-    queries, qrels = asked(searcher, topics, judgements)
-    table = ["| ranking | MAP | own-language share | s |", "|---|---:|---:|---:|"]
-    for row in rows(*made):
+    calibrations = [fit_statistics(samples, searcher.spec.model, rank=rank) for rank in (0, 1)]
+    queries, qrels = encode_topics(searcher, topics, judgements)
+    table = harness.Table(["| ranking | MAP | own-language share | s |", "|---|---:|---:|---:|"])
+    for row in rows(*calibrations):
         with harness.Stopwatch() as watch:
-            mean, own = scored(searcher, row, queries, qrels)
-        table.append(f"| {row.name} | {mean:.3f} | {own:.1%} | {watch.seconds:.0f} |")
-        print(table[-1], flush=True)
+            mean, share = scores(searcher, row, queries, qrels)
+        table.add(f"| {row.name} | {mean:.3f} | {share:.1%} | {watch.seconds:.0f} |")
     return table
 
 
-def probed(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qrel], every: int) -> list[str]:
-    """What the probe chooses by the odd topics, and what that and other choices reach on every n-th even one."""
+def probe_lines(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qrel], every: int) -> list[str]:
+    """What the probe chooses by the odd topics, and what its choice and others reach on every n-th even topic."""
     samples, model = draw_samples(searcher.store, searcher.encoder), searcher.spec.model
     qids = sorted({topic.qid for topic in topics})
     deciding, reported = set(qids[::2]), set(qids[1::2][::every])
-    queries, qrels = asked(searcher, topics, judgements)
-    odd = [query for query in queries if query.doc_id.rpartition(".")[0] in deciding]
-    even = [query for query in queries if query.doc_id.rpartition(".")[0] in reported]
+    queries, qrels = encode_topics(searcher, topics, judgements)
+    odd = [query for query in queries if harness.topic_of(query.doc_id) in deciding]
+    even = [query for query in queries if harness.topic_of(query.doc_id) in reported]
     evidence = from_judgements(searcher.store, searcher.encoder, odd, qrels)
     if evidence is None:
         raise BadInput("too few topics to decide by; take a collection with more")
@@ -114,21 +115,22 @@ def probed(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qre
     settings = dict.fromkeys([chosen, *(Setting(chosen.rank, chosen.margin, balance) for balance in BALANCES)])
     settings |= dict.fromkeys(Setting(rank, chosen.margin, chosen.balance) for rank in RANKS)
     settings |= dict.fromkeys(Setting(chosen.rank, form, chosen.balance) for form in MARGINS)
-    made = {rank: fit_statistics(samples, model, rank=rank) for rank in {setting.rank for setting in settings}}
-    table = [
-        f"Decided by {len(evidence.queries)} of {len(odd):,} odd topics; {len(even):,} even ones.",
-        "",
-        "| rank, margin, balance | MAP | own-language share |",
-        "|---|---:|---:|",
-    ]
+    calibrations = {rank: fit_statistics(samples, model, rank=rank) for rank in {setting.rank for setting in settings}}
+    table = harness.Table(
+        [
+            f"Decided by {len(evidence.queries)} of {len(odd):,} odd topics; {len(even):,} even ones.",
+            "",
+            "| rank, margin, balance | MAP | own-language share |",
+            "|---|---:|---:|",
+        ]
+    )
     means = {}
     for setting in settings:
-        row = Row("", made[setting.rank], Choice(setting.balance, setting.margin))
-        means[setting], own = scored(searcher, row, even, qrels)
+        row = Row("", calibrations[setting.rank], Choice(setting.balance, setting.margin))
+        means[setting], share = scores(searcher, row, even, qrels)
         name = f"{setting.rank or 'mean'}, {setting.margin}, {setting.balance:g}"
         mark = " **chosen**" if setting == chosen else ""
-        table.append(f"| {name}{mark} | {means[setting]:.4f} | {own:.1%} |")
-        print(table[-1], flush=True)
+        table.add(f"| {name}{mark} | {means[setting]:.4f} | {share:.1%} |")
     lost = max(means.values()) - means[chosen]
     return [*table, "", f"What was chosen is {lost:.4f} under the best of these."]
 
@@ -142,17 +144,15 @@ def main() -> None:
     parser.add_argument("--probe", action="store_true", help="What the probe decides by odd topics, on the even ones.")
     arguments = parser.parse_args()
     name, every = arguments.collection, arguments.every
-    plain = RankingOptions(calibration="none")
-    with Searcher.open(name, Settings.read(home=arguments.home), device="cpu", ranking=plain) as searcher:
+    command = harness.command(f"fairness {name} --home HOME", arguments, "every")
+    with open_searcher(name, arguments.home, UNCALIBRATED) as searcher:
         topics, judgements = judged(name, searcher)
         if arguments.probe:
-            title, table = f"The probe, {name}", probed(searcher, topics, judgements, every)
+            lines = probe_lines(searcher, topics, judgements, every)
+            harness.write(f"The probe, {name}", f"{command} --probe", lines)
         else:
-            some = set(sorted({topic.qid for topic in topics})[::every])
-            table = measured(searcher, [topic for topic in topics if topic.qid in some], judgements)
-            title = f"Fair ranking, {name}"
-    options = f"--home HOME --every {every}" + (" --probe" if arguments.probe else "")
-    harness.write(title, f"python -m benchmarks.fairness {name} {options}", table)
+            lines = part_lines(searcher, harness.every_nth(topics, every), judgements)
+            harness.write(f"Fair ranking, {name}", command, lines)
 
 
 if __name__ == "__main__":

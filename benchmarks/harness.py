@@ -1,4 +1,4 @@
-"""What benchmarks share: the open collections, rankings and their precision, seconds, and the page of results.
+"""What benchmarks share: open collections, rankings and their precision, time and memory, and the page of results.
 
 A benchmark writes its own section of ``benchmarks/RESULTS.md``.
 """
@@ -10,7 +10,11 @@ import json
 import os
 import platform
 import re
+import resource
 import statistics
+import subprocess
+import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
@@ -21,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 from ir_measures import Qrel
 
-from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray
+from encoders.document import Document, Encoded, Encoder, FloatArray
 from indexer.stores.contract import VectorStore
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import evaluate, parse_measures
@@ -34,6 +38,9 @@ PAGE = Path(__file__).parent / "RESULTS.md"
 DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
 LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
 """Nine languages of which each open collection has documents or topics."""
+
+TESTED = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
+"""The eight of them in which encoders and maps are tested on unseen concepts."""
 
 KINDS = {"lohelp": "index", "ntrex": "headline"}
 """The kind of topics that a collection has."""
@@ -48,14 +55,34 @@ of the machine named under each heading, while others used it; the ratios are of
 
 
 def write(name: str, command: str, lines: Sequence[str]) -> None:
-    """Write a section to the page; it replaces the section of the same name."""
+    """Write a section to the page; it replaces the section of the same name.
+
+    Args:
+        name: the section's heading.
+        command: the benchmark's module in ``benchmarks``, with its options.
+        lines: the section's text.
+    """
     page = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else _HEAD
-    section = f"## {name}\n\n`{command}`, on {machine()}.\n\n" + "\n".join(lines) + "\n"
+    section = f"## {name}\n\n`python -m benchmarks.{command}`, on {machine()}.\n\n" + "\n".join(lines) + "\n"
     pattern = re.compile(rf"^## {re.escape(name)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
     old = pattern.search(page)
     page = page[: old.start()] + section + "\n" + page[old.end() :] if old else f"{page}\n{section}"
     PAGE.write_text(page.rstrip() + "\n", encoding="utf-8")
     print(section)
+
+
+def command(benchmark: str, options: Namespace, *names: str) -> str:
+    """A benchmark's command, with the values that some of its options had."""
+    return " ".join([benchmark, *(f"--{name} {getattr(options, name)}" for name in names)])
+
+
+class Table(list[str]):
+    """The lines of a section."""
+
+    def add(self, line: str) -> None:
+        """Append a line that was just measured, and print it."""
+        self.append(line)
+        print(line, flush=True)
 
 
 def machine() -> str:
@@ -78,8 +105,8 @@ class Stopwatch:
     """Time of a ``with`` block.
 
     Attributes:
-        seconds: by the clock.
-        cpu: of this process's processors, in seconds.
+        seconds: wall time.
+        cpu: processor time of this process, in seconds.
     """
 
     def __enter__(self) -> Self:
@@ -111,7 +138,7 @@ class Stopwatches:
 
 
 def in_turn(jobs: Mapping[str, Callable[[], object]], rounds: int = 3) -> dict[str, list[float]]:
-    """Seconds of each job in each round, the jobs taking turns, after one uncounted run of each."""
+    """Seconds of each job in each round; the jobs take turns, after one uncounted run of each."""
     for job in jobs.values():
         job()
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
@@ -129,9 +156,40 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> str:
     return f"{statistics.median(ratios):.2f} (rounds {ratios[0]:.2f} … {ratios[-1]:.2f})"
 
 
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation."""
+    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
+
+
+def mean_and_range(values: Sequence[float] | FloatArray) -> str:
+    """Mean of percentages, and in brackets the least and the most."""
+    return f"{np.mean(values):.1f} ({min(values):.1f} … {max(values):.1f})"
+
+
+def peak_memory() -> float:
+    """Most memory that this process ever had resident, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure_apart(benchmark: str, *options: str) -> Any:
+    """The JSON that a benchmark prints last, run in a process of its own, for the sake of its memory."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{benchmark}", *options],
+        check=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def file_of(collection: str, lang: str) -> Path:
+    """The file of an open collection's documents in one language."""
+    return DATA / collection / f"docs.{lang}.jsonl.gz"
+
+
 def read(collection: str, lang: str, limit: int | None = None) -> Iterator[Record]:
     """The first ``limit`` records, or all, of an open collection in one language."""
-    with gzip.open(DATA / collection / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(file_of(collection, lang), "rt", encoding="utf-8") as lines:
         yield from map(json.loads, islice(lines, limit))
 
 
@@ -139,6 +197,13 @@ def read_all(collection: str) -> Iterator[Record]:
     """Every record of an open collection, language by language."""
     for file in sorted((DATA / collection).glob("docs.*.jsonl.gz")):
         yield from read(collection, file.name.split(".")[1])
+
+
+def write_records(records: Iterable[Mapping[str, object]], file: Path) -> str:
+    """Write records to a file of JSON lines; returns its name."""
+    with file.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    return str(file)
 
 
 def documents(records: Iterable[Record], lang: str) -> list[Document]:
@@ -156,7 +221,7 @@ def documents(records: Iterable[Record], lang: str) -> list[Document]:
 
 
 def tsv(file: str) -> Iterator[list[str]]:
-    """Columns of each line of a packed TSV file of the open data, without its header."""
+    """Columns of each line of a gzipped TSV file of the open data, without its header."""
     with gzip.open(DATA / file, "rt", encoding="utf-8") as lines:
         next(lines)
         for line in lines:
@@ -166,9 +231,15 @@ def tsv(file: str) -> Iterator[list[str]]:
 def topics(collection: str, kind: str, langs: Sequence[str]) -> tuple[list[Topic], list[Qrel]]:
     """An open collection's topics in some languages, and the judgements of these languages' documents."""
     folder = DATA / collection
-    every = read_topics(folder / f"topics.{kind}.tsv")
+    all_topics = read_topics(folder / f"topics.{kind}.tsv")
     qrels = read_qrels([folder / f"qrels.{kind}.{lang}.txt" for lang in langs])
-    return [topic for topic in every if topic.lang in langs], qrels
+    return [topic for topic in all_topics if topic.lang in langs], qrels
+
+
+def every_nth(topics: Sequence[Topic], every: int) -> list[Topic]:
+    """Every n-th topic, in all its languages."""
+    qids = set(sorted({topic.qid for topic in topics})[::every])
+    return [topic for topic in topics if topic.qid in qids]
 
 
 def queries(topics: Iterable[Topic]) -> list[Document]:
@@ -176,25 +247,29 @@ def queries(topics: Iterable[Topic]) -> list[Document]:
     return [Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in topics]
 
 
-def judgements(qrels: Iterable[Qrel], langs: Iterable[str]) -> list[Qrel]:
+def topic_of(query_id: str) -> str:
+    """The topic of the query ``qid.lang``."""
+    return query_id.rpartition(".")[0]
+
+
+def judgements(qrels: Sequence[Qrel], langs: Iterable[str]) -> list[Qrel]:
     """Judgements of topics as judgements of the queries ``qid.lang``."""
-    judged = list(qrels)
-    return [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in judged]
+    return [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in qrels]
 
 
 def answerable(
     queries: Iterable[Document], qrels: Iterable[Qrel], doc_ids: set[str]
 ) -> tuple[list[Document], list[Qrel]]:
     """The judgements of indexed documents, and the queries with a relevant document among them."""
-    present = [qrel for qrel in qrels if qrel.doc_id in doc_ids]
-    answered = {qrel.query_id for qrel in present if qrel.relevance > 0}
-    return [query for query in queries if query.doc_id in answered], present
+    indexed = [qrel for qrel in qrels if qrel.doc_id in doc_ids]
+    answered = {qrel.query_id for qrel in indexed if qrel.relevance > 0}
+    return [query for query in queries if query.doc_id in answered], indexed
 
 
 def average_precisions(
     queries: Sequence[Document], rankings: Sequence[Ranking], qrels: Sequence[Qrel]
 ) -> dict[str, float]:
-    """Average precision of each query's ranking; a query that lacks a relevant document has none."""
+    """Average precision of each query's ranking; queries without a relevant document are left out."""
     run = Run(
         "run",
         {
@@ -209,10 +284,10 @@ def scores(
     queries: Sequence[Document], rankings: Sequence[Ranking], qrels: Sequence[Qrel], depth: int
 ) -> tuple[float, float]:
     """MAP, and the mean share of the query's own language among a ranking's first ``depth`` hits."""
-    own = [
+    shares = [
         own_language_share(ranking.langs, query.lang, depth) for query, ranking in zip(queries, rankings, strict=True)
     ]
-    return mean(average_precisions(queries, rankings, qrels)), float(np.mean(own))
+    return mean(average_precisions(queries, rankings, qrels)), float(np.mean(shares))
 
 
 def mean(values: Mapping[str, float]) -> float:
@@ -221,11 +296,7 @@ def mean(values: Mapping[str, float]) -> float:
 
 
 class StoredEncoder:
-    """An encoder that encodes each query once and takes the vectors of documents from a store that has them.
-
-    Attributes:
-        spec: the encoder's.
-    """
+    """An encoder that encodes each query once and takes the vectors of documents from a store that has them."""
 
     def __init__(
         self,
@@ -233,8 +304,8 @@ class StoredEncoder:
         store: VectorStore | None = None,
         memory: dict[tuple[str, str], FloatArray] | None = None,
     ) -> None:
-        """Take over an encoder; without a store it encodes documents too. ``memory`` holds queries of other runs."""
-        self.spec: EncoderSpec = encoder.spec
+        """Use an encoder, without a store for documents too; ``memory`` holds vectors of queries already encoded."""
+        self.spec = encoder.spec
         self._encoder = encoder
         self._store = store
         self._memory = {} if memory is None else memory

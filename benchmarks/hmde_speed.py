@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,8 @@ from onnx_export.hmde.settings import Settings
 from onnx_export.models import DEFAULT
 
 LANGS = ("de", "en", "fr", "it")
-WAYS = {"plain": "documents padded to 32 × 128, one graph", "ours": "ours"}
+STEPS = {"plain": "documents padded to 32 × 128, one graph", "ours": "ours"}
+"""The steps that are compared."""
 
 
 def pages(count: int) -> list[Document]:
@@ -32,7 +29,7 @@ def pages(count: int) -> list[Document]:
 
 
 def plain(lower: Any, upper: Any, triples: Rows, settings: Settings) -> None:
-    """One step as it is first written: every document 32 sentences of 128 tokens, one graph of it all."""
+    """One step without the product's savings: every document 32 sentences of 128 tokens, one graph of everything."""
     import numpy as np
     import torch
 
@@ -43,22 +40,22 @@ def plain(lower: Any, upper: Any, triples: Rows, settings: Settings) -> None:
     for column in triples.T:
         ids = np.full((len(column), shape.sentences, shape.tokens), 1, dtype=np.int64)
         mask = np.zeros_like(ids)
-        there = np.zeros((len(column), shape.sentences), dtype=np.int64)
+        sentence_mask = np.zeros((len(column), shape.sentences), dtype=np.int64)
         mask[:, :, 0] = 1
-        for at, row in enumerate(column.tolist()):
-            for place, tokens in enumerate(lower.tokens(row)):
-                ids[at, place, : len(tokens)] = tokens
-                mask[at, place, : len(tokens)] = 1
-                there[at, place] = 1
-        flat = lower.module(*(torch.from_numpy(one.reshape(-1, shape.tokens)) for one in (ids, mask)))
-        vectors.append(upper(flat.reshape(len(column), shape.sentences, -1), torch.from_numpy(there)))
+        for index, row in enumerate(column.tolist()):
+            for sentence, tokens in enumerate(lower.tokens(row)):
+                ids[index, sentence, : len(tokens)] = tokens
+                mask[index, sentence, : len(tokens)] = 1
+                sentence_mask[index, sentence] = 1
+        flat = lower.module(*(torch.from_numpy(array.reshape(-1, shape.tokens)) for array in (ids, mask)))
+        vectors.append(upper(flat.reshape(len(column), shape.sentences, -1), torch.from_numpy(sentence_mask)))
     first, second, negative = vectors
     numbers = torch.arange(len(triples))
     contrastive_loss(first, second, negative, numbers, settings.temperature).backward()  # type: ignore[no-untyped-call]
 
 
-def measure(way: str, batch: int, count: int, steps: int) -> None:
-    """Seconds a step and peak memory of one way, as JSON on stdout; a process of its own, for its memory."""
+def measure(step: str, batch: int, count: int, steps: int) -> None:
+    """Print the seconds of a step and the peak memory in MB as JSON."""
     import torch
 
     from onnx_export.hmde import base
@@ -67,67 +64,61 @@ def measure(way: str, batch: int, count: int, steps: int) -> None:
 
     torch.manual_seed(0)
     settings = Settings(batch=batch)
-    some = pages(count)
+    help_pages = pages(count)
     lower: Any = base.open_trained(DEFAULT, settings, "cpu", Console(quiet=True)).lower
-    lower.take([lower.prepare(some)])
-    triples = Triples([page_of(page.lang, page.fields) for page in some])
+    lower.take([lower.prepare(help_pages)])
+    triples = Triples([page_of(page.lang, page.fields) for page in help_pages])
     upper = Upper(UpperShape(384))
     objective = Objective(upper, lower, triples, settings)
     seconds = []
     for number in range(steps + 1):
         with harness.Stopwatch() as watch:
-            if way == "plain":
+            if step == "plain":
                 lower.module.train()
                 plain(lower, upper, triples.draw(number * batch, batch), settings)
             else:
                 objective.loss(number, number).backward()  # type: ignore[no-untyped-call]
                 lower.learn()
         seconds.append(watch.seconds)
-    mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": sum(seconds[1:]) / steps, "mb": mb}))
+    print(json.dumps({"seconds": sum(seconds[1:]) / steps, "mb": harness.peak_memory()}))
 
 
-def training(batch: int, count: int, steps: int) -> None:
-    """Measure both ways and write the section."""
-    told = {}
-    for way in WAYS:
-        given = [f"--batch={batch}", f"--pages={count}", f"--steps={steps}"]
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.hmde_speed", "training", "--way", way, *given],
-            check=True,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
-        )
-        told[way] = json.loads(done.stdout.splitlines()[-1])
-        print(way, told[way], flush=True)
+def training(options: argparse.Namespace) -> None:
+    """Measure both steps and write the section."""
+    command = harness.command("hmde_speed training", options, "batch", "pages", "steps")
+    measured = {}
+    for step in STEPS:
+        measured[step] = harness.measure_apart(*command.split(), "--way", step)
+        print(step, measured[step], flush=True)
     lines = ["| a training step of HMDE, lower encoder learning | seconds | peak memory, MB |", "|---|---:|---:|"]
-    lines += [f"| {name} | {told[way]['seconds']:.1f} | {told[way]['mb']:,.0f} |" for way, name in WAYS.items()]
-    times = told["plain"]["seconds"] / told["ours"]["seconds"]
-    lines += ["", f"{times:.1f} times as many steps a second; {batch} triples of help pages in {len(LANGS)} languages."]
-    command = f"python -m benchmarks.hmde_speed training --batch {batch} --pages {count} --steps {steps}"
+    lines += [
+        f"| {name} | {measured[step]['seconds']:.1f} | {measured[step]['mb']:,.0f} |" for step, name in STEPS.items()
+    ]
+    times = measured["plain"]["seconds"] / measured["ours"]["seconds"]
+    languages = f"{len(LANGS)} languages"
+    lines += ["", f"{times:.1f} times as many steps a second; {options.batch} triples of help pages in {languages}."]
     harness.write("HMDE: training speed", command, lines)
 
 
-def encoding(model: Path, count: int, rounds: int) -> None:
+def encoding(options: argparse.Namespace) -> None:
     """Encode the same pages by both methods in turn and write the section."""
-    some = pages(count)
-    folder = ModelFolder.open(model)
-    whole, lower = (open_encoder(folder, method, device="cpu") for method in ("hmde", "sentences"))
-    seconds = harness.in_turn(
-        {"hmde": lambda: whole.encode_documents(some), "sentences": lambda: lower.encode_documents(some)}, rounds
-    )
+    help_pages = pages(options.pages)
+    folder = ModelFolder.open(options.model)
+    hmde, lower = (open_encoder(folder, method, device="cpu") for method in ("hmde", "sentences"))
+    jobs = {"hmde": lambda: hmde.encode_documents(help_pages), "sentences": lambda: lower.encode_documents(help_pages)}
+    seconds = harness.in_turn(jobs, options.rounds)
     ratio = harness.ratio(seconds["hmde"], seconds["sentences"])
+    rates = [len(help_pages) / min(seconds[method]) for method in jobs]
     lines = [
-        f"{len(some)} help pages in {len(LANGS)} languages: *hmde* takes {ratio} times what *sentences* with the same "
-        f"lower encoder takes; {len(some) / min(seconds['hmde']):.1f} and {len(some) / min(seconds['sentences']):.1f} "
-        "pages a second."
+        f"{len(help_pages)} help pages in {len(LANGS)} languages: *hmde* takes {ratio} times what *sentences* with the "
+        f"same lower encoder takes; {rates[0]:.1f} and {rates[1]:.1f} pages a second."
     ]
-    command = f"python -m benchmarks.hmde_speed encoding --model FOLDER --pages {count} --rounds {rounds}"
+    command = harness.command("hmde_speed encoding --model FOLDER", options, "pages", "rounds")
     harness.write("HMDE: encoding", command, lines)
 
 
 def main() -> None:
-    """Do one of the two."""
+    """Measure training or encoding, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["training", "encoding"])
     parser.add_argument("--batch", type=int, default=2)
@@ -135,14 +126,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--model", type=Path, help="a trained folder")
-    parser.add_argument("--way", choices=list(WAYS), help=argparse.SUPPRESS)
+    parser.add_argument("--way", choices=list(STEPS), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.way:
         measure(arguments.way, arguments.batch, arguments.pages, arguments.steps)
     elif arguments.what == "training":
-        training(arguments.batch, arguments.pages, arguments.steps)
+        training(arguments)
     else:
-        encoding(arguments.model, arguments.pages, arguments.rounds)
+        encoding(arguments)
 
 
 if __name__ == "__main__":

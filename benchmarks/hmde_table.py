@@ -9,112 +9,132 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import LANGUAGES
+from benchmarks.harness import LANGUAGES, mean, mean_and_range, topic_of
 from benchmarks.hmde_vectors import BASELINES, METHODS
 from query.evaluation.significance import compare, corrected
 
-WAYS = ("plain cosine", "centred", "calibrated")
+RANKINGS = ("plain cosine", "centred", "calibrated")
 SPLITS = 3
 COLLECTIONS = ("lohelp", "ntrex")
 
 Precisions = Mapping[str, Mapping[str, Mapping[str, float]]]
-"""Average precision by system, way to rank and query."""
+"""Average precision by system, ranking and query."""
+
+
+def read(file: Path) -> dict[str, Any]:
+    """What a part has measured, by system; nothing if there is no file yet."""
+    measured: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return measured
 
 
 def lines(folder: Path, models: Sequence[str]) -> list[str]:
-    """Tables of what the parts wrote; a system that was not measured to its end is named and left out.
+    """Tables of what the parts measured; an incompletely measured system is named and left out.
 
     Args:
-        folder: where they wrote it.
-        models: trained with different seeds.
+        folder: where the parts wrote.
+        models: names of the models, trained with different seeds.
     """
-    found: list[str] = []
+    tables: list[str] = []
     for collection in COLLECTIONS:
-        told, missing = _read(folder / f"{collection}.json", models, len(WAYS))
-        if told:
-            found += [*_retrieval(collection, told, models), *missing]
-    told, missing = _read(folder / "ddtp.json", models, SPLITS)
-    if told:
-        found += [*_classification(told, models), *missing]
-    return found
+        measured, missing = _complete(folder / f"{collection}.json", models, len(RANKINGS))
+        if measured:
+            tables += [*_retrieval(collection, measured, models), *missing]
+    measured, missing = _complete(folder / "ddtp.json", models, SPLITS)
+    if measured:
+        tables += [*_classification(measured, models), *missing]
+    return tables
 
 
-def _read(file: Path, models: Sequence[str], whole: int) -> tuple[dict[str, Any], list[str]]:
-    """What a part wrote of each system that is whole, and a line that names the others."""
-    told = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    there = {name: told[name] for name in (*BASELINES, *models) if len(told.get(name, ())) == whole}
-    missing = [name for name in (*METHODS, *models) if name not in there]
-    return there, [f"Not measured: {', '.join(missing)}.", ""] if missing else []
+def _complete(file: Path, models: Sequence[str], count: int) -> tuple[dict[str, Any], list[str]]:
+    """The systems of which a part measured ``count`` things, and a line that names the other systems."""
+    measured = read(file)
+    complete = {name: measured[name] for name in (*BASELINES, *models) if len(measured.get(name, ())) == count}
+    missing = [name for name in (*METHODS, *models) if name not in complete]
+    return complete, [f"Not measured: {', '.join(missing)}.", ""] if missing else []
 
 
-def _retrieval(collection: str, told: Precisions, models: Sequence[str]) -> list[str]:
-    baselines, trained = _sides(told, models)
-    systems = {**{name: told[name] for name in baselines}, **_with_mean({name: told[name] for name in trained})}
-    means = {way: {name: float(np.mean(list(one[way].values()))) for name, one in systems.items()} for way in WAYS}
-    some = next(iter(systems.values()))[WAYS[0]]
-    topics = {qid.rpartition(".")[0] for qid in some}
-    found = [
-        f"**{collection}**, MAP, {len(topics)} topics in {len(LANGUAGES)} languages ({len(some):,} queries):",
+def _retrieval(collection: str, measured: Precisions, models: Sequence[str]) -> list[str]:
+    baselines, trained = _sides(measured, models)
+    systems = {
+        **{name: measured[name] for name in baselines},
+        **_with_mean({name: measured[name] for name in trained}),
+    }
+    means = {ranking: {name: mean(by_ranking[ranking]) for name, by_ranking in systems.items()} for ranking in RANKINGS}
+    query_ids = next(iter(systems.values()))[RANKINGS[0]]
+    topics = {topic_of(query_id) for query_id in query_ids}
+    table = [
+        f"**{collection}**, MAP, {len(topics)} topics in {len(LANGUAGES)} languages ({len(query_ids):,} queries):",
         "",
-        f"| | {' | '.join(WAYS)} |",
-        f"|---|{'---:|' * len(WAYS)}",
+        f"| | {' | '.join(RANKINGS)} |",
+        f"|---|{'---:|' * len(RANKINGS)}",
+        *(
+            f"| {_shown(name)} | {' | '.join(f'{means[ranking][name]:.3f}' for ranking in RANKINGS)} |"
+            for name in systems
+        ),
+        "",
     ]
-    found += [f"| {_shown(name)} | {' | '.join(f'{means[way][name]:.3f}' for way in WAYS)} |" for name in systems]
-    found.append("")
     if baselines and trained:
-        found += [
-            line
-            for way in WAYS[1:]
-            for line in _compared(way, max(baselines, key=lambda name: means[way][name]), systems, baselines)
-        ]
-    return found
+        for ranking in RANKINGS[1:]:
+            best = max(baselines, key=means[ranking].__getitem__)
+            table += _comparison(ranking, best, systems, baselines)
+    return table
 
 
-def _compared(way: str, best: str, systems: Precisions, baselines: Sequence[str]) -> list[str]:
-    """Each trained system against the best baseline of a way, corrected for all of them."""
-    values = {name: {q: {"AP": value} for q, value in one[way].items()} for name, one in systems.items()}
+def _comparison(ranking: str, best: str, systems: Precisions, baselines: Sequence[str]) -> list[str]:
+    """Each trained system against the best baseline of a ranking, corrected for all of them."""
+    values = {
+        name: {query_id: {"AP": value} for query_id, value in by_ranking[ranking].items()}
+        for name, by_ranking in systems.items()
+    }
     trained = [name for name in systems if name not in baselines]
-    compared = corrected(
+    comparisons = corrected(
         [
-            one
+            comparison
             for name in trained
-            for one in compare(best, values[best], name, values[name], ["AP"], topic=lambda qid: qid.rpartition(".")[0])
+            for comparison in compare(best, values[best], name, values[name], ["AP"], topic=topic_of)
         ]
     )
-    told = ", ".join(
-        f"{one.b} {one.difference:+.3f} (p = {one.p_randomisation:.2g}, Holm {one.p_holm:.2g})" for one in compared
+    sentences = ", ".join(
+        f"{comparison.b} {comparison.difference:+.3f} (p = {comparison.p_randomisation:.2g}, "
+        f"Holm {comparison.p_holm:.2g})"
+        for comparison in comparisons
     )
-    return [f"{way[0].upper()}{way[1:]}, against *{best}*: {told}.", ""]
+    return [f"{ranking[0].upper()}{ranking[1:]}, against *{best}*: {sentences}.", ""]
 
 
 def _with_mean(trained: Precisions) -> Precisions:
-    """The systems, and as one more the mean of each query's average precision over them."""
+    """The systems, and as another system the mean over them of each query's average precision."""
     if len(trained) < 2:
         return trained
-    some = next(iter(trained.values()))
-    mean = {way: {q: float(np.mean([one[way][q] for one in trained.values()])) for q in some[way]} for way in WAYS}
-    return {**trained, f"mean of {len(trained)} seeds": mean}
+    first = next(iter(trained.values()))
+    means = {
+        ranking: {
+            query_id: float(np.mean([by_ranking[ranking][query_id] for by_ranking in trained.values()]))
+            for query_id in first[ranking]
+        }
+        for ranking in RANKINGS
+    }
+    return {**trained, f"mean of {len(trained)} seeds": means}
 
 
-def _classification(told: Mapping[str, Sequence[float]], models: Sequence[str]) -> list[str]:
-    baselines, trained = _sides(told, models)
-    systems = {name: 100 * np.array(told[name]) for name in (*baselines, *trained)}
+def _classification(measured: Mapping[str, Sequence[float]], models: Sequence[str]) -> list[str]:
+    baselines, trained = _sides(measured, models)
+    systems = {name: 100 * np.array(measured[name]) for name in (*baselines, *trained)}
     if len(trained) > 1:
         systems[f"mean of {len(trained)} seeds"] = np.mean([systems[name] for name in trained], axis=0)
-    found = [
+    return [
         "**ddtp**, zero-shot accuracy in another language, mean over splits (spread):",
         "",
         "| | cross |",
         "|---|---:|",
+        *(f"| {_shown(name)} | {mean_and_range(values)} |" for name, values in systems.items()),
+        "",
     ]
-    for name, values in systems.items():
-        found.append(f"| {_shown(name)} | {values.mean():.1f} ({values.min():.1f} … {values.max():.1f}) |")
-    return [*found, ""]
 
 
-def _sides(told: Mapping[str, object], models: Sequence[str]) -> tuple[list[str], list[str]]:
+def _sides(measured: Mapping[str, object], models: Sequence[str]) -> tuple[list[str], list[str]]:
     """Names of the baselines and of the trained systems that were measured."""
-    return [name for name in told if name in BASELINES], [name for name in told if name in models]
+    return [name for name in measured if name in BASELINES], [name for name in measured if name in models]
 
 
 def _shown(name: str) -> str:

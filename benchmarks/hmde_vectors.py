@@ -1,4 +1,4 @@
-"""Documents of the open collections and what the baselines of HMDE make of them, encoded once and kept in a folder.
+"""Documents of the open collections, encoded once by the baselines of HMDE and stored in a folder.
 
 Sentences here are as long as the model takes (method *sentences*); ``dragoman train hmde`` and method *hmde* cut them
 at 128 tokens.
@@ -7,6 +7,7 @@ at 128 tokens.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,18 +27,18 @@ from query.reproduce.hmde_methods import open_method
 METHODS = ("first", "segments", "sentences")
 BASELINES = (*METHODS, LONGFORMER)
 SPLIT = 2023
-"""Seed of the halves: another one than a training's, which draws its validation concepts by the same hash."""
-_TOGETHER = 64
+"""Seed of the halves: not a training's seed, because training draws its validation concepts by the same hash."""
+_BATCH = 64
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredPassages:
     """Passages of some documents, one after another.
 
     Attributes:
         vectors: (passages, dim) int8.
         offsets: (passages, 2) characters.
-        counts: (documents,) passages of each.
+        counts: (documents,) passages of each document.
     """
 
     vectors: Int8Array
@@ -55,19 +56,24 @@ def documents(collection: str, lang: str) -> list[Document]:
     return harness.documents(harness.read(collection, lang), lang)
 
 
-def seen(document: Document) -> bool:
+def is_taught(document: Document) -> bool:
     """Whether a document is of the half of the concepts that is trained on."""
     return held_out(str(document.fields["concept"]), 0.5, SPLIT)
 
 
+def tested(collection: str, pages: Sequence[Document]) -> list[Document]:
+    """The documents that are not trained on; of *ntrex* all."""
+    return [page for page in pages if collection == "ntrex" or not is_taught(page)]
+
+
 @dataclass(frozen=True)
 class Vectors:
-    """What one lower encoder makes of the collections.
+    """The collections as encoded by one lower encoder.
 
     Attributes:
-        folder: where it is kept; models and measurements stand there, too.
-        encoder: the lower one, a name or an exported folder.
-        checkpoint: Hugging Face folder that it was exported from, for *longformer*; none of the default's is needed.
+        folder: holds the vectors, the models and the measurements.
+        encoder: name or exported folder of the lower encoder.
+        checkpoint: Hugging Face folder that it was exported from, for *longformer*; the default encoder needs none.
     """
 
     folder: Path
@@ -76,56 +82,56 @@ class Vectors:
 
     @classmethod
     def of(cls, folder: Path, encoder: str, checkpoint: str | None = None) -> Vectors:
-        """The default encoder's in the folder itself, another's in a folder of its name inside."""
+        """The default encoder's vectors are in the folder itself, another encoder's in a subfolder of its name."""
         return cls(folder if encoder == DEFAULT else folder / Path(encoder).name, encoder, checkpoint)
 
     def open(self, method: str) -> Encoder:
-        """The encoder by a method."""
+        """Open the encoder with a method."""
         reference = self.checkpoint or self.encoder if method == LONGFORMER else self.encoder
         return open_method(reference, method, "cpu", Console(quiet=True))
 
-    def passages(self, collection: str, lang: str, method: str) -> Kept:
-        """What a method makes of a collection's documents of one language.
+    def passages(self, collection: str, lang: str, method: str) -> StoredPassages:
+        """Passages of a collection's documents of one language by a method; encoded if they are not stored.
 
-        Of *sentences* of all, which teach too; of other methods of the unseen half. *ntrex* is all unseen.
+        *sentences* encodes all documents, because training needs the taught half; other methods the tested documents.
         """
         file = self.folder / f"{collection}.{lang}.{method}.npz"
         if not file.is_file():
             encoder = self.open(method)
-            asked = [
-                one
-                for one in documents(collection, lang)
-                if method == "sentences" or collection == "ntrex" or not seen(one)
-            ]
-            found = [
-                passages
-                for _, encoded in encode_in_batches(encoder, asked, _TOGETHER, lambda _: None)
-                for passages in encoded.passages
+            pages = documents(collection, lang)
+            if method != "sentences":
+                pages = tested(collection, pages)
+            passages = [
+                of_page
+                for _, encoded in encode_in_batches(encoder, pages, _BATCH, lambda _: None)
+                for of_page in encoded.passages
             ]
             np.savez(
                 file.with_suffix(".part.npz"),
-                vectors=np.concatenate([one.vectors for one in found]),
-                offsets=np.concatenate([one.offsets for one in found]),
-                counts=np.array([len(one.vectors) for one in found], dtype=np.int64),
+                vectors=np.concatenate([of_page.vectors for of_page in passages]),
+                offsets=np.concatenate([of_page.offsets for of_page in passages]),
+                counts=np.array([len(of_page.vectors) for of_page in passages], dtype=np.int64),
             )
             file.with_suffix(".part.npz").replace(file)
-            print(file.name, len(asked), flush=True)
-        with np.load(file) as kept:
-            return Kept(kept["vectors"], kept["offsets"], kept["counts"])
+            print(file.name, len(pages), flush=True)
+        with np.load(file) as stored:
+            return StoredPassages(stored["vectors"], stored["offsets"], stored["counts"])
 
     def titles(self, collection: str, lang: str) -> Int8Array:
         """The titles of a collection's documents of one language as queries, (documents, dim)."""
         file = self.folder / f"{collection}.{lang}.titles.npy"
         if not file.is_file():
-            asked = [Document(one.doc_id, lang, one.title or one.text[:200]) for one in documents(collection, lang)]
-            np.save(file, int8_rows(self.open("sentences").encode_queries(asked)))
-            print(file.name, len(asked), flush=True)
-        found: Int8Array = np.load(file)
-        return found
+            queries = [
+                Document(page.doc_id, lang, page.title or page.text[:200]) for page in documents(collection, lang)
+            ]
+            np.save(file, int8_rows(self.open("sentences").encode_queries(queries)))
+            print(file.name, len(queries), flush=True)
+        titles: Int8Array = np.load(file)
+        return titles
 
 
 def main() -> None:
-    """Encode what is not there yet."""
+    """Encode what is not stored yet."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--collections", default="ntrex,ddtp,lohelp")

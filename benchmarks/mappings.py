@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,23 +16,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks import harness
+from benchmarks.harness import TESTED, Table, topic_of
+from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.console import Console
 from encoders.document import Document, EncoderSpec, FloatArray
 from encoders.maps.lca import LCA
 from encoders.maps.mates import mates, mean_mates
 from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.space import SpaceMaps
-from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import connect
 from indexer.training.aligned_documents import ByConcept, stored_by_concept
 from indexer.training.mapping import MappingPlan, learn
 from indexer.training.nca import learn_networks
 from query.calibration import loading
-from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
-from query.ranking.choice import RankingOptions
+from query.fitting.open_collection import OpenCollection
+from query.migration.finish import calibrate_second_field
+from query.migration.migrate import migrate
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hits import Ranking
 from query.ranking.searcher import Searcher
@@ -38,34 +42,33 @@ if TYPE_CHECKING:
     from ir_measures import Qrel
 
 _TIMED = 60
-LANGS = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
 DEPTH = 50
 
 
-def stored(home: Path, name: str, langs: Sequence[str]) -> ByConcept:
-    """Vectors of a collection by language and concept."""
-    settings = Settings.read(home=home)
-    engine = connect(settings.database)
-    found = collections.require(engine, name)
-    store = found.open_store(settings)
-    try:
-        return stored_by_concept(store, found.model, langs, Console(quiet=True)).only(langs)
-    finally:
-        store.close()
-        engine.dispose()
+def open_collection(home: Path, name: str = "lohelp") -> AbstractContextManager[OpenCollection]:
+    """Open a home's collection."""
+    return OpenCollection.open(name, Settings.read(home=home), "cpu")
 
 
-def shown(documents: ByConcept, maps: SpaceMaps | None, means: Mapping[str, FloatArray]) -> str:
-    """Rate and MRR over ordered pairs, the collection's own means taken out."""
-    found = []
-    for lang, other in permutations(documents.vectors, 2):
-        shared = sorted(documents.vectors[lang].keys() & documents.vectors[other].keys())
-        asked, answers = (
-            np.stack([documents.vectors[one][concept] for concept in shared]) - means[one] for one in (lang, other)
+def stored_vectors(home: Path, name: str = "lohelp") -> tuple[ByConcept, EncoderSpec]:
+    """Vectors of a collection by language and concept, and what encoded them."""
+    with open_collection(home, name) as opened:
+        row = opened.collection
+        vectors = stored_by_concept(opened.store, row.model, TESTED, opened.console).only(TESTED)
+        return vectors, EncoderSpec(row.encoder, row.method, row.dim, (), row.model, "")
+
+
+def rate_and_mrr(documents: ByConcept, maps: SpaceMaps | None, means: Mapping[str, FloatArray]) -> str:
+    """Rate and MRR of mates, mean over ordered pairs of languages; each language's mean is subtracted."""
+    pairs = []
+    for lang, target in permutations(documents.vectors, 2):
+        shared = sorted(documents.vectors[lang].keys() & documents.vectors[target].keys())
+        queries, candidates = (
+            np.stack([documents.vectors[side][concept] for concept in shared]) - means[side] for side in (lang, target)
         )
-        found.append(mates(*(maps.compared(lang, other, asked, answers) if maps else (asked, answers))))
-    one = mean_mates(found)
-    return f"{one.rate:.3f} | {one.mrr:.3f}"
+        pairs.append(mates(*(maps.compared(lang, target, queries, candidates) if maps else (queries, candidates))))
+    mean = mean_mates(pairs)
+    return f"{mean.rate:.3f} | {mean.mrr:.3f}"
 
 
 PLANS = {
@@ -79,111 +82,129 @@ PLANS = {
 
 def elsewhere(home: Path, other_home: Path, other: str) -> list[str]:
     """Maps of lohelp on another collection."""
-    spec = spec_of(home)
-    learning, asked = stored(home, "lohelp", LANGS), stored(other_home, other, LANGS)
-    means = {lang: np.mean(list(some.values()), axis=0) for lang, some in asked.vectors.items()}
-    nothing = {lang: np.zeros_like(one) for lang, one in means.items()}
-    lines = ["| | rate | MRR |", "|---|---:|---:|"]
-    lines.append(f"| raw | {shown(asked, None, nothing)} |")
-    lines.append(f"| centred | {shown(asked, None, means)} |")
+    learning, spec = stored_vectors(home)
+    tested, _ = stored_vectors(other_home, other)
+    means = {lang: np.mean(list(by_concept.values()), axis=0) for lang, by_concept in tested.vectors.items()}
+    zeros = {lang: np.zeros_like(mean) for lang, mean in means.items()}
+    table = Table(["| | rate | MRR |", "|---|---:|---:|"])
+    table.add(f"| raw | {rate_and_mrr(tested, None, zeros)} |")
+    table.add(f"| centred | {rate_and_mrr(tested, None, means)} |")
     for name, plan in PLANS.items():
         learnt = learn(learning, spec, plan)
-        lines.append(f"| {name} (ridge {learnt.ridge:g}) | {shown(asked, learnt.maps, means)} |")
-        print(lines[-1], flush=True)
-    return lines
+        table.add(f"| {name} (ridge {learnt.ridge:g}) | {rate_and_mrr(tested, learnt.maps, means)} |")
+    return table
 
 
-def spec_of(home: Path, name: str = "lohelp") -> EncoderSpec:
-    """What encoded a collection."""
-    engine = connect(Settings.read(home=home).database)
-    found = collections.require(engine, name)
-    engine.dispose()
-    return EncoderSpec(found.encoder, found.method, found.dim, (), found.model, "")
+@dataclass(frozen=True)
+class Topics:
+    """Queries of topics and their judgements.
+
+    Attributes:
+        relevant: relevant documents by topic.
+    """
+
+    queries: list[Document]
+    qrels: list[Qrel]
+    relevant: dict[str, set[str]]
+
+    @classmethod
+    def read(cls) -> Topics:
+        """Lohelp's index topics in all languages."""
+        topics, qrels = harness.topics("lohelp", "index", TESTED)
+        qrels = [qrel for qrel in qrels if qrel.relevance > 0]
+        relevant: dict[str, set[str]] = {}
+        for qrel in qrels:
+            relevant.setdefault(qrel.query_id, set()).add(qrel.doc_id)
+        return cls(harness.queries(topics), harness.judgements(qrels, TESTED), relevant)
+
+    def sample(self, share: float) -> list[str]:
+        """A random share of the topics."""
+        order: list[str] = np.random.default_rng(0).permutation(sorted(self.relevant)).tolist()
+        return order[: int(len(order) * share)]
+
+    def only(self, topics: Sequence[str]) -> Topics:
+        """The queries of some topics."""
+        chosen = set(topics)
+        queries = [query for query in self.queries if topic_of(query.doc_id) in chosen]
+        query_ids = {query.doc_id for query in queries}
+        return Topics(queries, [qrel for qrel in self.qrels if qrel.query_id in query_ids], self.relevant)
 
 
-def topics(langs: Sequence[str]) -> tuple[list[Document], list[Qrel], dict[str, set[str]]]:
-    """Queries named topic.language, qrels for them, and the relevant documents by topic."""
-    asked, qrels = harness.topics("lohelp", "index", langs)
-    judged = [qrel for qrel in qrels if qrel.relevance > 0]
-    relevant: dict[str, set[str]] = {}
-    for qrel in judged:
-        relevant.setdefault(qrel.query_id, set()).add(qrel.doc_id)
-    return harness.queries(asked), harness.judgements(judged, langs), relevant
-
-
-def precision(
-    searcher: Searcher,
-    calibration: Calibration,
-    queries: Sequence[Document],
-    vectors: FloatArray,
-    qrels: Iterable[Qrel],
-) -> dict[str, float]:
+def precisions(searcher: Searcher, calibration: Calibration, vectors: FloatArray, topics: Topics) -> dict[str, float]:
     """Average precision of each query, to a depth of fifty."""
-    ranker = FairRanker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
+    ranker = ranker_of(searcher, calibration)
     rankings: dict[int, Ranking] = {}
+    queries = topics.queries
     for lang in sorted({query.lang for query in queries}):
         rows = [row for row, query in enumerate(queries) if query.lang == lang]
         for start in range(0, len(rows), 64):
             block = rows[start : start + 64]
             ranked = ranker.rank(vectors[block], lang, sorted(searcher.languages), DEPTH)
             rankings |= dict(zip(block, ranked, strict=True))
-    names = {query.doc_id for query in queries}
-    own = [qrel for qrel in qrels if qrel.query_id in names]
-    return harness.average_precisions(queries, [rankings[row] for row in range(len(queries))], own)
+    return harness.average_precisions(queries, [rankings[row] for row in range(len(queries))], topics.qrels)
+
+
+def ranker_of(searcher: Searcher, calibration: Calibration) -> FairRanker:
+    """A ranker of a searcher's collection by a calibration."""
+    return FairRanker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
+
+
+def calibration_of(searcher: Searcher) -> Calibration:
+    """The calibration of a calibrated collection."""
+    assert searcher.calibration is not None
+    return searcher.calibration
 
 
 def search_rows(home: Path, folds: int, share: float) -> list[str]:
-    """Topics of a fold, ranked with maps learnt from the concepts that none of its topics asks for."""
-    searcher = Searcher.open("lohelp", Settings.read(home=home), device="cpu")
-    statistics = searcher.calibration
-    assert statistics is not None
-    learning, spec = stored(home, "lohelp", LANGS), spec_of(home)
-    queries, qrels, relevant = topics(LANGS)
-    names = sorted(relevant)
-    order = np.random.default_rng(0).permutation(names).tolist()[: int(len(names) * share)]
-    concept = {
+    """MAP of the topics of each fold, with maps learnt from the concepts that none of the fold's topics is about."""
+    searcher = open_searcher("lohelp", home)
+    statistics = calibration_of(searcher)
+    learning, spec = stored_vectors(home)
+    topics = Topics.read()
+    order = topics.sample(share)
+    concepts = {
         item.document.doc_id: str(item.document.fields.get("concept"))
         for page in searcher.store.scan(searcher.model)
         for item in page
     }
-    found: dict[str, dict[str, float]] = {}
+    by_ranking: dict[str, dict[str, float]] = {}
     for fold in range(folds):
-        tested = set(order[fold::folds])
-        away = {concept[doc_id] for name in tested for doc_id in relevant[name] if doc_id in concept}
+        tested = topics.only(order[fold::folds])
+        kept_out = {
+            concepts[doc_id] for topic in order[fold::folds] for doc_id in topics.relevant[topic] if doc_id in concepts
+        }
         seen = ByConcept(
             {
-                lang: {name: vector for name, vector in some.items() if name not in away}
-                for lang, some in learning.vectors.items()
+                lang: {concept: vector for concept, vector in by_concept.items() if concept not in kept_out}
+                for lang, by_concept in learning.vectors.items()
             }
         )
-        asked = [query for query in queries if query.doc_id.rsplit(".", 1)[0] in tested]
-        vectors = searcher.encoder.encode_queries(asked)
-        print(f"fold {fold}: {len(away)} concepts away, {len(asked)} queries", flush=True)
-        variants: dict[str, Calibration] = {"without a map": statistics}
+        vectors = searcher.encoder.encode_queries(tested.queries)
+        print(f"fold {fold}: {len(kept_out)} concepts away, {len(tested.queries)} queries", flush=True)
+        calibrations: dict[str, Calibration] = {"without a map": statistics}
         for name, plan in PLANS.items():
-            variants[name] = MappedCalibration.on(statistics, learn(seen, spec, plan).maps)
+            calibrations[name] = MappedCalibration.on(statistics, learn(seen, spec, plan).maps)
         networks = learn_networks(seen, spec, 0, Console(quiet=True)).networks
-        variants["NCA, rescoring what is found without a map"] = MappedCalibration.on(statistics, networks)
-        for name, calibration in variants.items():
+        calibrations["NCA, rescoring what is found without a map"] = MappedCalibration.on(statistics, networks)
+        for name, calibration in calibrations.items():
             with harness.Stopwatch() as watch:
-                found.setdefault(name, {}).update(precision(searcher, calibration, asked, vectors, qrels))
-            print(name, harness.mean(found[name]), f"{watch.seconds:.0f} s", flush=True)
-    base = found["without a map"]
+                by_ranking.setdefault(name, {}).update(precisions(searcher, calibration, vectors, tested))
+            print(name, harness.mean(by_ranking[name]), f"{watch.seconds:.0f} s", flush=True)
+    unmapped = by_ranking["without a map"]
     lines = [
-        f"{len(base):,} queries ({len(order)} topics in {len(LANGS)} languages), {folds} folds, balance "
+        f"{len(unmapped):,} queries ({len(order)} topics in {len(TESTED)} languages), {folds} folds, balance "
         f"{searcher.choice.balance:g}, documents and passages, depth {DEPTH}.",
         "",
         "| ranking | MAP | difference (± standard error over topics) |",
         "|---|---:|---:|",
     ]
-    for name, values in found.items():
+    for name, by_query in by_ranking.items():
         by_topic: dict[str, list[float]] = {}
-        for query, value in values.items():
-            by_topic.setdefault(query.rsplit(".", 1)[0], []).append(value - base[query])
-        gains = np.array([np.mean(some) for some in by_topic.values()])
+        for query_id, value in by_query.items():
+            by_topic.setdefault(topic_of(query_id), []).append(value - unmapped[query_id])
+        gains = np.array([np.mean(of_topic) for of_topic in by_topic.values()])
         lines.append(
-            f"| {name} | {np.mean(list(values.values())):.3f} | "
-            f"{gains.mean():+.3f} ± {gains.std() / len(gains) ** 0.5:.3f} |"
+            f"| {name} | {harness.mean(by_query):.3f} | {gains.mean():+.3f} ± {gains.std() / len(gains) ** 0.5:.3f} |"
         )
     return lines
 
@@ -199,194 +220,181 @@ def fitting_rows() -> list[str]:
 
 
 def speed_rows(home: Path) -> list[str]:
-    """One query at a time: encoding it, and ranking with and without maps, in turn."""
-    with Searcher.open("lohelp", Settings.read(home=home), device="cpu") as searcher:
-        statistics = searcher.calibration
-        assert statistics is not None
-        maps = learn(stored(home, "lohelp", LANGS), spec_of(home), MappingPlan(ridge=1.0)).maps
-        asked = topics(LANGS)[0]
-        asked = asked[:: max(1, len(asked) // _TIMED)]
+    """Time of single queries: encoding, and ranking with and without maps, in turn."""
+    with open_searcher("lohelp", home) as searcher:
+        statistics = calibration_of(searcher)
+        mapped = MappedCalibration.on(statistics, learn(*stored_vectors(home), MappingPlan(ridge=1.0)).maps)
+        queries = Topics.read().queries
+        queries = queries[:: max(1, len(queries) // _TIMED)]
         targets = sorted(searcher.languages)
-        vectors = [searcher.encoder.encode_queries([query]) for query in asked]
+        vectors = [searcher.encoder.encode_queries([query]) for query in queries]
 
         def ranking(calibration: Calibration) -> Callable[[], object]:
-            ranker = FairRanker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
+            ranker = ranker_of(searcher, calibration)
             return lambda: [
-                ranker.rank(vector, query.lang, targets, 10) for query, vector in zip(asked, vectors, strict=True)
+                ranker.rank(vector, query.lang, targets, 10) for query, vector in zip(queries, vectors, strict=True)
             ]
 
-        def asking(calibration: Calibration) -> Callable[[], object]:
-            towards = {query.lang: calibration.for_queries_in(query.lang) for query in asked}
+        def correcting(calibration: Calibration) -> Callable[[], object]:
+            by_lang = {query.lang: calibration.for_queries_in(query.lang) for query in queries}
 
-            def ask() -> None:
-                for query, vector in zip(asked, vectors, strict=True):
-                    corrected = towards[query.lang].correct_queries(vector, query.lang)
+            def correct() -> None:
+                for query, vector in zip(queries, vectors, strict=True):
+                    corrected = by_lang[query.lang].correct_queries(vector, query.lang)
                     for target in targets:
-                        towards[query.lang].queries_for_store(corrected, target)
+                        by_lang[query.lang].queries_for_store(corrected, target)
 
-            return ask
+            return correct
 
         seconds = harness.in_turn(
             {
-                "encoding": lambda: [searcher.encoder.encode_queries([query]) for query in asked],
-                "what kNN is asked without a map": asking(statistics),
-                "what kNN is asked with maps": asking(MappedCalibration.on(statistics, maps)),
+                "encoding": lambda: [searcher.encoder.encode_queries([query]) for query in queries],
+                "what kNN is asked without a map": correcting(statistics),
+                "what kNN is asked with maps": correcting(mapped),
                 "ranking without a map": ranking(statistics),
-                "ranking with maps": ranking(MappedCalibration.on(statistics, maps)),
+                "ranking with maps": ranking(mapped),
             },
             rounds=5,
         )
-    each = {name: 1000 * np.median(some) / len(asked) for name, some in seconds.items()}
-    more = each["ranking with maps"] - each["ranking without a map"]
-    own = each["what kNN is asked with maps"] - each["what kNN is asked without a map"]
+    ms = {name: 1000 * np.median(rounds) / len(queries) for name, rounds in seconds.items()}
+    slower = ms["ranking with maps"] - ms["ranking without a map"]
+    mapping = ms["what kNN is asked with maps"] - ms["what kNN is asked without a map"]
     return [
-        f"{len(asked)} queries, one at a time, {len(targets)} languages, documents and passages, medians of five "
-        f"rounds; a map makes a query {more:.1f} ms slower, {more / each['encoding']:.0%} of its encoding; mapping the "
-        f"query itself for each language takes {own:.2f} ms of them, {own / each['encoding']:.1%}.",
+        f"{len(queries)} queries, one at a time, {len(targets)} languages, documents and passages, medians of five "
+        f"rounds; a map makes a query {slower:.1f} ms slower, {slower / ms['encoding']:.0%} of its encoding; mapping "
+        f"the query itself for each language takes {mapping:.2f} ms of them, {mapping / ms['encoding']:.1%}.",
         "",
         "| | ms a query |",
         "|---|---:|",
-        *(f"| {name} | {value:.2f} |" for name, value in each.items()),
+        *(f"| {name} | {value:.2f} |" for name, value in ms.items()),
     ]
 
 
 def title_rows(home: Path, splits: int) -> list[str]:
-    """Titles as queries: is the page of the same concept in another language the first of its language's?"""
-    pages: dict[str, dict[str, tuple[str, FloatArray]]] = {lang: {} for lang in LANGS}
-    plain = RankingOptions(calibration=calibration_table.NONE)
-    with Searcher.open("lohelp", Settings.read(home=home), device="cpu", ranking=plain) as searcher:
-        for some in searcher.store.scan(searcher.model):
-            for item in some:
-                one, concept = item.document, str(item.document.fields.get("concept", ""))
-                if one.lang in pages and concept and one.title.strip():
-                    pages[one.lang].setdefault(concept, (one.title, item.vector))
-        concepts = sorted(set.intersection(*(set(held) for held in pages.values())))
-        asked = {}
-        for lang, held in pages.items():
-            titles = [Document(concept, lang, held[concept][0]) for concept in concepts]
-            parts = [searcher.encoder.encode_queries(titles[at : at + 64]) for at in range(0, len(titles), 64)]
-            asked[lang] = np.concatenate(parts)
+    """How often a title's first page in another language is the page of the same concept."""
+    pages: dict[str, dict[str, tuple[str, FloatArray]]] = {lang: {} for lang in TESTED}
+    with open_searcher("lohelp", home, UNCALIBRATED) as searcher:
+        for batch in searcher.store.scan(searcher.model):
+            for item in batch:
+                document, concept = item.document, str(item.document.fields.get("concept", ""))
+                if document.lang in pages and concept and document.title.strip():
+                    pages[document.lang].setdefault(concept, (document.title, item.vector))
+        concepts = sorted(set.intersection(*(set(by_concept) for by_concept in pages.values())))
+        encoded = {}
+        for lang, by_concept in pages.items():
+            titles = [Document(concept, lang, by_concept[concept][0]) for concept in concepts]
+            batches = [
+                searcher.encoder.encode_queries(titles[start : start + 64]) for start in range(0, len(titles), 64)
+            ]
+            encoded[lang] = np.concatenate(batches)
             print(lang, len(titles), flush=True)
-    queries = Parallel(concepts, asked)
-    stacked = {lang: np.stack([held[one][1] for one in concepts]) for lang, held in pages.items()}
-    documents = Parallel(concepts, stacked)
-    found: dict[str, list[float]] = {}
+    stacked = {lang: np.stack([by_concept[concept][1] for concept in concepts]) for lang, by_concept in pages.items()}
+    _, spec = stored_vectors(home)
+    rates_by_map: dict[str, list[float]] = {}
     for seed in range(splits):
-        of_queries, of_documents = ConceptSplit.of(queries, seed), ConceptSplit.of(documents, seed)
-        taught = of_documents.training
-        seen = ByConcept({lang: dict(zip(taught.concepts, rows, strict=True)) for lang, rows in taught.rows.items()})
-        maps = {name: learn(seen, spec_of(home), plan).maps for name, plan in PLANS.items()}
-        means = [
-            {lang: rows.mean(axis=0) for lang, rows in one.training.rows.items()} for one in (of_queries, of_documents)
-        ]
-        ways = {"raw": (None, 0), "centred": (None, 1), **{name: (one, 1) for name, one in maps.items()}}
-        for name, (map_, share) in ways.items():
+        queries, documents = (ConceptSplit.of(Parallel(concepts, rows), seed) for rows in (encoded, stacked))
+        training = documents.training
+        seen = ByConcept(
+            {lang: dict(zip(training.concepts, rows, strict=True)) for lang, rows in training.rows.items()}
+        )
+        query_means, document_means = (
+            {lang: rows.mean(axis=0) for lang, rows in split.training.rows.items()} for split in (queries, documents)
+        )
+        maps: dict[str, tuple[SpaceMaps | None, int]] = {"raw": (None, 0), "centred": (None, 1)}
+        maps |= {name: (learn(seen, spec, plan).maps, 1) for name, plan in PLANS.items()}
+        for name, (space_maps, centring) in maps.items():
             rates = []
-            for lang, other in permutations(LANGS, 2):
-                left = of_queries.test.rows[lang] - share * means[0][lang]
-                right = of_documents.test.rows[other] - share * means[1][other]
-                rates.append(mates(*(map_.compared(lang, other, left, right) if map_ else (left, right))).rate)
-            found.setdefault(name, []).append(float(np.mean(rates)))
-            print(seed, name, found[name][-1], flush=True)
+            for lang, target in permutations(TESTED, 2):
+                left = queries.test.rows[lang] - centring * query_means[lang]
+                right = documents.test.rows[target] - centring * document_means[target]
+                compared = space_maps.compared(lang, target, left, right) if space_maps else (left, right)
+                rates.append(mates(*compared).rate)
+            rates_by_map.setdefault(name, []).append(float(np.mean(rates)))
+            print(seed, name, rates_by_map[name][-1], flush=True)
     return [
-        f"{len(concepts)} concepts in {len(LANGS)} languages, {splits} splits by concept, a fifth tested; "
+        f"{len(concepts)} concepts in {len(TESTED)} languages, {splits} splits by concept, a fifth tested; "
         "share of titles whose page in the other language is the first, mean over 56 ordered pairs (± over splits).",
         "",
         "| documents' map | titles |",
         "|---|---:|",
-        *(f"| {name} | {np.mean(some):.3f} ± {np.std(some):.3f} |" for name, some in found.items()),
+        *(f"| {name} | {np.mean(rates):.3f} ± {np.std(rates):.3f} |" for name, rates in rates_by_map.items()),
     ]
+
+
+@contextmanager
+def copied(home: Path) -> Iterator[Settings]:
+    """Copy a home to a temporary folder."""
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "home"
+        shutil.copytree(home, copy)
+        yield Settings.read(home=copy)
 
 
 def migration_rows(old_home: Path, new_home: Path, encoder: str, sizes: Sequence[int], share: float) -> list[str]:
     """MAP of the old encoder, of the new one with everything encoded again, and of the new one through maps."""
-    import shutil
-    import tempfile
+    topics = Topics.read()
+    topics = topics.only(topics.sample(share))
 
-    from query.migration.migrate import migrate
+    def measure(home: Path) -> float:
+        with open_searcher("lohelp", home) as searcher:
+            vectors = searcher.encoder.encode_queries(topics.queries)
+            return harness.mean(precisions(searcher, calibration_of(searcher), vectors, topics))
 
-    queries, qrels, relevant = topics(LANGS)
-    names = set(np.random.default_rng(0).permutation(sorted(relevant)).tolist()[: int(len(relevant) * share)])
-    asked = [query for query in queries if query.doc_id.rsplit(".", 1)[0] in names]
-
-    def measured(home: Path, balance: float | None = None) -> float:
-        with Searcher.open("lohelp", Settings.read(home=home), device="cpu") as searcher:
-            assert searcher.calibration is not None
-            if balance is not None:
-                searcher.choice = replace(searcher.choice, balance=balance)
-            vectors = searcher.encoder.encode_queries(asked)
-            return harness.mean(precision(searcher, searcher.calibration, asked, vectors, qrels))
-
-    old, again = measured(old_home), measured(new_home)
-    lines = [
-        f"{len(asked):,} queries, depth {DEPTH}.",
-        "",
-        "| | MAP | of re-encoding | the sample's advice: old, new, mapped |",
-        "|---|---:|---:|---|",
-        f"| old encoder | {old:.3f} | {old / again:.0%} | |",
-        f"| new encoder, all encoded again | {again:.3f} | 100 % | |",
-    ]
-    print("\n".join(lines), flush=True)
+    old, new = measure(old_home), measure(new_home)
+    table = Table(
+        [
+            f"{len(topics.queries):,} queries, depth {DEPTH}.",
+            "",
+            "| | MAP | of re-encoding | the sample's advice: old, new, mapped |",
+            "|---|---:|---:|---|",
+            f"| old encoder | {old:.3f} | {old / new:.0%} | |",
+            f"| new encoder, all encoded again | {new:.3f} | 100 % | |",
+        ]
+    )
+    print("\n".join(table), flush=True)
     for size in sizes:
-        with tempfile.TemporaryDirectory() as place:
-            home = Path(place) / "home"
-            shutil.copytree(old_home, home)
-            settings = Settings.read(home=home)
+        with copied(old_home) as settings:
             with harness.Stopwatch() as watch:
                 report = migrate("lohelp", encoder, None, settings, sample=size, anyway=True, device="cpu")
-            value, worth = measured(home), report.worth
-        said = f"{worth.old:.3f}, {worth.new:.3f}, {worth.mapped:.3f}"
-        lines.append(
-            f"| new encoder, map of {size:,} documents ({watch.seconds:.0f} s) | {value:.3f} | {value / again:.0%} "
-            f"| {said} |"
+            mapped, worth = measure(settings.home), report.worth
+        table.add(
+            f"| new encoder, map of {size:,} documents ({watch.seconds:.0f} s) | {mapped:.3f} | {mapped / new:.0%} "
+            f"| {worth.old:.3f}, {worth.new:.3f}, {worth.mapped:.3f} |"
         )
-        print(lines[-1], flush=True)
-    return lines
+    return table
 
 
-def reencoding_rows(old_home: Path, new_home: Path, encoder: str, shares: Sequence[float], share: float) -> list[str]:
-    """MAP while a migrated collection is encoded again: a random share of its documents has the new vector."""
-    import shutil
-    import tempfile
-
-    from query.migration.finish import calibrate_second_field
-    from query.migration.migrate import migrate
-
-    queries, qrels, relevant = topics(LANGS)
-    names = set(np.random.default_rng(0).permutation(sorted(relevant)).tolist()[: int(len(relevant) * share)])
-    asked = [query for query in queries if query.doc_id.rsplit(".", 1)[0] in names]
-    lines = [f"{len(asked):,} queries, depth {DEPTH}.", "", "| encoded again | MAP |", "|---:|---:|"]
-    with tempfile.TemporaryDirectory() as place:
-        home = Path(place) / "home"
-        shutil.copytree(old_home, home)
-        settings = Settings.read(home=home)
+def reencoding_rows(old_home: Path, new_home: Path, encoder: str, parts: Sequence[float], share: float) -> list[str]:
+    """MAP while a migrated collection is encoded again: a random part of its documents has the new vector."""
+    topics = Topics.read()
+    topics = topics.only(topics.sample(share))
+    table = Table([f"{len(topics.queries):,} queries, depth {DEPTH}.", "", "| encoded again | MAP |", "|---:|---:|"])
+    with copied(old_home) as settings:
         migrate("lohelp", encoder, None, settings, anyway=True, device="cpu")
-        engine = connect(settings.database)
-        found = collections.require(engine, "lohelp")
-        other = collections.require(connect(Settings.read(home=new_home).database), "lohelp")
-        again = other.open_store(Settings.read(home=new_home))
-        made = [item for page in again.scan(other.model) for item in page]
-        order = np.random.default_rng(0).permutation(len(made))
-        store, done = found.open_store(settings), 0
-        store.create(other.model, other.dim)
-        for part in shares:
-            upto = round(part * len(made))
-            store.put(other.model, [made[at] for at in order[done:upto]])
-            done = upto
-            with Searcher.open("lohelp", settings, device="cpu") as searcher:
-                assert searcher.calibration is not None
-                calibration = searcher.calibration
-                if done:
-                    calibrate_second_field(engine, found, store, searcher.encoder, calibration, Console(quiet=True))
-                    loaded = loading.load(engine, found)
-                    assert loaded is not None
-                    calibration = loaded
-                vectors = searcher.encoder.encode_queries(asked)
-                value = harness.mean(precision(searcher, calibration, asked, vectors, qrels))
-            lines.append(f"| {part:.0%} | {value:.3f} |")
-            print(lines[-1], flush=True)
-        store.close()
-    return lines
+        with open_collection(new_home) as new:
+            model, dim = new.collection.model, new.collection.dim
+            items = [item for page in new.store.scan(model) for item in page]
+        order = np.random.default_rng(0).permutation(len(items))
+        done = 0
+        with open_collection(settings.home) as old:
+            old.store.create(model, dim)
+            for part in parts:
+                until = round(part * len(items))
+                old.store.put(model, [items[row] for row in order[done:until]])
+                done = until
+                with open_searcher("lohelp", settings.home) as searcher:
+                    calibration = calibration_of(searcher)
+                    if done:
+                        calibrate_second_field(
+                            old.engine, old.collection, old.store, searcher.encoder, calibration, old.console
+                        )
+                        loaded = loading.load(old.engine, old.collection)
+                        assert loaded is not None
+                        calibration = loaded
+                    vectors = searcher.encoder.encode_queries(topics.queries)
+                    mean = harness.mean(precisions(searcher, calibration, vectors, topics))
+                table.add(f"| {part:.0%} | {mean:.3f} |")
+    return table
 
 
 def main() -> None:
@@ -420,21 +428,21 @@ def main() -> None:
         lines = migration_rows(arguments.home, arguments.other_home, arguments.encoder, sizes, arguments.share)
     elif arguments.part == "reencoding":
         name = "Encoding again"
-        shares = [float(part) for part in arguments.encoded.split(",")]
-        lines = reencoding_rows(arguments.home, arguments.other_home, arguments.encoder, shares, arguments.share)
+        parts = [float(part) for part in arguments.encoded.split(",")]
+        lines = reencoding_rows(arguments.home, arguments.other_home, arguments.encoder, parts, arguments.share)
     else:
         name, lines = "Mapped search", search_rows(arguments.home, arguments.folds, arguments.share)
     print("\n".join(lines))
     harness.write(name, _command(sys.argv[1:]), lines)
 
 
-_PLACES = {"--home": "HOME", "--other-home": "OTHER", "--encoder": "FOLDER"}
+_SHOWN = {"--home": "HOME", "--other-home": "OTHER", "--encoder": "FOLDER"}
 
 
 def _command(words: Sequence[str]) -> str:
-    """What was typed, without the places of this machine."""
-    said = [_PLACES.get(before, word) for before, word in zip(("", *words), words, strict=False)]
-    return " ".join(["python -m benchmarks.mappings", *said])
+    """The words of the command line, without the paths of this machine."""
+    shown = [_SHOWN.get(before, word) for before, word in zip(("", *words), words, strict=False)]
+    return " ".join(["mappings", *shown])
 
 
 if __name__ == "__main__":

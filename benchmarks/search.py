@@ -1,4 +1,4 @@
-"""Search latency: a warm query over 100,000 documents in 20 languages, the command over 10,000; calibrating."""
+"""Latency of a warm query over 100,000 documents in 20 languages, and of the command over 10,000; calibration."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks import harness
 from benchmarks.encoding import documents
+from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages, int8_rows, unit_rows
 from encoders.methods.registry import open_encoder
@@ -31,16 +30,16 @@ from indexer.stores.contract import StoredDocument
 from onnx_export.models import DEFAULT, find_model
 from query.calibration.calibration import Calibration
 from query.fitting.calibrate import calibrate
-from query.ranking.choice import PLAIN, Choice, RankingOptions
+from query.ranking.choice import PLAIN, Choice
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.searcher import Searcher
+from trials.command import DRAGOMAN
 
 LANGUAGES = "en de fr it es ru fi ja zh ko pl pt cs hu nl sv tr vi ar el".split()  # noqa: SIM905 - shorter to read
 QUERIES = ("formatting cells in a spreadsheet", "Seitenzahlen einfügen", "как вставить диаграмму", "印刷範囲を設定する")
 
 
 def fill(settings: Settings, name: str, count: int) -> None:
-    """Make a collection of real vectors, multiplied by noise to the size wanted: search time depends on that alone."""
+    """Make a collection of ``count`` real vectors with noise; the time of a search depends only on their number."""
     encoder = open_encoder(find_model(DEFAULT, Console()), device="cpu")
     base = encoder.encode_documents(documents(4)).vectors
     chance = np.random.default_rng(0)
@@ -65,8 +64,8 @@ def _stored(number: int, vector: FloatArray) -> StoredDocument:
     return StoredDocument(Document(f"d{number}", LANGUAGES[number % 20], text, f"Page {number}"), vector, passages)
 
 
-def calibrating(settings: Settings, encoder: Encoder) -> list[str]:
-    """Time of ``dragoman calibrate`` and of doing it again, which sees what has changed; encoding the bank apart."""
+def calibration_lines(settings: Settings, encoder: Encoder) -> list[str]:
+    """Time of a first and a second calibration, which also reports what changed; the bank's encoding is apart."""
     encoding = 0.0
     encode = type(encoder).encode_queries
 
@@ -96,7 +95,7 @@ def calibrating(settings: Settings, encoder: Encoder) -> list[str]:
 
 
 def _active(settings: Settings) -> Calibration:
-    with closing(Searcher.open("large", settings, device="cpu")) as searcher:
+    with open_searcher("large", settings.home) as searcher:
         if searcher.calibration is None:
             raise SystemExit("the benchmark's collection has no calibration")
         return searcher.calibration
@@ -105,25 +104,25 @@ def _active(settings: Settings) -> Calibration:
 def warm(settings: Settings, rounds: int) -> list[str]:
     """Median time of a search by plain cosine and fairly, and of its unavoidable parts: encoding, one product."""
     encoder = open_encoder(find_model(DEFAULT, Console()), device="cpu")
-    calibration_lines = calibrating(settings, encoder)
-    made = _active(settings)
-    with Searcher.open("large", settings, device="cpu", ranking=RankingOptions(calibration="none")) as searcher:
+    calibration_table = calibration_lines(settings, encoder)
+    calibration = _active(settings)
+    choice = replace(Choice.of(calibration), balance=0.75)
+    with open_searcher("large", settings.home, UNCALIBRATED) as searcher:
         model = searcher.spec.model
-        everything: FloatArray = np.concatenate(
-            [np.stack([one.vector for one in page]) for page in searcher.store.scan(model, batch=5000)]
+        vectors: FloatArray = np.concatenate(
+            [np.stack([item.vector for item in page]) for page in searcher.store.scan(model, batch=5000)]
         )
-        plain = FairRanker(searcher.store, Calibration.none(model, VectorParts.of(searcher.spec)), PLAIN)
         rankers = {
-            "knn": plain,
-            "margin": FairRanker(searcher.store, made, replace(Choice.of(made), balance=0.75, passages=False)),
-            "passages": FairRanker(searcher.store, made, replace(Choice.of(made), balance=0.75)),
+            "knn": FairRanker(searcher.store, Calibration.none(model, VectorParts.of(searcher.spec)), PLAIN),
+            "margin": FairRanker(searcher.store, calibration, replace(choice, passages=False)),
+            "passages": FairRanker(searcher.store, calibration, choice),
         }
         targets = searcher.targets(None)
         watches = harness.Stopwatches(10)
-        for at in range(rounds + 10):
-            text = QUERIES[at % len(QUERIES)]
+        for number in range(rounds + 10):
+            text = QUERIES[number % len(QUERIES)]
             vector = watches.step("encode", partial(searcher.encoder.encode_queries, [Document("q", "en", text)]))
-            watches.step("product", partial(np.matmul, everything, vector[0]))
+            watches.step("product", partial(np.matmul, vectors, vector[0]))
             watches.step("search", partial(searcher.search, text, lang="en"))
             for name, ranker in rankers.items():
                 watches.step(name, partial(ranker.rank, vector, "en", targets, 10))
@@ -139,16 +138,16 @@ def warm(settings: Settings, rounds: int) -> list[str]:
         f"| ranking by plain cosine | {p50['knn']:.2f} |",
         f"| debiasing and margins over that | **{p50['margin'] - p50['knn']:.2f}** |",
         f"| passages over debiasing and margins | **{p50['passages'] - p50['margin']:.2f}** |",
-        *calibration_lines,
+        *calibration_table,
     ]
 
 
 def one_shot(settings: Settings, rounds: int) -> list[str]:
     """Wall time of ``dragoman search`` as a process of its own, calibrated and not, and of starting Python alone.
 
-    Its modules are compiled once, as an installed command's are, whatever the environment says of that.
+    Modules are compiled once, as those of an installed command are, even if the environment forbids it.
     """
-    command = [sys.executable, "-m", "query.cli", "search", QUERIES[1], "-c", "small", "--device", "cpu"]
+    command = [*DRAGOMAN, "search", QUERIES[1], "-c", "small", "--device", "cpu"]
     compiled = str(settings.home / "compiled")
     environment = dict(os.environ, DRAGOMAN_HOME=str(settings.home), PYTHONPYCACHEPREFIX=compiled)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -160,7 +159,7 @@ def one_shot(settings: Settings, rounds: int) -> list[str]:
     jobs = {
         "search": lambda: run(command),
         "plain": lambda: run([*command, "--calibration", "none"]),
-        "help": lambda: run([sys.executable, "-m", "query.cli", "--help"]),
+        "help": lambda: run([*DRAGOMAN, "--help"]),
         "python": lambda: run([sys.executable, "-c", "import numpy, onnxruntime, sqlalchemy, tokenizers"]),
     }
     seconds = {name: statistics.median(values) for name, values in harness.in_turn(jobs, rounds).items()}
@@ -180,12 +179,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        settings = Settings.read(home=Path(place))
+    with tempfile.TemporaryDirectory() as home:
+        settings = Settings.read(home=home)
         fill(settings, "large", 100_000)
         fill(settings, "small", 10_000)
         lines = warm(settings, arguments.rounds) + one_shot(settings, 7)
-    harness.write("Search", "python -m benchmarks.search", lines)
+    harness.write("Search", "search", lines)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import asyncio
 import random
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,22 +20,23 @@ from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
 from benchmarks.search import QUERIES, fill
+from benchmarks.searchers import open_searcher
 from indexer.collection.settings import Settings
 from query.fitting.calibrate import calibrate
-from query.ranking.searcher import Searcher
+from trials.command import DRAGOMAN
 from trials.servers.elastic import running
 
 _PORT = 8399
 _URL = f"http://127.0.0.1:{_PORT}"
 _PAUSE = 0.1
-"""Seconds before each of the single queries: threads of BLAS look out for work for some 30 ms after the last, and those
-of one process would take a core from the other's."""
+"""Seconds before each single query: BLAS threads wait actively for some 30 ms after their last work, and those of one
+process would take a core from the other process."""
 
 
 @contextmanager
 def served(home: Path, *options: str) -> Iterator[None]:
     """``dragoman serve`` as a process of its own."""
-    command = [sys.executable, "-m", "query.cli", "serve", "--home", str(home), "--port", str(_PORT), "-q", *options]
+    command = [*DRAGOMAN, "serve", "--home", str(home), "--port", str(_PORT), "-q", *options]
     with subprocess.Popen(command) as process:
         try:
             for _ in range(600):
@@ -52,20 +52,19 @@ def served(home: Path, *options: str) -> Iterator[None]:
 
 
 def alone(settings: Settings, rounds: int) -> list[str]:
-    """p50 of the same queries, never seen before, through a warm searcher and through the service, taking turns."""
+    """p50 of the same new queries through a warm searcher and through the service, which take turns."""
     watches = harness.Stopwatches(10)
-    with Searcher.open("large", settings, device="cpu") as searcher, httpx.Client(base_url=_URL) as client:
-        for at in range(rounds + 10):
-            text = f"{QUERIES[at % len(QUERIES)]} {at}"
-            asked = {"query": text, "lang": "en"}
+    with open_searcher("large", settings.home) as searcher, httpx.Client(base_url=_URL) as client:
+        for number in range(rounds + 10):
+            text = _text(number, f"{number}")
 
-            def ask(asked: dict[str, str] = asked) -> None:
-                client.post("/api/search", json=asked).raise_for_status()
+            def request(text: str = text) -> None:
+                client.post("/api/search", json={"query": text, "lang": "en"}).raise_for_status()
 
             def search(text: str = text) -> None:
                 searcher.search(text, lang="en")
 
-            for name, job in (("searcher", search), ("service", ask), ("kept", ask)):
+            for name, job in (("searcher", search), ("service", request), ("cached", request)):
                 time.sleep(_PAUSE)
                 watches.step(name, job)
     p50 = watches.medians()
@@ -75,76 +74,83 @@ def alone(settings: Settings, rounds: int) -> list[str]:
         f"| a warm `Searcher`, in process | {p50['searcher']:.1f} |",
         f"| `POST /api/search`, over HTTP | {p50['service']:.1f} |",
         f"| **what the service adds** | **{p50['service'] - p50['searcher']:.1f}** |",
-        f"| the same query again (its vector is kept) | {p50['kept']:.1f} |",
+        f"| the same query again (its vector is kept) | {p50['cached']:.1f} |",
     ]
 
 
+def _text(number: int, suffix: str) -> str:
+    """A query that no other number and suffix give."""
+    return f"{QUERIES[number % len(QUERIES)]} {suffix}"
+
+
 async def _at_rate(rate: float, seconds: float) -> tuple[list[float], int]:
-    """Times of what was answered of requests that come at random, whether or not those before are; how many failed."""
+    """Seconds of each answer to requests that come at random, answered or not, and the number of refused requests."""
     chance = random.Random(0)
     times: list[float] = []
-    failed = 0
+    refused = 0
 
-    async def ask(client: httpx.AsyncClient, at: int) -> None:
-        nonlocal failed
+    async def request(client: httpx.AsyncClient, number: int) -> None:
+        nonlocal refused
         with harness.Stopwatch() as watch:
-            answer = await client.post("/api/search", json={"query": f"{QUERIES[at % 4]} {at} {rate}", "lang": "en"})
-        if answer.status_code == 200:
+            response = await _search(client, _text(number, f"{number} {rate}"))
+        if response.status_code == 200:
             times.append(watch.seconds)
         else:
-            failed += 1
+            refused += 1
 
     async with httpx.AsyncClient(base_url=_URL, timeout=60, limits=httpx.Limits(max_connections=200)) as client:
-        asked = []
-        until, at = time.perf_counter() + seconds, 0
+        requests: list[asyncio.Task[None]] = []
+        until = time.perf_counter() + seconds
         while time.perf_counter() < until:
-            asked.append(asyncio.create_task(ask(client, at)))
-            at += 1
+            requests.append(asyncio.create_task(request(client, len(requests))))
             await asyncio.sleep(chance.expovariate(rate))
-        await asyncio.gather(*asked)
-    return times, failed
+        await asyncio.gather(*requests)
+    return times, refused
 
 
-async def _saturated(requests: int, together: int) -> float:
-    """Requests a second that are answered when so many callers never wait."""
+async def _saturated(requests: int, callers: int) -> float:
+    """Requests answered a second when so many callers never pause."""
     numbers = iter(range(requests))
 
-    async def caller(client: httpx.AsyncClient) -> None:
-        for at in numbers:
-            (
-                await client.post("/api/search", json={"query": f"{QUERIES[at % 4]} s{at}", "lang": "en"})
-            ).raise_for_status()
+    async def call(client: httpx.AsyncClient) -> None:
+        for number in numbers:
+            (await _search(client, _text(number, f"s{number}"))).raise_for_status()
 
     async with httpx.AsyncClient(base_url=_URL, timeout=60) as client:
         with harness.Stopwatch() as watch:
-            await asyncio.gather(*(caller(client) for _ in range(together)))
+            await asyncio.gather(*(call(client) for _ in range(callers)))
     return requests / watch.seconds
 
 
+async def _search(client: httpx.AsyncClient, text: str) -> httpx.Response:
+    return await client.post("/api/search", json={"query": text, "lang": "en"})
+
+
 def loaded(seconds: float) -> list[str]:
-    """p50 and p99 at 70 % of the rate that saturates it."""
+    """p50 and p99 at 70 % of the rate that saturates the service."""
     most = asyncio.run(_saturated(400, 16))
-    times, failed = asyncio.run(_at_rate(0.7 * most, seconds))
-    p50, p99 = (1000 * float(np.percentile(times, at)) for at in (50, 99))
+    times, refused = asyncio.run(_at_rate(0.7 * most, seconds))
+    p50, p99 = (1000 * float(np.percentile(times, percent)) for percent in (50, 99))
     return [
         "",
         "| under load, callers on the same two cores | |",
         "|---|---:|",
         f"| answers a second, 16 callers | {most:.0f} |",
-        f"| at 70 % of that, arriving at random: p50, ms ({len(times)} answered, {failed} refused) | {p50:.1f} |",
+        f"| at 70 % of that, arriving at random: p50, ms ({len(times)} answered, {refused} refused) | {p50:.1f} |",
         f"| p99, ms | {p99:.1f} |",
         f"| **p99 / p50** | **{p99 / p50:.1f}** |",
     ]
 
 
 def passed_through(home: Path, rounds: int) -> list[str]:
-    """p50 of an ordinary search sent to the cluster itself and through the service, taking turns."""
+    """p50 of an ordinary search sent to the cluster itself and through the service, which take turns."""
     with running() as server, Elasticsearch(server.url) as direct:
-        helpers.bulk(direct, ({"_index": "pages", "body": f"page {at} of text"} for at in range(2000)), refresh=True)
+        pages = ({"_index": "pages", "body": f"page {number} of text"} for number in range(2000))
+        helpers.bulk(direct, pages, refresh=True)
         with served(home, "--elastic", server.url, "--index", "pages"), Elasticsearch(_URL) as through:
             watches = harness.Stopwatches(50)
-            for at in range(rounds + 50):
-                query = {"match": {"body": f"page {at}"}}
+            for number in range(rounds + 50):
+                query = {"match": {"body": f"page {number}"}}
                 for name, client in (("direct", direct), ("through", through)):
                     watches.step(name, partial(client.search, index="pages", query=query))
     p50 = watches.medians()
@@ -165,17 +171,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--documents", type=int, default=100_000)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        settings = Settings.read(home=Path(place) / "home")
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = Settings.read(home=Path(scratch) / "home")
         fill(settings, "large", arguments.documents)
         calibrate("large", settings, device="cpu")
         with served(settings.home):
             lines = [*alone(settings, arguments.rounds), *loaded(arguments.seconds)]
-        small = Path(place) / "small"
+        small = Path(scratch) / "small"
         fill(Settings.read(home=small), "small", 1000)
         lines += passed_through(small, arguments.rounds)
         shutil.rmtree(small)
-    harness.write("Service", "python -m benchmarks.service", lines)
+    harness.write("Service", "service", lines)
 
 
 if __name__ == "__main__":

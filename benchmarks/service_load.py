@@ -1,4 +1,4 @@
-"""Two thousand searches in nine languages while service and cluster are killed and begun again: no answer is wrong."""
+"""Two thousand searches in nine languages; service and cluster are killed and restarted, and no answer may be wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import collections
 import itertools
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,17 +20,17 @@ from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
 from benchmarks.encoding import documents
-from indexer.collection.settings import Settings
+from benchmarks.searchers import open_searcher
 from query.cli import run
-from query.ranking.searcher import Searcher
+from trials.command import DRAGOMAN
 from trials.servers.elastic import ElasticServer, running
 
 _PORT = 8398
 _URL = f"http://127.0.0.1:{_PORT}"
 
 
-def attached(server: ElasticServer, home: Path, each: int) -> list[tuple[str, str]]:
-    """An index of help pages, attached; returns queries with their languages: titles of pages."""
+def attach_pages(server: ElasticServer, home: Path, each: int) -> list[tuple[str, str]]:
+    """Attach an index of help pages; returns titles of pages as queries, each after its language."""
     pages = documents(each)
     with Elasticsearch(server.url) as client:
         helpers.bulk(
@@ -52,7 +51,7 @@ class Service:
     """``dragoman serve`` as a process that can be killed."""
 
     def __init__(self, home: Path) -> None:
-        self._command = [sys.executable, "-m", "query.cli", "serve", "--home", str(home), "--port", str(_PORT), "-q"]
+        self._command = [*DRAGOMAN, "serve", "--home", str(home), "--port", str(_PORT), "-q"]
         self.start()
 
     def start(self) -> None:
@@ -75,74 +74,75 @@ class Service:
         return self._process.wait()
 
 
-def asked(client: httpx.Client, at: int, lang: str, text: str) -> tuple[str, list[str]]:
-    """What a request got: ``200`` with ids, another status, or ``away``; every other one is Elasticsearch-shaped."""
+def search(client: httpx.Client, number: int, lang: str, text: str) -> tuple[str, list[str]]:
+    """Search: ``200`` and ids, another status, or ``away``; every other request is Elasticsearch-shaped."""
     try:
-        if at % 2:
-            answer = client.post("/api/search", json={"query": text, "lang": lang})
+        if number % 2:
+            response = client.post("/api/search", json={"query": text, "lang": lang})
         else:
             query = {"cross_lingual": {"query": text, "lang": lang}}
-            answer = client.post("/help/_search", json={"query": query, "_source": False})
+            response = client.post("/help/_search", json={"query": query, "_source": False})
     except httpx.TransportError:
         return "away", []
-    if answer.status_code != 200:
-        return str(answer.status_code), []
-    body: dict[str, Any] = answer.json()
-    return "200", [hit["id"] for hit in body["hits"]] if at % 2 else [hit["_id"] for hit in body["hits"]["hits"]]
+    if response.status_code != 200:
+        return str(response.status_code), []
+    hits: Any = response.json()["hits"]
+    return "200", [hit["id"] for hit in hits] if number % 2 else [hit["_id"] for hit in hits["hits"]]
 
 
 _HONEST = {"right", "429", "503", "away"}
 
 
 def trial(requests: int, each: int) -> tuple[list[str], bool]:
-    """Ask, and break things meanwhile; returns the section, and whether every answer was right or an honest no."""
-    with tempfile.TemporaryDirectory() as place, running() as server:
-        home = Path(place)
-        queries = attached(server, home, each)
-        with Searcher.open("help", Settings.read(home=home), device="cpu") as searcher:
+    """Search while things break; returns the section, and whether every answer was right or an honest error."""
+    with tempfile.TemporaryDirectory() as folder, running() as server:
+        home = Path(folder)
+        queries = attach_pages(server, home, each)
+        with open_searcher("help", home) as searcher:
             right = {(lang, text): [hit.doc_id for hit in searcher.search(text, lang=lang)] for lang, text in queries}
         service = Service(home)
 
-        def cluster() -> None:
+        def restart_cluster() -> None:
             server.kill()
             server.start()
 
-        breaking = {requests // 3: service.restart, 2 * requests // 3: cluster}
-        got: collections.Counter[str] = collections.Counter()
+        accidents = {requests // 3: service.restart, 2 * requests // 3: restart_cluster}
+        answers: collections.Counter[str] = collections.Counter()
         turns: Iterator[tuple[int, tuple[str, str]]] = enumerate(itertools.islice(itertools.cycle(queries), requests))
-        lock, broken = threading.Lock(), []
+        lock = threading.Lock()
+        threads: list[threading.Thread] = []
 
-        def caller(_: int) -> None:
+        def call(_: int) -> None:
             with httpx.Client(base_url=_URL, timeout=60) as client:
                 while True:
                     with lock:
-                        at, (lang, text) = next(turns, (-1, ("", "")))
-                        if at in breaking:
-                            broken.append(threading.Thread(target=breaking[at]))
-                            broken[-1].start()
-                    if at < 0:
+                        number, (lang, text) = next(turns, (-1, ("", "")))
+                        if number in accidents:
+                            threads.append(threading.Thread(target=accidents[number]))
+                            threads[-1].start()
+                    if number < 0:
                         return
-                    said, ids = asked(client, at, lang, text)
+                    status, ids = search(client, number, lang, text)
                     with lock:
-                        got["right" if ids == right[lang, text] else "wrong" if said == "200" else said] += 1
-                    if said != "200":
+                        answers["right" if ids == right[lang, text] else "wrong" if status == "200" else status] += 1
+                    if status != "200":
                         time.sleep(0.2)
 
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(caller, range(8)))
-        for one in broken:
-            one.join()
+            list(pool.map(call, range(8)))
+        for thread in threads:
+            thread.join()
         with httpx.Client(base_url=_URL, timeout=60) as client:
-            last = sum(asked(client, at, *one)[1] == right[one] for at, one in enumerate(queries))
+            last = sum(search(client, number, *query)[1] == right[query] for number, query in enumerate(queries))
         code = service.stop()
-    good = set(got) <= _HONEST and last == len(queries) and code == 0
+    good = set(answers) <= _HONEST and last == len(queries) and code == 0
     lines = [
         f"{requests} searches by 8 callers over {len(queries)} queries in nine languages, half of them "
         "Elasticsearch-shaped; at a third the service is killed (SIGKILL) and begun again, at two thirds the cluster.",
         "",
         "| answers | |",
         "|---|---:|",
-        *(f"| {said} | {got[said]} |" for said in sorted({*got, "wrong"})),
+        *(f"| {answer} | {answers[answer]} |" for answer in sorted({*answers, "wrong"})),
         f"| right afterwards, of {len(queries)} queries | {last} |",
         f"| exit status of the service | {code} |",
     ]
@@ -150,13 +150,13 @@ def trial(requests: int, each: int) -> tuple[list[str], bool]:
 
 
 def main() -> None:
-    """Try, and write the section."""
+    """Run the trial, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--each", type=int, default=40)
     arguments = parser.parse_args()
     lines, good = trial(arguments.requests, arguments.each)
-    harness.write("Service under accidents", "python -m benchmarks.service_load", lines)
+    harness.write("Service under accidents", "service_load", lines)
     if not good:
         raise SystemExit("an answer was wrong, or no honest error, or not every query was right afterwards; see above")
 

@@ -1,7 +1,7 @@
 """T-LASER, cT-LASER and LASER at equal training tokens on LibreOffice's sentences.
 
-``compare`` trains, measures and appends a line to a file; ``measure`` measures all models of a folder again, trained
-before; ``table`` makes the page's section of a file, of a model's lines the last.
+``compare`` trains a model, measures it and appends a line to a file; ``measure`` measures all trained models of a
+folder again; ``table`` writes the section of a file: of a model's lines the last counts.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import harness
+from benchmarks.classification import accuracies
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.tlaser.settings import NAMES, Variant, preset
 from encoders.tlaser.similarity import search_error
-from query.reproduce.classification import Averages, Labelled, Part, averages, split, zero_shot
+from query.reproduce.classification import Averages
 from trials.tlaser_runs import order, read_runs
 
 SPLITS = 5
 
 
 def sentences(languages: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """LibreOffice's sentences as rows of texts by language: ``train``, ``validation`` and ``test`` by number."""
+    """LibreOffice's sentences by part (``train``, ``validation``, ``test``), as rows of texts by language."""
     rows: dict[str, dict[str, str]] = {}
     for lang in languages:
         for sid, text, *_ in harness.tsv(f"lostrings/{lang}.tsv.gz"):
@@ -41,58 +42,41 @@ def sentences(languages: Sequence[str]) -> dict[str, list[dict[str, str]]]:
 
 
 def test_errors(encoder: Encoder, rows: Sequence[Mapping[str, str]], languages: Sequence[str]) -> dict[str, float]:
-    """Similarity-search error of each pair of languages on the test sentences, there and back.
+    """Similarity-search error of each ordered pair of languages on the test sentences.
 
     ``encoder`` takes a text as one sentence, as validation does: method *first*.
     """
     errors = {}
-    for one, other in permutations(languages, 2):
-        both = [row for row in rows if one in row and other in row]
+    for source, target in permutations(languages, 2):
+        aligned = [row for row in rows if source in row and target in row]
         vectors = [
-            encoder.encode_documents([Document("", lang, row[lang]) for row in both]).vectors for lang in (one, other)
+            encoder.encode_documents([Document("", lang, row[lang]) for row in aligned]).vectors
+            for lang in (source, target)
         ]
-        errors[f"{one}-{other}"] = search_error(*vectors)
+        errors[f"{source}-{target}"] = search_error(*vectors)
     return errors
 
 
-def classified(encoder: Encoder, languages: Sequence[str]) -> list[Averages]:
+def classify(encoder: Encoder, languages: Sequence[str]) -> list[Averages]:
     """Zero-shot classification of Debian's package descriptions, several splits by package."""
     documents = [page for lang in languages for page in harness.documents(harness.read("ddtp", lang), lang)]
-    vectors = encoder.encode_documents(documents).vectors
-    labels = np.array([document.fields["label"] for document in documents])
-    langs = np.array([document.lang for document in documents])
-    names: tuple[Part, ...] = ("train", "dev", "test")
-    found = []
-    for seed in range(SPLITS):
-        parts = np.array(split(documents, seed))
-        data = {
-            lang: {
-                part: Labelled(vectors[own], labels[own])
-                for part in names
-                for own in [(langs == lang) & (parts == part)]
-            }
-            for lang in languages
-        }
-        found.append(averages(zero_shot(data)))
-    return found
+    return accuracies(documents, encoder.encode_documents(documents).vectors, SPLITS)
 
 
 def compare(variant: Variant, seed: int, steps: int, languages: Sequence[str], work: Path, out: Path) -> None:
-    """Train a variant with a seed and measure it; goes on where it was stopped."""
+    """Train a variant with a seed and measure it; continues a training that was interrupted."""
     from indexer.training.tlaser import train_tlaser
 
     parts = sentences(languages)
     plan = preset("small", variant)
     plan = replace(plan, training=replace(plan.training, steps=steps, seed=seed))
     work.mkdir(parents=True, exist_ok=True)
-    for name in ("train", "validation"):
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in parts[name])
-        (work / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    train, validation = (harness.write_records(parts[name], work / f"{name}.jsonl") for name in ("train", "validation"))
     report = train_tlaser(
-        [str(work / "train.jsonl")],
+        [train],
         work / f"{variant}-{seed}",
         plan,
-        validation=[str(work / "validation.jsonl")],
+        validation=[validation],
         precision="fp32",
         device="cpu",
         console=Console(),
@@ -108,11 +92,11 @@ def measure(
     languages: Sequence[str],
     out: Path,
 ) -> None:
-    """Append what a trained model reaches to a file."""
+    """Measure a trained model, and append a line to a file."""
     curve = [json.loads(line) for line in (folder.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()]
     errors = test_errors(open_encoder(folder, "first", device="cpu"), rows, languages)
-    found = classified(open_encoder(folder, "sentences", device="cpu"), languages)
-    told = {
+    accuracies_by_split = classify(open_encoder(folder, "sentences", device="cpu"), languages)
+    record = {
         "variant": variant,
         "seed": seed,
         "languages": list(languages),
@@ -121,11 +105,11 @@ def measure(
         "best_step": min(curve, key=lambda row: row["error"])["step"],
         "validation": [row["error"] for row in curve],
         "errors": errors,
-        "cross": [one.cross for one in found],
-        "same": [one.same for one in found],
+        "cross": [means.cross for means in accuracies_by_split],
+        "same": [means.same for means in accuracies_by_split],
     }
     with out.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(told) + "\n")
+        file.write(json.dumps(record) + "\n")
 
 
 def measure_all(work: Path, languages: Sequence[str], out: Path) -> None:
@@ -143,20 +127,17 @@ def table(file: Path) -> None:
     runs = read_runs(file)
     lines = ["| | seeds | target tokens | search error | cross | same |", "|---|---:|---:|---:|---:|---:|"]
     for variant, name in NAMES.items():
-        own = list(runs.get(variant, {}).values())
-        if own:
-            cells = [_spread(values) for values in zip(*(run[1:] for run in own), strict=True)]
-            tokens = f"{np.mean([run.tokens for run in own]):,.0f}"
-            lines.append(f"| {name} | {len(own)} | {tokens} | {' | '.join(cells)} |")
-    harness.write("T-LASER", "python -m benchmarks.tlaser table", [*lines, *order(runs)])
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{100 * np.mean(values):.1f} ({100 * min(values):.1f} … {100 * max(values):.1f})"
+        by_seed = list(runs.get(variant, {}).values())
+        if by_seed:
+            figures = 100 * np.array([run[1:] for run in by_seed])
+            cells = " | ".join(harness.mean_and_range(column) for column in figures.T)
+            tokens = f"{np.mean([run.tokens for run in by_seed]):,.0f}"
+            lines.append(f"| {name} | {len(by_seed)} | {tokens} | {cells} |")
+    harness.write("T-LASER", "tlaser table", [*lines, *order(runs)])
 
 
 def main() -> None:
-    """Do one of the three."""
+    """Compare, measure again, or write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["compare", "measure", "table"])
     parser.add_argument("--variant", choices=list(NAMES), default="ct")

@@ -1,6 +1,6 @@
 """Training against a bare loop of the same model on the same batches, and the int8 graph against torch.
 
-On CUDA training alone, and the share of its time in which batches are made and the GPU waits.
+On CUDA only training is measured, and the share of its time in which batches are made and the GPU waits.
 """
 
 from __future__ import annotations
@@ -40,39 +40,39 @@ from onnx_export.training.device import mixed_precision, training_device
 Ready = Sequence[tuple[Tensor, Tensor, Tensor, Tensor, int]]
 _GATE = 80
 _ENCODED = 2000
-_TOGETHER = 32
+_BATCH = 32
 
 
 @dataclass
 class Job:
-    """A variant with all that is made before training."""
+    """A variant with everything that is made before training."""
 
     plan: TlaserPlan
     corpus: Corpus
     vocabulary: int
     train: AlignedText
-    held: AlignedText
+    held_out: AlignedText
     device: Device
 
     def bare(self, ready: Ready) -> None:
-        """A loop with nothing but the model, the loss and the optimiser; its batches are on the device already."""
+        """Train with nothing but the model, the loss and the optimiser; the batches are on the device already."""
         torch.manual_seed(0)
         training, constraint = self.plan.training, self.plan.constraint
         device = training_device(self.device)
         model = Translator(self.plan.variant, self.plan.sizes, self.vocabulary, 2, training.dropout).train().to(device)
         optimizer = torch.optim.AdamW(model.parameters(), lr=training.rate, fused=True)
-        for at, (source, target, given, wanted, language) in enumerate(ready, 1):
+        for number, (source, target, given, wanted, language) in enumerate(ready, 1):
             with mixed_precision(device):
                 first = model.encode(source)
                 logits = model.logits(first, given, language, wanted)
                 second = model.encode(target) if constraint.beta else None
-            said = translation_loss(logits, wanted[wanted != PAD_ID], training.smoothing)
+            translation = translation_loss(logits, wanted[wanted != PAD_ID], training.smoothing)
             terms = None
             if second is not None:
-                others, backward = (draw_negatives(len(first), constraint.negatives).to(device) for _ in range(2))
-                terms = distances(first.float(), second.float(), others, backward, constraint.margin)
-            torch.autograd.backward(total_loss(said, terms, constraint) / training.accumulate)
-            if at % training.accumulate:
+                forward, backward = (draw_negatives(len(first), constraint.negatives).to(device) for _ in range(2))
+                terms = distances(first.float(), second.float(), forward, backward, constraint.margin)
+            torch.autograd.backward(total_loss(translation, terms, constraint) / training.accumulate)
+            if number % training.accumulate:
                 continue
             torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)
             optimizer.step()
@@ -81,15 +81,15 @@ class Job:
             torch.cuda.synchronize()
 
     def ours(self) -> None:
-        """As the command trains: batches are made, losses written down, a validation and a checkpoint at the end."""
+        """Train as the command does: it makes batches, logs losses, and ends with a validation and a checkpoint."""
         with tempfile.TemporaryDirectory() as scratch:
             fit(self.corpus, self.plan, self.vocabulary, Path(scratch), device=self.device, console=Console(quiet=True))
 
 
 def training_speed(job: Job, rounds: int) -> list[str]:
-    """How fast ours is: in parts of the bare loop's speed, in target tokens, in words; on CUDA the share for batches.
+    """Our speed: relative to the bare loop, in target tokens and in words a second; on CUDA the share for batches.
 
-    Validation and checkpoint are in our time, and in neither the bare loop's nor what making batches takes.
+    Our time includes validation and checkpoint; the bare loop's time and the time for batches do not.
     """
     training = job.plan.training
     device = training_device(job.device)
@@ -97,14 +97,14 @@ def training_speed(job: Job, rounds: int) -> list[str]:
         batches = Batches(job.corpus, job.plan.variant, training.batch_tokens, 0)
         drawn = [next(batches) for _ in range(training.steps * training.accumulate)]
     ready = []
-    for one in drawn:
+    for batch in drawn:
         source, target, given, wanted = (
-            torch.from_numpy(ids).to(device) for ids in (one.source, one.target, one.given, one.wanted)
+            torch.from_numpy(ids).to(device) for ids in (batch.source, batch.target, batch.given, batch.wanted)
         )
-        ready.append((source, target, given, wanted, one.language))
+        ready.append((source, target, given, wanted, batch.language))
     seconds = harness.in_turn({"bare": lambda: job.bare(ready), "ours": job.ours}, rounds)
     ours = statistics.median(seconds["ours"])
-    rate = sum(one.tokens for one in drawn) / ours
+    rate = sum(batch.tokens for batch in drawn) / ours
     cells = [
         harness.ratio(seconds["bare"], seconds["ours"]),
         f"{rate:,.0f}",
@@ -114,13 +114,13 @@ def training_speed(job: Job, rounds: int) -> list[str]:
 
 
 def encoding_speed(job: Job, tokenizer: tokenizers.Tokenizer, rounds: int) -> str:
-    """How many times faster the int8 graph encodes than torch in float32, both on one thread."""
+    """Speed of the int8 graph relative to torch in float32, both on one thread."""
     torch.manual_seed(0)
     model = Translator(job.plan.variant, job.plan.sizes, job.vocabulary, 2).eval()
     encoder = UnitVectors(model.encoder).eval()
     english = job.corpus.sentences["en"]
-    fit_in = [row for row in range(_ENCODED) if len(english[row]) < job.plan.sizes.max_tokens]
-    rows = sorted((encoder_input(english[row], job.plan.variant) for row in fit_in), key=len)
+    short = [row for row in range(_ENCODED) if len(english[row]) < job.plan.sizes.max_tokens]
+    rows = sorted((encoder_input(english[row], job.plan.variant) for row in short), key=len)
     with tempfile.TemporaryDirectory() as scratch:
         folder, _ = publish(
             model,
@@ -130,8 +130,8 @@ def encoding_speed(job: Job, tokenizer: tokenizers.Tokenizer, rounds: int) -> st
             Path(scratch) / "m",
             "int8",
             texts=[
-                GateText("en", "query" if at % 4 == 0 else "document", row["en"])
-                for at, row in enumerate(job.held.rows[:_GATE])
+                GateText("en", "query" if number % 4 == 0 else "document", row["en"])
+                for number, row in enumerate(job.held_out.rows[:_GATE])
                 if "en" in row
             ],
             curve=[{"step": 1, "loss": 0.0}],
@@ -152,10 +152,10 @@ def encoding_speed(job: Job, tokenizer: tokenizers.Tokenizer, rounds: int) -> st
 
 
 def by_torch(encoder: UnitVectors, rows: Sequence[Int32Array]) -> None:
-    """Sentences of like length together."""
+    """Encode sentences in batches of similar length."""
     with torch.no_grad():
-        for at in range(0, len(rows), _TOGETHER):
-            ids = torch.from_numpy(padded(rows[at : at + _TOGETHER]))
+        for start in range(0, len(rows), _BATCH):
+            ids = torch.from_numpy(padded(rows[start : start + _BATCH]))
             encoder(ids, (ids != PAD_ID).long())
 
 
@@ -170,8 +170,8 @@ def main() -> None:
     arguments = parser.parse_args()
     on_gpu = arguments.device == "cuda"
     parts = sentences(["de", "en", "es"])
-    train, held = (gather([AlignedSentence("", row) for row in parts[name]]) for name in ("train", "validation"))
-    held.rows = held.rows[:HELD_OUT]
+    train, held_out = (gather([AlignedSentence("", row) for row in parts[name]]) for name in ("train", "validation"))
+    held_out.rows = held_out.rows[:HELD_OUT]
     last = "making batches, of the time" if on_gpu else "int8 graph, times torch's speed"
     lines = [
         f"| | training, of a bare loop's speed | target tokens/s | words/s | {last} |",
@@ -183,14 +183,14 @@ def main() -> None:
         plan = replace(plan, training=replace(plan.training, steps=arguments.steps, interval=arguments.steps))
         texts = (text for row in train.rows for text in row.values())
         tokenizer = learn_vocabulary(texts, plan.sizes.vocabulary, variant)
-        corpus, _ = make_corpus(train, held, ("en", "es"), tokenizer, plan)
-        job = Job(plan, corpus, tokenizer.get_vocab_size(), train, held, arguments.device)
+        corpus, _ = make_corpus(train, held_out, ("en", "es"), tokenizer, plan)
+        job = Job(plan, corpus, tokenizer.get_vocab_size(), train, held_out, arguments.device)
         cells = training_speed(job, arguments.rounds)
         if not on_gpu:
             cells.append(encoding_speed(job, tokenizer, arguments.rounds))
         lines.append(f"| {NAMES[variant]} | {' | '.join(cells)} |")
     name = f"T-LASER, speed on {torch.cuda.get_device_name()}" if on_gpu else "T-LASER, speed"
-    harness.write(name, shlex.join(["python", "-m", "benchmarks.tlaser_speed", *sys.argv[1:]]), lines)
+    harness.write(name, shlex.join(["tlaser_speed", *sys.argv[1:]]), lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Accidents to an index run of many workers: whatever is killed, stopped, lost or doubled, the store ends the same."""
+"""Accidents to an index run of many workers: the store must be the same, whatever is killed, lost or doubled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trials.worker_accidents import BROKERS, WORKERS, Servers, Trial
 
 
 def main() -> None:
-    """Let it happen, count, and write the section."""
+    """Run the trial, count, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--broker", choices=sorted(BROKERS), default="rabbitmq")
     parser.add_argument("--accidents", type=int, default=100)
@@ -35,16 +35,15 @@ def main() -> None:
         trial = Trial(servers, folder, arguments.documents, arguments.seed, arguments.concurrency)
         kinds = random.Random(arguments.seed).choices(sorted(trial.accidents()), k=arguments.accidents)
         outcome = trial.run(kinds, (0.3, 2.0))
-    told = ", ".join(f"{times} × {kind}" for kind, times in outcome.happened.most_common())
+    accidents = ", ".join(f"{times} × {kind}" for kind, times in outcome.happened.most_common())
     harness.write(
         f"Accidents to workers ({arguments.broker})",
-        f"python -m benchmarks.worker_accidents --broker {arguments.broker} --accidents {arguments.accidents} "
-        f"--documents {arguments.documents} --concurrency {arguments.concurrency} --seed {arguments.seed}",
+        harness.command("worker_accidents", arguments, "broker", "accidents", "documents", "concurrency", "seed"),
         [
             f"{WORKERS} workers put {arguments.documents:,} documents into Elasticsearch, all of them in "
             f"{trial.revision + 1} revisions one after the other, in {outcome.seconds:,.0f} s, one worker with a clock "
             f"an hour fast, while {outcome.happened.total()} accidents hit what they were meant for (a worker while it "
-            f"had a chunk, the publisher while it read): {told}.",
+            f"had a chunk, the publisher while it read): {accidents}.",
             "",
             f"Lost **{len(outcome.lost)}**, doubled **{outcome.doubled}**, not byte by byte as an undisturbed "
             f"run of one process left them: **{len(outcome.different)}**. Of {len(poison(0))} poison and odd lines in "

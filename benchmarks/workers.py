@@ -1,13 +1,10 @@
-"""What workers cost: two of them against one process, ledger and queue a chunk, a claim among a million chunks."""
+"""Cost of workers: two of them against one process, ledger and queue per chunk, and a claim among a million chunks."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -39,6 +36,7 @@ from indexer.workers.sweeping import send_hints
 from indexer.workers.worker import ChunkWorker
 from onnx_export.models import DEFAULT, find_model
 from trials import ROOT
+from trials.command import DRAGOMAN, environment_of
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
 from trials.servers.rabbitmq import RabbitServer
@@ -49,7 +47,7 @@ _MESSAGES = 500
 
 
 class _Steps(Metrics):
-    """Seconds of each step, one entry a chunk."""
+    """Seconds of each step, an entry for each chunk."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = defaultdict(list)
@@ -60,18 +58,18 @@ class _Steps(Metrics):
         return now
 
 
-def sample(folder: Path, documents: int) -> Path:
-    """Help pages in nine languages, as many of each."""
-    source = folder / "pages.jsonl"
-    with source.open("w", encoding="utf-8") as out:
-        for lang in harness.LANGUAGES:
-            for record in harness.read("lohelp", lang, documents // len(harness.LANGUAGES)):
-                out.write(json.dumps({"id": record["id"], "lang": lang, "text": record["text"]}) + "\n")
-    return source
+def write_pages(folder: Path, documents: int) -> str:
+    """Write the same number of help pages in each of nine languages; returns the file's name."""
+    records = (
+        {"id": record["id"], "lang": lang, "text": record["text"]}
+        for lang in harness.LANGUAGES
+        for record in harness.read("lohelp", lang, documents // len(harness.LANGUAGES))
+    )
+    return harness.write_records(records, folder / "pages.jsonl")
 
 
 def claims(database: str) -> dict[str, list[float]]:
-    """Seconds of taking the chunk that a message named, and the next free one, of a million of which half are done."""
+    """Seconds of taking a named chunk, and the next free chunk, among a million of which half are done."""
     engine = connect(database)
     ledger = Ledger.open(engine, "claims", ["x"], "x", "model", "build", spooled=True)
     with engine.begin() as connection:
@@ -88,8 +86,8 @@ def claims(database: str) -> dict[str, list[float]]:
     ledger.release()
     leases = Leases(engine, "w", "model", "build", 60.0)
     seconds: dict[str, list[float]] = {"named": [], "next": []}
-    for at in range(_CLAIMS):
-        for kind, number in (("named", _CHUNKS - 1 - at), ("next", 0)):
+    for claim in range(_CLAIMS):
+        for kind, number in (("named", _CHUNKS - 1 - claim), ("next", 0)):
             with harness.Stopwatch() as watch:
                 lease = leases.take(ledger.run.id, number)
             seconds[kind].append(watch.seconds)
@@ -102,9 +100,9 @@ def claims(database: str) -> dict[str, list[float]]:
 class Race:
     """The same pages by one process with two threads, and by two workers of one thread each."""
 
-    def __init__(self, source: Path, folder: Path, database: str, broker: str) -> None:
-        self.source, self.folder, self.rounds = source, folder, 0
-        self.documents = len(source.read_text(encoding="utf-8").splitlines())
+    def __init__(self, source: str, folder: Path, database: str, broker: str) -> None:
+        self.source, self.rounds = source, 0
+        self.documents = len(Path(source).read_text(encoding="utf-8").splitlines())
         self.settings = Settings.read(folder / "home", database=database, broker=broker)
         self.engine = connect(database)
         self.hints = Hints(broker)
@@ -114,19 +112,16 @@ class Race:
     def alone(self) -> float:
         """Seconds of one process."""
         self.rounds += 1
-        store = open_store(self.settings.store, f"alone{self.rounds}")
-        report = pipeline.index(
-            [str(self.source)], ReadOptions(), self.encoder, store, self.engine, f"alone{self.rounds}"
-        )
-        store.close()
-        return report.seconds
+        name = f"alone{self.rounds}"
+        with closing(open_store(self.settings.store, name)) as store:
+            return pipeline.index([self.source], ReadOptions(), self.encoder, store, self.engine, name).seconds
 
     def together(self) -> float:
-        """Seconds of two workers, the reading and spooling of the sources included."""
+        """Seconds of two workers, with the reading and spooling of the sources."""
         with harness.Stopwatch() as watch:
-            number = self._begin(f"together{self.rounds}")
+            run_id = self._begin(f"together{self.rounds}")
             send_hints(self.engine, self.hints, self.model)
-            while (now := run_progress(self.engine, number)).done < now.documents:
+            while (progress := run_progress(self.engine, run_id)).done < progress.documents:
                 time.sleep(0.05)
         return watch.seconds
 
@@ -134,40 +129,40 @@ class Race:
         collections.register(self.engine, name, self.settings, DEFAULT, self.encoder.spec)
         with closing(open_store(self.settings.store, name)) as store:
             return spool(
-                [str(self.source)], ReadOptions(), self.encoder.spec, store, self.engine, name,
+                [self.source], ReadOptions(), self.encoder.spec, store, self.engine, name,
                 console=Console(quiet=True),
             ).run.id  # fmt: skip
 
     def steps(self) -> dict[str, list[float]]:
         """Seconds of each step of a chunk, in one worker."""
         metrics = _Steps()
-        who = Identity("bench", "here", "cpu", self.model, self.encoder.spec.build)
+        identity = Identity("bench", "here", "cpu", self.model, self.encoder.spec.build)
         engine = connect(self.settings.database)
-        number = self._begin("steps")
-        worker = ChunkWorker(self.encoder, engine, self.settings, self.hints, who, 60.0, StopSignal(1.0), metrics)
-        while worker.work(number, 0):
+        run_id = self._begin("steps")
+        worker = ChunkWorker(self.encoder, engine, self.settings, self.hints, identity, 60.0, StopSignal(1.0), metrics)
+        while worker.work(run_id, 0):
             pass
         worker.close()
         return metrics.seconds
 
     def check(self) -> None:
-        """See that every store has every page, with the same vectors: time that left some out is none.
+        """Check that every store has every page, with the same vectors: otherwise the times mean nothing.
 
         Raises:
-            RuntimeError: one hasn't.
+            RuntimeError: a store differs.
         """
         expected = self._contents("alone1")
-        others = ["steps", *(f"{kind}{number + 1}" for kind in ("alone", "together") for number in range(self.rounds))]
-        wrong = [name for name in others if self._contents(name) != expected]
+        names = ["steps", *(f"{kind}{number + 1}" for kind in ("alone", "together") for number in range(self.rounds))]
+        wrong = [name for name in names if self._contents(name) != expected]
         if wrong or len(expected) != self.documents:
             raise RuntimeError(f"{', '.join(wrong) or 'alone1'}: not what was to be indexed; the times say nothing")
 
     def _contents(self, name: str) -> dict[str, bytes]:
         with closing(open_store(self.settings.store, name, make=False)) as store:
-            return {one.document.doc_id: one.vector.tobytes() for page in store.scan(self.model) for one in page}
+            return {item.document.doc_id: item.vector.tobytes() for page in store.scan(self.model) for item in page}
 
     def messages(self) -> float:
-        """Seconds of a message by way of the broker and Celery, its look at the ledger included."""
+        """Seconds of a message through the broker and Celery, with its query of the ledger."""
         self.hints.send(self.model, [(10**6, number) for number in range(_MESSAGES)])
         with harness.Stopwatch() as watch:
             waiting = self.hints.waiting(self.model)
@@ -177,23 +172,16 @@ class Race:
 
 
 def _workers(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "DRAGOMAN_HOME": str(settings.home),
-        "DRAGOMAN_DATABASE": settings.database,
-        "DRAGOMAN_BROKER": settings.broker,
-    }
     with log.open("ab") as out:
         return subprocess.Popen(
-            [sys.executable, "-m", "query.cli", "worker", "--concurrency", "2", "--device", "cpu"],
-            stdout=out, stderr=out, env=environment, cwd=ROOT,
+            [*DRAGOMAN, "worker", "--concurrency", "2", "--device", "cpu"],
+            stdout=out, stderr=out, env=environment_of(settings), cwd=ROOT,
         )  # fmt: skip
 
 
 def race(documents: int, rounds: int, folder: Path, database: str, broker: str) -> list[str]:
-    """Lines of the page."""
-    race = Race(sample(folder, documents), folder, database, broker)
+    """Lines of the section."""
+    race = Race(write_pages(folder, documents), folder, database, broker)
     steps = race.steps()
     workers = _workers(race.settings, folder / "log")
     try:
@@ -232,24 +220,24 @@ def main() -> None:
         engine = open_engine(postgres.url)
         upgrade(engine)
         engine.dispose()
-        taken = claims(postgres.url)
+        seconds = claims(postgres.url)
         rabbit = stack.enter_context(running(RabbitServer))
         lines = race(arguments.documents, arguments.rounds, folder, postgres.url, rabbit.url)
     harness.write(
         "Workers",
-        f"python -m benchmarks.workers --documents {arguments.documents} --rounds {arguments.rounds}",
+        harness.command("workers", arguments, "documents", "rounds"),
         [
             *lines,
             "",
-            f"Taking a chunk among {_CHUNKS:,} on PostgreSQL, half of them done: " + _told(taken) + ".",
+            f"Taking a chunk among {_CHUNKS:,} on PostgreSQL, half of them done: {_shown(seconds)}.",
         ],
     )
 
 
-def _told(taken: dict[str, list[float]]) -> str:
+def _shown(seconds_by_kind: dict[str, list[float]]) -> str:
     return ", ".join(
         f"the {kind} one {1000 * statistics.median(seconds):.1f} ms (95 %: {1000 * np.percentile(seconds, 95):.1f} ms)"
-        for kind, seconds in taken.items()
+        for kind, seconds in seconds_by_kind.items()
     )
 
 

@@ -1,9 +1,8 @@
-"""An owner's writes racing with attach: thousands at random, and then every text is theirs and has its vector."""
+"""An owner's random writes racing with attach; at the end every text must be theirs, with its vector."""
 
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -27,12 +26,12 @@ _VERSION = 1_700_000_000_000
 
 @dataclass
 class Writer:
-    """One of the owner's writers, with documents of its own: it knows what must be there at the end.
+    """One of the owner's writers, with its own documents; it knows what must be in the index at the end.
 
     Attributes:
-        expected: the source of each document, as it was written last; None: it was deleted.
+        expected: the source of each document as the writer wrote it last; None: the document was deleted.
         counts: writes by kind.
-        conflicts: conditional writes that had to be decided again, because we had written in between.
+        conflicts: conditional writes that were repeated because we had written in between.
     """
 
     client: Elasticsearch
@@ -45,7 +44,7 @@ class Writer:
     _read: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def write(self, count: int) -> None:
-        """So many writes, each of a kind and to a document drawn at random."""
+        """Write ``count`` times; kind and document are drawn at random."""
         draw = random.Random(self.seed)
         for number in range(count):
             kind = draw.choice(_KINDS)
@@ -73,7 +72,7 @@ class Writer:
         self.expected[doc_id] = before | changed
 
     def _back(self, doc_id: str, text: str, number: int) -> None:
-        """Read, change, write back: the vectors are lost, for no reading has them."""
+        """Read, change, write back: the vectors are lost, because a source that is read lacks them."""
         try:
             read = self.client.get(index=self.index, id=doc_id)["_source"]
         except NotFoundError:
@@ -84,7 +83,7 @@ class Writer:
         self.expected[doc_id] = _theirs(read) | {"number": number}
 
     def _old(self, doc_id: str, text: str, number: int) -> None:
-        """An old reading, ours in it, written back as an update: its hash beside another text's vector."""
+        """Write back an old source as an update, with our fields: its hash is then beside another text's vector."""
         read = self._read.get(doc_id)
         if read is None or self.expected.get(doc_id) is None:
             self._back(doc_id, text, number)
@@ -125,26 +124,27 @@ class Writer:
 
 
 def _theirs(source: dict[str, Any]) -> dict[str, Any]:
+    """A source without our fields."""
     return {name: value for name, value in source.items() if name != "dragoman"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a race came to.
+    """Outcome of a race.
 
     Attributes:
-        writes: the owner's, by kind.
-        conflicts: conditional writes of theirs that had to be made again.
-        looks: how often was looked at what changed.
-        encoded: documents encoded.
-        documents: at the end.
+        writes: number of the owner's writes, by kind.
+        conflicts: number of the owner's conditional writes that were repeated.
+        catch_ups: how often we read what had changed.
+        encoded: number of documents that were encoded.
+        documents: number of documents at the end.
         lost: ids whose source is not what the owner wrote last.
-        wrong: ids whose vector is missing, or is not that of the text, or should not be there.
+        wrong: ids whose vector is missing, is not the text's, or should not exist.
     """
 
     writes: Counter[str]
     conflicts: int
-    looks: int
+    catch_ups: int
     encoded: int
     documents: int
     lost: list[str]
@@ -152,45 +152,43 @@ class Outcome:
 
 
 def race(server: str, prefix: str, database: str, writes: int, *, companion: bool, seed: int = 0) -> Outcome:
-    """Let two writers write so often while an index is followed, follow to the end, and compare.
+    """Let two writers write to an index while we follow it, catch up with the rest, and compare.
 
     Args:
-        server: an Elasticsearch server without security.
-        prefix: of the indices' names.
+        server: URL of an Elasticsearch server without security.
+        prefix: beginning of the indices' names.
         database: SQLAlchemy URL of a ledger.
-        writes: of each writer.
-        companion: keep the vectors in an index of our own.
-        seed: of what is drawn.
+        writes: number of writes of each writer.
+        companion: whether the vectors are in an index of our own.
+        seed: seed of the random writes.
     """
     index, encoder, engine = f"{prefix}-race", CountingEncoder(), connect(database)
     attachment = Attachment(server, index, "body", lang_field="lang", companion=prefix if companion else "")
     client = Elasticsearch(server, request_timeout=120)
     client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
-    writers = [Writer(client, index, name, seed + at) for at, name in enumerate("ab")]
-    over = threading.Event()
-    looks = 0
+    writers = [Writer(client, index, name, seed + number) for number, name in enumerate("ab")]
+    catch_ups = 0
     with ThreadPoolExecutor(len(writers)) as pool:
         store = open_attached(attachment, "race", Credentials(), make=True)
         catch_up(store, encoder, engine, "race")
-        writing = [pool.submit(writer.write, writes) for writer in writers]
-        while not over.is_set() or looks == 0:
-            last = all(one.done() for one in writing)
-            report = catch_up(store, encoder, engine, "race")
-            looks += 1
-            if last and not report.behind:
-                over.set()
-        for one in writing:
-            one.result()
+        futures = [pool.submit(writer.write, writes) for writer in writers]
+        caught_up = False
+        while not caught_up:
+            written = all(future.done() for future in futures)
+            caught_up = not catch_up(store, encoder, engine, "race").behind and written
+            catch_ups += 1
+        for future in futures:
+            future.result()
     client.indices.refresh(index=index)
     expected = {doc_id: source for writer in writers for doc_id, source in writer.expected.items()}
-    lost, wrong = _compared(client, index, expected, _vectors(store, encoder.spec.model), companion=companion)
+    lost, wrong = _compare(client, index, expected, _vectors(store, encoder.spec.model), companion=companion)
     store.close()
     client.close()
     engine.dispose()
     return Outcome(
         writes=sum((writer.counts for writer in writers), Counter()),
         conflicts=sum(writer.conflicts for writer in writers),
-        looks=looks,
+        catch_ups=catch_ups,
         encoded=len(encoder.encoded),
         documents=sum(source is not None for source in expected.values()),
         lost=lost,
@@ -205,7 +203,7 @@ def _vectors(store: Any, model: str) -> dict[str, Any]:
     return {item.document.doc_id: item.vector for page in store.scan(model) for item in page}
 
 
-def _compared(
+def _compare(
     client: Elasticsearch,
     index: str,
     expected: dict[str, dict[str, Any] | None],
@@ -213,18 +211,19 @@ def _compared(
     *,
     companion: bool,
 ) -> tuple[list[str], list[str]]:
+    """The ids that are lost and those with a wrong vector; in place, documents with external versions have none."""
     lost, wrong = [], []
     encoder = CountingEncoder()
     hits = client.search(index=index, size=10_000)["hits"]["hits"]
-    there = {hit["_id"]: _theirs(hit["_source"]) for hit in hits}
+    sources = {hit["_id"]: _theirs(hit["_source"]) for hit in hits}
     for doc_id, source in expected.items():
-        if there.get(doc_id) != source:
+        if sources.get(doc_id) != source:
             lost.append(doc_id)
-        wanted = source is not None and (companion or "x" not in doc_id)
-        if wanted != (doc_id in vectors):
+        has_vector = source is not None and (companion or "x" not in doc_id)
+        if has_vector != (doc_id in vectors):
             wrong.append(doc_id)
-        elif wanted and source is not None:
-            made = encoder.encode_queries([Document(doc_id, "en", source["body"])])[0]
-            if not np.allclose(made, vectors[doc_id], atol=1e-6):
+        elif has_vector and source is not None:
+            vector = encoder.encode_queries([Document(doc_id, "en", source["body"])])[0]
+            if not np.allclose(vector, vectors[doc_id], atol=1e-6):
                 wrong.append(doc_id)
     return lost, wrong

@@ -1,0 +1,57 @@
+"""Collections made or opened to be searched, and the rankings that several benchmarks compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from encoders.document import Document, Encoded, Encoder
+from indexer.collection.settings import Settings
+from indexer.stores.contract import StoredDocument
+from indexer.stores.embedded import EmbeddedStore
+from indexer.text.language_detection import Detector
+from query.calibration.calibration import Calibration
+from query.calibration.setting import Setting
+from query.calibration.table import NONE
+from query.fitting.evidence import from_concepts
+from query.fitting.probe import probe
+from query.fitting.statistics import draw_samples, fit_statistics
+from query.ranking.choice import Choice, RankingOptions
+from query.ranking.searcher import Searcher
+
+BATCH = 64
+"""Documents that are encoded at once."""
+CENTRED = Choice(0.5, "ratio", passages=False)
+"""Cosine of documents' vectors without their language's mean; no margins."""
+UNCALIBRATED = RankingOptions(calibration=NONE)
+
+
+def open_searcher(collection: str, home: Path, ranking: RankingOptions | None = None) -> Searcher:
+    """Open a home's collection; its queries are encoded on the CPU."""
+    return Searcher.open(collection, Settings.read(home=home), device="cpu", ranking=ranking)
+
+
+def index_encoded(encoder: Encoder, batches: Iterable[tuple[Sequence[Document], Encoded]], folder: Path) -> Searcher:
+    """Put encoded documents into a store in a folder; returns an uncalibrated searcher of them."""
+    store = EmbeddedStore(folder, "unseen")
+    store.create(encoder.spec.model, encoder.spec.dim)
+    for documents, encoded in batches:
+        store.put(
+            encoder.spec.model,
+            [StoredDocument.of(document, encoded, row) for row, document in enumerate(documents)],
+        )
+    languages = store.count()
+    return Searcher("unseen", encoder, store, languages, Detector(languages.keys()))
+
+
+def calibrations(searcher: Searcher) -> tuple[Calibration, Calibration, Setting]:
+    """Plain statistics of a collection, its calibration as the probe decides by concepts, and the probe's setting."""
+    model = searcher.spec.model
+    samples = draw_samples(searcher.store, searcher.encoder)
+    evidence = from_concepts(searcher.store, model, samples)
+    setting = probe(samples, model, evidence)[0] if evidence else Setting()
+    calibration = fit_statistics(samples, model, rank=setting.rank)
+    calibration = calibration.with_choice(balance=setting.balance, margin=setting.margin)
+    if setting.weights:
+        calibration = calibration.with_weights(setting.weights)
+    return fit_statistics(samples, model), calibration, setting
