@@ -1,4 +1,4 @@
-"""An encoder without its time."""
+"""An encoder that takes no time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passag
 
 
 class CountingEncoder:
-    """Vectors from the text's bytes: a real encoder's contract without its time; counts and can break."""
+    """An encoder for tests: its vectors depend on the text's bytes; it lists what it encoded, and can break."""
 
     def __init__(self) -> None:
         self.spec = EncoderSpec("counting", "segments", 8, (), "model-c", "build-c")

@@ -1,22 +1,23 @@
-"""What the trial of accidents indexes, and what it looks at afterwards."""
+"""What the trial of accidents indexes, and what it compares afterwards."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import closing
 
 import sqlalchemy as sa
 
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import opened, transaction
 from indexer.ledger.tables import Finding
 from trials import DEMO
 
 
 def sentences(documents: int, revision: int = 0) -> list[dict[str, object]]:
-    """Short real texts in ten languages, each another, and in each revision another."""
+    """Records of short real texts in ten languages; every document and every revision has a different text."""
     texts = [
         (record["lang"], sentence)
         for file in sorted(DEMO.glob("docs.*.jsonl"))
@@ -31,10 +32,10 @@ def sentences(documents: int, revision: int = 0) -> list[dict[str, object]]:
 
 
 def poison(revision: int) -> list[bytes]:
-    """Lines of a source that give no document, and some that ought to give one; of an id that stands twice the last.
+    """Lines of a source that make no document, and odd lines that must make one; of an id given twice the last counts.
 
-    The two come together: were they in two chunks, one process would encode the first with its chunk before it meets
-    the other, and an int8 vector depends a little on its batch.
+    The two lines of one id are neighbours: in two chunks, one process would encode the first line with its chunk before
+    it reads the second, and an int8 vector depends a little on its batch.
     """
     odd = [
         {"id": "odd/ id, with #blanks", "lang": "en", "text": f"An id that needs quoting ({revision})"},
@@ -54,24 +55,24 @@ def poison(revision: int) -> list[bytes]:
 
 
 def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes, bytes]]:
-    """Text, vector, passages and offsets of everything in a store, by id."""
-    engine = connect(settings.database)
-    collection = collections.require(engine, name)
-    store = collection.open_store(settings)
-    found = {
-        one.document.doc_id: (
-            one.document.text, one.vector.tobytes(), one.passages.vectors.tobytes(), one.passages.offsets.tobytes()
-        )
-        for page in store.scan(collection.model)
-        for one in page
-    }  # fmt: skip
-    store.close()
-    engine.dispose()
-    return found
+    """Text, vector, passages and offsets of each document of a collection, by id."""
+    with opened(settings.database) as engine:
+        collection = collections.require(engine, name)
+    with closing(collection.open_store(settings)) as store:
+        return {
+            item.document.doc_id: (
+                item.document.text,
+                item.vector.tobytes(),
+                item.passages.vectors.tobytes(),
+                item.passages.offsets.tobytes(),
+            )
+            for page in store.scan(collection.model)
+            for item in page
+        }
 
 
 def findings(engine: sa.Engine, name: str) -> Counter[str]:
-    """What the last run refused and remarked, each as often as it says so."""
+    """Findings of the last run, with the number of times it reports each."""
     last = index_runs.runs(engine, name)[-1].id
     with transaction(engine) as session:
         rows = session.scalars(sa.select(Finding).where(Finding.run_id == last)).all()

@@ -1,4 +1,4 @@
-"""Runs of T-LASER, cT-LASER and LASER at equal training tokens, and whether the paper's order holds among them."""
+"""Trainings of T-LASER, cT-LASER and LASER at equal training tokens, and whether the paper's order holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from encoders.tlaser.settings import NAMES, Variant
 
 
 class Run(NamedTuple):
-    """A model's figures, means over pairs of languages and over splits."""
+    """A trained model's figures: means over pairs of languages and over splits."""
 
     tokens: int
     error: float
@@ -23,39 +23,40 @@ class Run(NamedTuple):
 
 
 def read_runs(file: Path) -> dict[Variant, dict[int, Run]]:
-    """Runs by variant and seed; of two of one model the later.
+    """Runs by variant and seed; of two runs of one model the later counts.
 
     Raises:
-        BadInput: they are not of the same languages and steps, or two of one seed not of the same tokens.
+        BadInput: the runs differ in languages or steps, or two runs of one seed differ in tokens.
     """
-    told = {
-        (run["variant"], run["seed"]): run for run in map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    records = {
+        (record["variant"], record["seed"]): record
+        for record in map(json.loads, file.read_text(encoding="utf-8").splitlines())
     }
-    alike = {(tuple(run.get("languages", [])), run["steps"]) for run in told.values()}
-    tokens = {(run["seed"], run["tokens"]) for run in told.values()}
-    if len(alike) > 1 or not all(languages for languages, _ in alike) or len(tokens) > len(dict(tokens)):
+    conditions = {(tuple(record.get("languages", [])), record["steps"]) for record in records.values()}
+    tokens = {(record["seed"], record["tokens"]) for record in records.values()}
+    if len(conditions) > 1 or not all(languages for languages, _ in conditions) or len(tokens) > len(dict(tokens)):
         raise BadInput(f"{file} has runs of unlike languages, steps or tokens; measure like ones into a new file")
     runs: dict[Variant, dict[int, Run]] = {}
-    for (variant, seed), run in told.items():
-        means = (float(np.mean(values)) for values in (list(run["errors"].values()), run["cross"], run["same"]))
-        runs.setdefault(variant, {})[seed] = Run(run["tokens"], *means)
+    for (variant, seed), record in records.items():
+        figures = (list(record["errors"].values()), record["cross"], record["same"])
+        runs.setdefault(variant, {})[seed] = Run(record["tokens"], *(float(np.mean(values)) for values in figures))
     return runs
 
 
 def order(runs: Mapping[Variant, Mapping[int, Run]]) -> list[str]:
-    """In how many seeds cT-LASER is where the paper has it; nothing where it can't be compared."""
+    """Lines that say in how many seeds cT-LASER ranks as in the paper; none if no seed has two variants to compare."""
     wins = {}
-    for other in ("t", "laser"):
-        seeds = sorted(runs.get("ct", {}).keys() & runs.get(other, {}).keys())
+    for variant in ("t", "laser"):
+        seeds = sorted(runs.get("ct", {}).keys() & runs.get(variant, {}).keys())
         if seeds:
-            ours, theirs = ([runs[variant][seed] for seed in seeds] for variant in ("ct", other))
-            below = sum(a.error < b.error for a, b in zip(ours, theirs, strict=True))
-            wins[f"search error below {NAMES[other]}'s"] = below, len(seeds)
-            if other == "t":
-                least = sum(a.cross >= b.cross for a, b in zip(ours, theirs, strict=True))
-                wins[f"cross at least {NAMES[other]}'s"] = least, len(seeds)
+            pairs = [(runs["ct"][seed], runs[variant][seed]) for seed in seeds]
+            below = sum(ct.error < compared.error for ct, compared in pairs)
+            wins[f"search error below {NAMES[variant]}'s"] = below, len(seeds)
+            if variant == "t":
+                least = sum(ct.cross >= compared.cross for ct, compared in pairs)
+                wins[f"cross at least {NAMES[variant]}'s"] = least, len(seeds)
     if not wins:
         return []
-    said = "; ".join(f"{what} in {count} of {seeds} seeds" for what, (count, seeds) in wins.items())
+    results = "; ".join(f"{claim} in {count} of {seeds} seeds" for claim, (count, seeds) in wins.items())
     holds = all(count == seeds for count, seeds in wins.values())
-    return ["", f"cT-LASER: {said}. The paper's order {'holds' if holds else 'does not hold'} here."]
+    return ["", f"cT-LASER: {results}. The paper's order {'holds' if holds else 'does not hold'} here."]

@@ -1,4 +1,4 @@
-"""Accidents to an index run of many workers: whatever is killed, stopped, lost or doubled, the store ends the same."""
+"""Accidents to an index run of many workers: the store must be the same, whatever is killed, lost or doubled."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -24,10 +23,11 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger import index_runs, tables
-from indexer.ledger.database import connect, open_engine, transaction, upgrade
+from indexer.ledger.database import open_engine, opened, transaction, upgrade
 from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.workers.hints import Hints, queue_of
 from trials import ROOT
+from trials.command import DRAGOMAN, environment_of
 from trials.documents import contents, findings, poison, sentences
 from trials.servers.elastic import ElasticServer
 from trials.servers.postgres import PostgresServer
@@ -64,12 +64,12 @@ time_t time(time_t *now) {
     return exact.tv_sec;
 }
 """
-"""Preloaded, it lets a process live an hour ahead; libfaketime does the same, and breaks Python's sleep."""
+"""Source of a library that, preloaded, sets a process's clock an hour ahead; libfaketime would break Python's sleep."""
 
 
 @dataclass
 class Servers:
-    """What a run of workers stands on."""
+    """The servers that a run of workers needs."""
 
     broker: RabbitServer | RedisServer
     database: PostgresServer
@@ -78,15 +78,15 @@ class Servers:
 
 @dataclass
 class Outcome:
-    """What a trial came to.
+    """Outcome of a trial.
 
     Attributes:
-        happened: accidents by kind, those alone that hit something.
+        happened: number of accidents that hit something, by kind.
         lost: ids that are not in the store.
-        doubled: documents that are there too often, or should not be.
+        doubled: number of documents that are too often in the store, or should not be there.
         different: ids whose text, vector or passages are not byte for byte those of an undisturbed run.
-        findings: what only one of the two runs refused or remarked, or oftener than the other.
-        seconds: from the first message to the end.
+        findings: findings that one of the two runs has more often than the other.
+        seconds: time from the first message to the end.
     """
 
     happened: Counter[str]
@@ -98,7 +98,7 @@ class Outcome:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing is other than an undisturbed run leaves it."""
+        """Whether everything is as after an undisturbed run."""
         return not (self.lost or self.doubled or self.different or self.findings)
 
 
@@ -107,9 +107,9 @@ class Busy:
     """A worker that has a chunk.
 
     Attributes:
-        name: its process's, among those of the trial.
-        worker: its id.
-        chunk: run and number.
+        name: the trial's name of the worker's process.
+        worker: id of the worker.
+        chunk: run and number of the chunk.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Busy:
 
 
 class Trial:
-    """A run of workers, and what befalls it."""
+    """A run of workers, and the accidents that happen to it."""
 
     def __init__(
         self, servers: Servers, folder: Path, documents: int, seed: int, concurrency: int = 1, name: str = "trial"
@@ -143,7 +143,7 @@ class Trial:
         self.model = ""
 
     def accidents(self) -> dict[str, Callable[[], bool]]:
-        """What can happen, by name; each says whether it hit something."""
+        """Accidents by kind; each returns whether it hit something."""
         return {
             "a worker killed": self._kill_a_worker,
             "a worker stopped for longer than its lease": self._stop_a_worker,
@@ -159,31 +159,31 @@ class Trial:
     def run(self, kinds: Sequence[str], pause: tuple[float, float]) -> Outcome:
         """Let workers index while accidents of these kinds happen, one after the other; then compare.
 
-        One that hits nothing does not count and is tried again later. Should they be done before all have happened,
-        every document gets another text and revision, and it begins anew.
+        An accident that hits nothing does not count and is tried again later. If the run is done before all accidents
+        have happened, every document gets another text and revision, and a new run begins.
 
         Args:
-            kinds: names of accidents, in their order.
-            pause: fewest and most seconds between two.
+            kinds: kinds of accidents, in their order.
+            pause: fewest and most seconds between two accidents.
         """
         happened: Counter[str] = Counter()
         started = time.monotonic()
         try:
-            left = list(kinds)
-            while left or not self._is_done():
+            waiting = list(kinds)
+            while waiting or not self._is_done():
                 if self._is_done():
                     self._change_everything()
                 self._keep_alive()
-                kind = self._next(left)
+                kind = self._next(waiting)
                 if kind != PUBLISHER:
                     time.sleep(self.chance.uniform(*pause))
                 if kind is None:
                     continue
-                left.remove(kind)
+                waiting.remove(kind)
                 if self.accidents()[kind]():
                     happened[kind] += 1
                 else:
-                    left.append(kind)
+                    waiting.append(kind)
             seconds = time.monotonic() - started
         finally:
             for process in self.processes.values():
@@ -191,96 +191,81 @@ class Trial:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         try:
-            return self._compared(Outcome(happened, seconds=seconds))
+            return self._compare(Outcome(happened, seconds=seconds))
         finally:
             self.engine.dispose()
 
-    def _next(self, left: Sequence[str]) -> str | None:
-        """The next accident: the publisher's while it reads, for that is soon over."""
+    def _next(self, waiting: Sequence[str]) -> str | None:
+        """The next accident: while the publisher reads, which is soon over, only its own."""
         if not self._is_begun():
-            return PUBLISHER if PUBLISHER in left else None
-        return next((kind for kind in left if kind != PUBLISHER), None)
+            return PUBLISHER if PUBLISHER in waiting else None
+        return next((kind for kind in waiting if kind != PUBLISHER), None)
 
     def _write(self) -> None:
         lines = [json.dumps(line).encode() for line in sentences(self.documents, self.revision)]
-        bad = poison(self.revision)
-        every = max(1, len(lines) // len(bad))
-        for number, line in enumerate(bad):
+        odd_lines = poison(self.revision)
+        every = max(1, len(lines) // len(odd_lines))
+        for number, line in enumerate(odd_lines):
             lines.insert(number * (every + 1), line)
         self.source.write_bytes(b"".join(line + b"\n" for line in lines))
 
     def _change_everything(self) -> None:
-        run = self._patient(self._run)
+        run = self._run()
         self._before = run.id if run else 0
-        self._kill("publisher")  # it looks on at the run that is done
+        self._kill("publisher")  # it still watches the run that is done
         self.revision += 1
         self._write()
 
     def _keep_alive(self) -> None:
-        """What a service manager does, and a user who gives the command again."""
+        """Start what is not running, as a service manager does, and a user who gives the command again."""
+        worker = ["worker", "--lease", f"{LEASE}", "--grace", "2", "--device", "cpu"]
         for number in range(WORKERS):
-            self._ensure(f"worker-{number}", self._worker_command(), an_hour_off=number == 1)
+            self._ensure(f"worker-{number}", *worker, "--concurrency", f"{self.concurrency}", is_fast=number == 1)
         if not self._is_begun():
-            self._ensure(
-                "publisher", [*_DRAGOMAN, "index", str(self.source), "-c", self.name, "--no-calibration", "-q"]
-            )
+            self._ensure("publisher", "index", str(self.source), "-c", self.name, "--no-calibration", "-q")
 
-    def _worker_command(self) -> list[str]:
-        return [
-            *_DRAGOMAN, "worker", "--lease", str(LEASE), "--grace", "2", "--device", "cpu",
-            "--concurrency", str(self.concurrency),
-        ]  # fmt: skip
-
-    def _ensure(self, name: str, command: Sequence[str], *, an_hour_off: bool = False) -> None:
-        process = self.processes.get(name)
-        if process is not None and process.poll() is None:
+    def _ensure(self, name: str, *arguments: str, is_fast: bool = False) -> None:
+        """Start a process unless it runs; a fast one's clock is an hour ahead."""
+        if self._is_running(name):
             return
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "DRAGOMAN_HOME": str(self.settings.home),
-            "DRAGOMAN_STORE": self.settings.store,
-            "DRAGOMAN_DATABASE": self.settings.database,
-            "DRAGOMAN_BROKER": self.settings.broker,
-        }
-        if an_hour_off:
+        environment = environment_of(self.settings)
+        if is_fast:
             environment["LD_PRELOAD"] = str(self._clock)
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True
+                [*DRAGOMAN, *arguments], stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True
             )
 
-    def _run(self) -> tables.IndexRun | None:
+    def _is_running(self, name: str) -> bool:
+        return name in self.processes and self.processes[name].poll() is None
+
+    def _last_run(self) -> tables.IndexRun | None:
         runs = index_runs.runs(self.engine, self.name)
         return runs[-1] if runs and runs[-1].id > self._before else None
 
+    def _run(self) -> tables.IndexRun | None:
+        """The run of this revision, if there is one."""
+        return _retry(self._last_run)
+
     def _is_begun(self) -> bool:
-        run = self._patient(self._run)
+        run = self._run()
         return run is not None and run.state != READING
 
     def _is_done(self) -> bool:
-        run = self._patient(self._run)
+        run = self._run()
         if run is not None:
             self.model = run.model
         return run is not None and run.state == DONE
 
     def _is_at_work(self) -> bool:
-        run = self._patient(self._run)
+        run = self._run()
         return run is not None and run.state == RUNNING
 
-    @staticmethod
-    def _patient(ask: Callable[[], T]) -> T:
-        for _ in range(50):
-            with suppress(StoreError):
-                return ask()
-            time.sleep(0.2)
-        return ask()
-
-    def _some_busy_worker(self) -> Busy | None:
-        """One that has a chunk now, and not one that loads its model or waits."""
-        groups = {process.pid: name for name, process in self.processes.items() if process.poll() is None}
+    def _draw_busy_worker(self) -> Busy | None:
+        """A random worker that has a chunk now, and does not load its model or wait."""
+        groups = {process.pid: name for name, process in self.processes.items() if self._is_running(name)}
         busy = []
-        for chunk in self._patient(self._leased):
+        for chunk in self._leased():
             owner = chunk.owner or ""
             with suppress(ProcessLookupError):
                 group = os.getpgid(int(owner.split("-")[-2]))
@@ -289,66 +274,67 @@ class Trial:
         return self.chance.choice(busy) if busy else None
 
     def _leased(self) -> list[Chunk]:
-        with transaction(self.engine) as session:
-            return list(session.scalars(sa.select(Chunk).where(Chunk.state == LEASED).order_by(Chunk.number)))
+        def read() -> list[Chunk]:
+            with transaction(self.engine) as session:
+                return list(session.scalars(sa.select(Chunk).where(Chunk.state == LEASED).order_by(Chunk.number)))
+
+        return _retry(read)
 
     def _has_its_chunk(self, busy: Busy) -> bool:
-        return any(
-            (chunk.run_id, chunk.number, chunk.owner) == (*busy.chunk, busy.worker)
-            for chunk in self._patient(self._leased)
-        )
+        return any((chunk.run_id, chunk.number, chunk.owner) == (*busy.chunk, busy.worker) for chunk in self._leased())
 
     def _kill_a_worker(self) -> bool:
-        busy = self._some_busy_worker()
+        busy = self._draw_busy_worker()
         if busy is None:
             return False
         self._kill(busy.name)
         return self._has_its_chunk(busy)
 
     def _ask_a_worker_to_end(self) -> bool:
-        busy = self._some_busy_worker()
+        busy = self._draw_busy_worker()
         if busy is None or not self._has_its_chunk(busy):
             return False
         self.processes[busy.name].terminate()
         return True
 
     def _stop_a_worker(self) -> bool:
-        busy = self._some_busy_worker()
+        busy = self._draw_busy_worker()
         if busy is None:
             return False
         group = self.processes[busy.name].pid
         os.killpg(group, signal.SIGSTOP)
         try:
-            had = self._has_its_chunk(busy)
-            if had:
+            has_chunk = self._has_its_chunk(busy)
+            if has_chunk:
                 time.sleep(2 * LEASE)
         finally:
             os.killpg(group, signal.SIGCONT)
-        return had
+        return has_chunk
 
     def _kill_the_publisher(self) -> bool:
-        """In the midst of the sources: after it has written a chunk more, before the run begins."""
-        before = self._patient(self._chunks)
-        publisher = self.processes["publisher"]
-        while publisher.poll() is None and not self._is_begun():
-            if self._patient(self._chunks) > before:
+        """Kill the publisher while it reads: after it has written another chunk, before the run begins."""
+        before = self._chunk_count()
+        while self._is_running("publisher") and not self._is_begun():
+            if self._chunk_count() > before:
                 self._kill("publisher")
                 return not self._is_begun()
             time.sleep(0.002)
         return False
 
-    def _chunks(self) -> int:
-        run = self._run()
-        if run is None:
-            return 0
-        with transaction(self.engine) as session:
-            return session.scalar(sa.select(sa.func.count()).where(Chunk.run_id == run.id)) or 0
+    def _chunk_count(self) -> int:
+        def count() -> int:
+            run = self._last_run()
+            if run is None:
+                return 0
+            with transaction(self.engine) as session:
+                return session.scalar(sa.select(sa.func.count()).where(Chunk.run_id == run.id)) or 0
+
+        return _retry(count)
 
     def _kill(self, name: str) -> None:
-        process = self.processes.get(name)
-        if process is not None and process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        if self._is_running(name):
+            os.killpg(self.processes[name].pid, signal.SIGKILL)
+            self.processes[name].wait()
 
     def _restart(self, server: ServerProcess | ElasticServer) -> bool:
         if not self._is_at_work():
@@ -364,7 +350,7 @@ class Trial:
         return False
 
     def _double_messages(self) -> bool:
-        run = self._patient(self._run)
+        run = self._run()
         if run is None or run.state != RUNNING:
             return False
         with suppress(StoreError):
@@ -372,25 +358,29 @@ class Trial:
             return True
         return False
 
-    def _compared(self, outcome: Outcome) -> Outcome:
-        alone = Settings.read(self.folder / "alone", str(self.folder / "alone" / "store"), _sqlite(self.folder))
+    def _compare(self, outcome: Outcome) -> Outcome:
+        """Index the source undisturbed in one process, and complete the outcome by comparing."""
+        home = self.folder / "alone"
+        alone = Settings.read(home, str(home / "store"), f"sqlite:///{self.folder / 'alone.db'}")
         index([str(self.source)], self.name, settings=alone, device="cpu")
-        expected, found = contents(alone, self.name), contents(self.settings, self.name)
-        outcome.lost = sorted(expected.keys() - found.keys())
-        outcome.different = sorted(one for one in expected.keys() & found.keys() if expected[one] != found[one])
+        expected, actual = contents(alone, self.name), contents(self.settings, self.name)
+        outcome.lost = sorted(expected.keys() - actual.keys())
+        outcome.different = sorted(
+            doc_id for doc_id in expected.keys() & actual.keys() if expected[doc_id] != actual[doc_id]
+        )
         collection = collections.require(self.engine, self.name)
-        store = collection.open_store(self.settings)
-        outcome.doubled = sum(store.count().values()) - len(found) + len(found.keys() - expected.keys())
-        store.close()
-        undisturbed = connect(alone.database)
-        said, expected_said = findings(self.engine, self.name), findings(undisturbed, self.name)
-        undisturbed.dispose()
-        outcome.findings = sorted(((said - expected_said) + (expected_said - said)).elements())
+        with closing(collection.open_store(self.settings)) as store:
+            outcome.doubled = sum(store.count().values()) - len(actual) + len(actual.keys() - expected.keys())
+        with opened(alone.database) as engine:
+            undisturbed, disturbed = findings(engine, self.name), findings(self.engine, self.name)
+        outcome.findings = sorted(((disturbed - undisturbed) + (undisturbed - disturbed)).elements())
         return outcome
 
 
-def _sqlite(folder: Path) -> str:
-    return f"sqlite:///{folder / 'alone.db'}"
-
-
-_DRAGOMAN = [sys.executable, "-m", "query.cli"]
+def _retry(read: Callable[[], T]) -> T:
+    """Read from the database; again for ten seconds if it is away."""
+    for _ in range(50):
+        with suppress(StoreError):
+            return read()
+        time.sleep(0.2)
+    return read()

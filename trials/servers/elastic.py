@@ -1,7 +1,7 @@
-"""An Elasticsearch server of the tests' own: the distribution that Maven Central carries, one node, loopback only.
+"""An Elasticsearch server for tests: the distribution on Maven Central, one node, loopback only.
 
-It has no optional modules: no ``GET /``, no reindex, no scripts, no ingest, no language analysers. What runs here needs
-none of them.
+It has no optional modules, and the tests need none: no ``GET /``, no reindex, no scripts, no ingest, no language
+analysers.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ PASSWORD = "correct horse"  # noqa: S105 - of servers that live as long as the t
 
 
 class ElasticServer(ServerProcess):
-    """One node, in a folder of its own.
+    """One node, in its own folder.
 
     Attributes:
         folder: the distribution, its data and its logs.
-        port: of HTTP, on loopback.
-        settings: of ``elasticsearch.yml``.
+        port: HTTP port, on loopback.
+        settings: settings of ``elasticsearch.yml``.
     """
 
     name = "Elasticsearch"
@@ -46,7 +46,7 @@ class ElasticServer(ServerProcess):
         """Unpack the distribution into an empty folder.
 
         Raises:
-            ServerMissing: there is no distribution or no Java to run it.
+            ServerMissing: there is no distribution, or no Java to run it.
         """
         super().__init__(folder)
         self.java = _java_home()
@@ -61,16 +61,16 @@ class ElasticServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """URL of the server."""
         scheme = "https" if self.settings.get("xpack.security.http.ssl.enabled") == "true" else "http"
         return f"{scheme}://127.0.0.1:{self.port}"
 
     def secure(self, users: Mapping[str, str], roles: str) -> None:
-        """Before the start: speak TLS, and know users.
+        """Turn on TLS and security; only before the start.
 
         Args:
-            users: role by user; each has the password ``PASSWORD``.
-            roles: what stands in ``roles.yml``.
+            users: role by user; every user has the password ``PASSWORD``.
+            roles: contents of ``roles.yml``.
         """
         config = self.folder / "server" / "config"
         key = config / "node.key"
@@ -94,11 +94,11 @@ class ElasticServer(ServerProcess):
 
     @property
     def ca(self) -> Path:
-        """The certificate that a secured server shows, which is its own CA's."""
+        """The certificate of a secured server, which is also that of its CA."""
         return self.folder / "server" / "config" / "node.crt"
 
     def run(self, program: str, *arguments: str, stdin: str = "") -> None:
-        """Run one of the distribution's programs, as the server's user."""
+        """Run a program of the distribution, as the server's user."""
         subprocess.run(
             [self.folder / "server" / "bin" / program, *arguments],
             check=True,
@@ -111,7 +111,7 @@ class ElasticServer(ServerProcess):
         )
 
     def command(self) -> Sequence[str | Path]:
-        """In the foreground; its settings are arguments."""
+        """Run in the foreground, with the settings as arguments."""
         settings = {
             "discovery.type": "single-node",
             "http.port": str(self.port),
@@ -124,7 +124,7 @@ class ElasticServer(ServerProcess):
         return [self.folder / "server" / "bin" / "elasticsearch", *arguments]
 
     def environment(self) -> Mapping[str, str]:
-        """A small heap and quick tools."""
+        """Set a small heap, and let the tools start quickly."""
         return {
             "PATH": os.environ["PATH"],
             "ES_JAVA_HOME": str(self.java),
@@ -134,11 +134,11 @@ class ElasticServer(ServerProcess):
         }
 
     def answers(self) -> bool:
-        """Whether it is up; it may refuse who asks."""
-        trusting = ssl.create_default_context()
-        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        """Whether it is up; a refusal counts as an answer."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
-            with urllib.request.urlopen(f"{self.url}/_cluster/health", timeout=5, context=trusting):
+            with urllib.request.urlopen(f"{self.url}/_cluster/health", timeout=5, context=context):
                 return True
         except urllib.error.HTTPError as error:
             return error.code != 503
@@ -147,19 +147,19 @@ class ElasticServer(ServerProcess):
 
 
 def client_of(url: str, **options: Any) -> Elasticsearch:
-    """A client with a long time-out, because other tests keep the server busy."""
+    """A client with a long timeout, because other tests keep the server busy."""
     return Elasticsearch(url, request_timeout=120, **options)
 
 
 PRESSURE = 6_000_000
-"""Bytes of writes that the server which may be killed has room for at once."""
+"""Bytes of writes that the killable server accepts at once."""
 REQUEST = 4_000_000
-"""Bytes of a request that it takes."""
+"""Bytes of the largest request that it accepts."""
 LITTLE_ROOM = {"indexing_pressure.memory.limit": f"{PRESSURE}b", "http.max_content_length": f"{REQUEST}b"}
 
 
 def killable_server(folder: Path) -> ElasticServer:
-    """A server without security and with little room for writes, ready to start."""
+    """A server that tests may kill, without security and with little room for writes, ready to start."""
     return ElasticServer(folder, LITTLE_ROOM)
 
 
@@ -167,14 +167,14 @@ def killable_server(folder: Path) -> ElasticServer:
 def running(
     settings: Mapping[str, str] | None = None, prepare: Callable[[ElasticServer], object] = lambda _: None
 ) -> Iterator[ElasticServer]:
-    """A server in a temporary folder; both are gone afterwards.
+    """Start a server in a temporary folder; afterwards both are gone.
 
     Args:
-        settings: of ``elasticsearch.yml``.
-        prepare: what to do with it before it starts.
+        settings: settings of ``elasticsearch.yml``.
+        prepare: called with the server before it starts.
 
     Raises:
-        ServerMissing: it can't be had here.
+        ServerMissing: the server can't be installed here.
     """
 
     def make(folder: Path) -> ElasticServer:
@@ -207,8 +207,8 @@ def _distribution(folder: Path) -> Path:
 
 
 def _java_home() -> Path:
-    named = [Path(os.environ[name]) for name in ("ES_JAVA_HOME", "JAVA_HOME") if os.environ.get(name)]
-    for home in (*named, *sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)):
+    homes = [Path(os.environ[name]) for name in ("ES_JAVA_HOME", "JAVA_HOME") if os.environ.get(name)]
+    for home in (*homes, *sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)):
         if _release(home) >= _JAVA and "jdk.incubator.vector" in (home / "release").read_text():
             return home
     raise ServerMissing(
@@ -218,7 +218,7 @@ def _java_home() -> Path:
 
 
 def _release(home: Path) -> int:
-    """Major version of a JDK; 0 where there is none."""
+    """Major version of the JDK in a folder; 0 if there is none."""
     try:
         lines = dict(line.split("=", 1) for line in (home / "release").read_text().splitlines() if "=" in line)
     except OSError:

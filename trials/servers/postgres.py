@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, on loopback, everybody trusted."""
+"""A PostgreSQL server for tests, on loopback, without passwords."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PostgresServer(ServerProcess):
         """Make a cluster.
 
         Raises:
-            ServerMissing: it is not installed.
+            ServerMissing: PostgreSQL is not installed.
         """
         super().__init__(folder)
         debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -45,23 +45,23 @@ class PostgresServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """URL of the database."""
         return f"postgresql://dragoman@127.0.0.1:{self.port}/dragoman"
 
     def command(self) -> Sequence[str | Path]:
-        """In the foreground; its socket is in its folder."""
+        """Run in the foreground, with the socket in the server's folder."""
         return [
             self._program, "-D", self.folder / "data", "-p", str(self.port), "-k", self.folder,
             "-c", "listen_addresses=127.0.0.1",
         ]  # fmt: skip
 
     def answers(self) -> bool:
-        """Whether it takes connections; the database is made by the way."""
+        """Whether it takes connections; makes the database if it is missing."""
         try:
-            place = self.url.removesuffix("dragoman") + "postgres"
-            with psycopg.connect(place, autocommit=True, connect_timeout=5) as connection:
-                found = connection.execute("SELECT 1 FROM pg_database WHERE datname = 'dragoman'").fetchone()
-                if not found:
+            url = self.url.removesuffix("dragoman") + "postgres"
+            with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
+                exists = connection.execute("SELECT 1 FROM pg_database WHERE datname = 'dragoman'").fetchone()
+                if not exists:
                     connection.execute("CREATE DATABASE dragoman")
         except psycopg.OperationalError:
             return False

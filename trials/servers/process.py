@@ -1,4 +1,4 @@
-"""A server that is one process group, in a folder of its own: started, killed, paused as a test likes."""
+"""A server that is one process group, in its own folder: tests start, kill and pause it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from typing import TypeVar
 
 
 class ServerMissing(Exception):
-    """A server's program is not on this machine; the message says which, and the command that brings it."""
+    """A server's program is not on this machine; the message names the program and the command that installs it."""
 
 
 class ServerProcess:
-    """A server; a subclass says which.
+    """Base class of servers.
 
-    A pickled server can be asked, killed, paused and started by another process.
+    A pickled server can be used, killed, paused and started by another process.
 
     Attributes:
-        folder: its data, its log, and while it runs its number in ``pid``.
-        user, group: who runs it; this process's user where None.
-        started_within: seconds it may take to start.
-        allowed: whether the test that runs may start servers: a test of ``make check`` may not.
+        folder: the server's data, its log, and while it runs its process group in ``pid``.
+        user, group: user and group that run it; None: this process's user.
+        started_within: most seconds that it may take to start.
+        allowed: whether the current test may start servers; a test of ``make check`` may not.
     """
 
     name = ""
@@ -40,31 +40,31 @@ class ServerProcess:
     allowed = True
 
     def __init__(self, folder: Path) -> None:
-        """Be ready to start, with data in an empty folder."""
+        """Prepare a server with its data in an empty folder."""
         self.folder = folder
 
     @property
     def pid(self) -> int:
-        """Of the process group; 0 where it does not run."""
+        """Number of the process group; 0 if the server does not run."""
         return pid_in(self.folder)
 
     def command(self) -> Sequence[str | Path]:
-        """What to run."""
+        """The command that runs the server in the foreground."""
         raise NotImplementedError
 
     def environment(self) -> Mapping[str, str]:
-        """What it runs with."""
+        """The environment of the command."""
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"}
 
     def answers(self) -> bool:
-        """Whether it can be used."""
+        """Whether the server can be used."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Start it, and return when it answers.
+        """Start the server, and return when it answers.
 
         Raises:
-            RuntimeError: it died, or did not answer in time; with the end of its log. Or the test may not start it.
+            RuntimeError: it died or did not answer in time, with the end of its log; or the test may not start servers.
         """
         if not self.allowed:
             raise RuntimeError(f"a test of `make check` starts {self.name}: mark it `parts`, for `make test`")
@@ -83,7 +83,7 @@ class ServerProcess:
                 extra_groups=[] if self.user else None,
             )
         (self.folder / "pid").write_text(str(process.pid), encoding="ascii")
-        threading.Thread(target=process.wait, daemon=True).start()  # reaps it, whoever kills it
+        threading.Thread(target=process.wait, daemon=True).start()  # reaps the process, whoever kills it
         until = time.monotonic() + self.started_within
         while not self.answers():
             if process.poll() is not None or time.monotonic() > until:
@@ -92,17 +92,17 @@ class ServerProcess:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """End it as a power failure does, and return when it is gone."""
+        """End the server as a power failure does, and return when it is gone."""
         end(self.folder)
 
     def revive(self) -> None:
-        """Start it again unless it answers."""
+        """Start the server again unless it answers."""
         if not self.answers():
             self.kill()
             self.start()
 
     def pause(self) -> None:
-        """Stop it answering, its connections open."""
+        """Stop the server's processes; its connections stay open."""
         os.killpg(self.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -111,7 +111,7 @@ class ServerProcess:
 
 
 def pid_in(folder: Path) -> int:
-    """Number of the server that runs in a folder; 0 where none does."""
+    """Process group of the server that runs in a folder; 0 if none does."""
     try:
         return int((folder / "pid").read_text(encoding="ascii"))
     except FileNotFoundError:
@@ -142,9 +142,9 @@ def _end_group(group: int) -> None:
 
 
 def only_zombies(group: int) -> bool:
-    """Whether a process group has zombies alone: some containers reap no orphans.
+    """Whether all processes of a group are zombies: some containers do not reap orphans.
 
-    A process whose first thread is a zombie may have other threads that still hold its files; then it is no zombie.
+    A process whose first thread is a zombie may have other threads that still hold its files; it counts as alive.
     """
     zombies = []
     for file in Path("/proc").glob("[0-9]*/stat"):
@@ -160,15 +160,15 @@ S = TypeVar("S", bound=ServerProcess)
 
 @contextlib.contextmanager
 def running(make: Callable[[Path], S]) -> Iterator[S]:
-    """A server in a temporary folder; both are gone afterwards.
+    """Start a server in a temporary folder; afterwards both are gone.
 
     Args:
         make: makes the server in an empty folder.
 
     Raises:
-        ServerMissing: it is not installed here.
+        ServerMissing: the server is not installed here.
     """
-    shared = os.environ.get("TESTS_SHARED_FOLDER")  # so that a run that is killed leaves nothing
+    shared = os.environ.get("TESTS_SHARED_FOLDER")  # so that a killed test run leaves nothing
     with tempfile.TemporaryDirectory(prefix="dragoman-server-", dir=shared, ignore_cleanup_errors=True) as folder:
         server = make(Path(folder))
         try:
@@ -178,22 +178,22 @@ def running(make: Callable[[Path], S]) -> Iterator[S]:
             server.kill()
 
 
-def program(name: str, package: str, *places: Path) -> Path:
-    """Where a program is: on the path, or in one of some folders.
+def program(name: str, package: str, *folders: Path) -> Path:
+    """The file of a program: in one of some folders, or on the path.
 
     Raises:
-        ServerMissing: it is not; the message has the command that brings it.
+        ServerMissing: there is none; the message has the command that installs it.
     """
-    for place in places:
-        if (place / name).is_file():
-            return place / name
-    if found := shutil.which(name):
-        return Path(found)
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    if file := shutil.which(name):
+        return Path(file)
     raise ServerMissing(f"no {name} for tests: apt-get install {package}")
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens at, and that no client is given while its server is away."""
+    """A free port of loopback, outside the range that clients are given: it stays free while its server is away."""
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):

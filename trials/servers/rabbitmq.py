@@ -1,4 +1,4 @@
-"""A RabbitMQ node of the tests' own: its data, its name and its port mapper are its own, whatever else runs here."""
+"""A RabbitMQ node for tests, whose data, name and port mapper are separate from any other node on the machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RabbitServer(ServerProcess):
         """Find the program.
 
         Raises:
-            ServerMissing: it is not installed.
+            ServerMissing: RabbitMQ is not installed.
         """
         super().__init__(folder)
         debian = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin"), reverse=True)
@@ -34,15 +34,15 @@ class RabbitServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """URL of the broker."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
     def command(self) -> Sequence[str | Path]:
-        """In the foreground, its port mapper beside it."""
+        """Run in the foreground, beside its port mapper."""
         return ["sh", "-c", '"$0" & exec "$1"', self._epmd, self._program]
 
     def environment(self) -> Mapping[str, str]:
-        """Everything in its folder; one scheduler, no busy waiting."""
+        """Keep everything in the server's folder; one scheduler, no busy waiting."""
         return {
             **super().environment(),
             "ERL_EPMD_PORT": str(self._mapper_port),
@@ -58,7 +58,7 @@ class RabbitServer(ServerProcess):
         }
 
     def control(self, *arguments: str) -> str:
-        """Run ``rabbitmqctl``; returns what it says."""
+        """Run ``rabbitmqctl``; returns its output."""
         return subprocess.run(
             [self._program.with_name("rabbitmqctl"), "-q", *arguments],
             env=dict(self.environment()), check=True, capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""A Redis server of the tests' own. It keeps nothing on disk: killed, it has lost every message."""
+"""A Redis server for tests. It writes nothing to disk: when it is killed, all messages are lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RedisServer(ServerProcess):
         """Find the program.
 
         Raises:
-            ServerMissing: it is not installed.
+            ServerMissing: Redis is not installed.
         """
         super().__init__(folder)
         self._program = program("redis-server", "redis-server")
@@ -27,17 +27,17 @@ class RedisServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """Where it answers: each process of a test run has its own database, so no worker takes another's messages."""
+        """URL of a database; each process of a test run has its own, so no worker takes another's messages."""
         process = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
         return f"redis://127.0.0.1:{self.port}/{int(process[2:])}"
 
     def command(self) -> Sequence[str | Path]:
-        """Without a snapshot at any time."""
-        where: list[str | Path] = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", self.folder]
-        return [self._program, *where, "--save", "", "--databases", "256"]
+        """Run without snapshots."""
+        address: list[str | Path] = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", self.folder]
+        return [self._program, *address, "--save", "", "--databases", "256"]
 
     def answers(self) -> bool:
-        """Whether it says PONG."""
+        """Whether it answers a ping."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
                 connection.sendall(b"PING\r\n")

@@ -1,4 +1,4 @@
-"""The secured Elasticsearch server of the tests: TLS, and the users of every test file that asks for rights."""
+"""The secured Elasticsearch server of the tests: TLS, and the users of all tests of rights."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _ROLE_NAMES = ("in_place", "beside", "reader", "source", "shop", "guest", "pages
 
 
 def secured_server(folder: Path) -> ElasticServer:
-    """A server with security on, and a licence for rules of documents, ready to start."""
+    """A server with security and a licence for document-level security, ready to start."""
     server = ElasticServer(folder, {"xpack.license.self_generated.type": "trial"})
     server.secure({"admin": "superuser", **{name: name for name in _ROLE_NAMES}}, _ROLES)
     return server
 
 
 def credentials(server: ElasticServer, user: str, password: str = PASSWORD) -> Credentials:
-    """What a user shows the server."""
+    """The credentials of a user of the server."""
     return Credentials(user, password, ca=str(server.ca))
 
 
 def admin(server: ElasticServer) -> Elasticsearch:
-    """A client that may do everything."""
+    """A client with all rights."""
     return client_of(server.url, basic_auth=("admin", PASSWORD), ca_certs=str(server.ca))

@@ -1,4 +1,4 @@
-"""The query service as ``dragoman serve`` runs it, in a thread of the tests' process."""
+"""The query service in a thread of the tests' process, run as by ``dragoman serve``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _STOPPED_WITHIN = 120.0
 
 @contextmanager
 def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
-    """A client of a service that is ready, or as ready as it gets."""
+    """Start a service and yield a client of it, when the service has opened all collections that it can open."""
     service = Service(options)
-    # without the protocol's number asyncio would not send small answers at once
+    # without the protocol's number asyncio would not send small responses at once
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     running = server(service, options, "127.0.0.1", 0)
@@ -43,7 +43,7 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
 
 
 def _wait(url: str) -> None:
-    """Until no collection is being opened any more."""
+    """Wait until no collection is being opened any more."""
     until = time.monotonic() + _STARTED_WITHIN
     while time.monotonic() < until:
         try:

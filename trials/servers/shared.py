@@ -1,8 +1,8 @@
-"""Servers and other things that all processes of a test run share: the first process that needs a thing makes it.
+"""Resources that all processes of a test run share, servers among them: the first process that needs one makes it.
 
-The process that was started first (with ``pytest -n`` the process that hands out the tests) makes a folder; the others
-find it by an environment variable. A helper, ``python -m trials.servers.shared FOLDER``, waits until that process ends,
-however it ends; then it kills the servers and deletes the folder.
+The first process of the run (with ``pytest -n`` the one that distributes the tests) makes a folder; the other processes
+find the folder by an environment variable. A helper process, ``python -m trials.servers.shared FOLDER``, waits until
+the first process ends, however it ends; then it kills the servers and deletes the folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trials.servers.process import S, end
 
 _VARIABLE = "TESTS_SHARED_FOLDER"
 _PATIENCE = 900.0
-"""Seconds to wait for what another process makes or has for itself."""
+"""Seconds to wait for a resource that another process makes or has borrowed."""
 T = TypeVar("T")
 
 
@@ -34,21 +34,21 @@ def shared_folder() -> Path:
     """The folder of this test run."""
     if _VARIABLE not in os.environ:
         folder = Path(tempfile.mkdtemp(prefix="dragoman-tests-"))
-        folder.chmod(0o755)  # servers run as users of their own
+        folder.chmod(0o755)  # servers run as other users
         os.environ[_VARIABLE] = str(folder)
-        waiting = subprocess.Popen(
+        helper = subprocess.Popen(
             [sys.executable, "-m", __name__, folder],
             stdin=subprocess.PIPE,
             cwd=ROOT,
             start_new_session=True,
         )
-        atexit.register(waiting.communicate)
+        atexit.register(helper.communicate)
     return Path(os.environ[_VARIABLE])
 
 
 def _clean(folder: Path) -> None:
-    while running := list(folder.glob("*/pid")):  # a process of the run may still be starting one
-        for file in running:
+    while files := list(folder.glob("*/pid")):  # a process of the run may still be starting a server
+        for file in files:
             with suppress(TimeoutError):
                 end(file.parent)
             file.unlink(missing_ok=True)
@@ -56,11 +56,11 @@ def _clean(folder: Path) -> None:
 
 
 def once(name: str, make: Callable[[Path], T]) -> T:
-    """A thing that is made once for a whole test run.
+    """A resource that is made once for a whole test run.
 
     Args:
-        name: of the thing.
-        make: makes it in an empty folder of its own; what it returns is pickled for the other processes.
+        name: the resource's name.
+        make: makes the resource in an empty folder; what it returns is pickled for the other processes.
     """
     root = shared_folder()
     file = root / f"{name}.made"
@@ -68,18 +68,18 @@ def once(name: str, make: Callable[[Path], T]) -> T:
         if not file.exists():
             folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))
             folder.chmod(0o755)
-            made = make(folder)
-            file.write_bytes(pickle.dumps(made))
-            return made
-    found: T = pickle.loads(file.read_bytes())
-    return found
+            resource = make(folder)
+            file.write_bytes(pickle.dumps(resource))
+            return resource
+    pickled: T = pickle.loads(file.read_bytes())
+    return pickled
 
 
 def started(name: str, make: Callable[[Path], S]) -> S:
     """A server that is started once for a whole test run, and killed at its end.
 
     Raises:
-        ServerMissing: it is not installed here.
+        ServerMissing: the server is not installed here.
     """
 
     def start(folder: Path) -> S:
@@ -92,17 +92,17 @@ def started(name: str, make: Callable[[Path], S]) -> S:
 
 @contextmanager
 def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
-    """A server of the whole test run that a test has for itself and may kill; other processes wait.
+    """Borrow a server of the whole test run, which the test may kill; other processes wait.
 
     Raises:
-        ServerMissing: it is not installed here.
+        ServerMissing: the server is not installed here.
     """
     with FileLock(shared_folder() / f"{name}.lent", timeout=_PATIENCE):
         server = started(name, make)
-        server.revive()  # whoever had it before may have left it dead
+        server.revive()  # the test before may have left the server dead
         yield server
 
 
 if __name__ == "__main__":
-    sys.stdin.read()  # ends when the process ends that holds the other end
+    sys.stdin.read()  # returns when the first process ends
     _clean(Path(sys.argv[1]))
