@@ -1,1 +1,1 @@
-"""Measurements as commands: each a ratio to a peer in one run, because these machines are noisy."""
+"""Benchmarks as commands: each measures a ratio to a peer in one run, because times vary on shared machines."""

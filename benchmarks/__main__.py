@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: those that need the open data alone, in turn; ``python -m benchmarks.NAME`` is one."""
+"""``python -m benchmarks`` runs the benchmarks that need only the open data; ``python -m benchmarks.NAME`` runs one."""
 
 import runpy
 import sys

@@ -1,4 +1,4 @@
-"""An owner's thousands of random writes racing with attach; at the end every text must be theirs, with its vector."""
+"""An owner's thousands of random writes race with attach; at the end every text must be theirs, with its vector."""
 
 from __future__ import annotations
 

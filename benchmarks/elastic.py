@@ -1,4 +1,4 @@
-"""The Elasticsearch store beside the embedded one: what kNN finds, what it costs, by type of index."""
+"""The Elasticsearch store beside the embedded store: recall of kNN, time and size, by type of index."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def write(name: str, command: str, lines: Sequence[str]) -> None:
 
 
 def command(benchmark: str, options: Namespace, *names: str) -> str:
-    """A benchmark's command, with the values that some of its options had."""
+    """A benchmark's command with the values of some of its options, as ``write`` takes it."""
     return " ".join([benchmark, *(f"--{name} {getattr(options, name)}" for name in names)])
 
 
@@ -86,7 +86,7 @@ class Table(list[str]):
 
 
 def machine() -> str:
-    """Processor, cores, Python and the versions that decide speed."""
+    """Processor, cores, and the versions of Python and of the packages that decide speed."""
     processor = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
@@ -119,21 +119,21 @@ class Stopwatch:
 
 
 class Stopwatches:
-    """Milliseconds of several steps of one query, over many queries; the first queries are not counted."""
+    """Times of the steps of a query, over many queries; the first queries are not counted."""
 
     def __init__(self, uncounted: int) -> None:
         self._uncounted = uncounted
         self._seconds: dict[str, list[float]] = {}
 
     def step(self, name: str, job: Callable[[], Any]) -> Any:
-        """Do a job and time it; returns the job's result."""
+        """Run a job and time it; returns the job's result."""
         with Stopwatch() as watch:
             result = job()
         self._seconds.setdefault(name, []).append(watch.seconds)
         return result
 
     def medians(self) -> dict[str, float]:
-        """Median of each step in ms, in the order of the first query."""
+        """Median of each step in ms; the steps are in the order of the first query."""
         return {name: 1000 * statistics.median(values[self._uncounted :]) for name, values in self._seconds.items()}
 
 
@@ -151,7 +151,7 @@ def in_turn(jobs: Mapping[str, Callable[[], object]], rounds: int = 3) -> dict[s
 
 
 def ratio(slow: Sequence[float], fast: Sequence[float]) -> str:
-    """How many times faster, round by round: median, and the span of the rounds."""
+    """How many times faster, round by round: the median, and in brackets the least and the most."""
     ratios = sorted(a / b for a, b in zip(slow, fast, strict=True))
     return f"{statistics.median(ratios):.2f} (rounds {ratios[0]:.2f} … {ratios[-1]:.2f})"
 
@@ -167,12 +167,12 @@ def mean_and_range(values: Sequence[float] | FloatArray) -> str:
 
 
 def peak_memory() -> float:
-    """Most memory that this process ever had resident, in MB."""
+    """Peak resident memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure_apart(benchmark: str, *options: str) -> Any:
-    """The JSON that a benchmark prints last, run in a process of its own, for the sake of its memory."""
+    """Run a benchmark in its own process, so that its memory can be measured; returns the JSON that it prints last."""
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{benchmark}", *options],
         check=True,

@@ -177,7 +177,7 @@ def classify(system: str, vectors: Vectors) -> list[float]:
 
 
 def main() -> None:
-    """Do one of them."""
+    """Write pages, train, measure, or write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=["pages", "train", *COLLECTIONS, "ddtp", "table"])
     parser.add_argument("--folder", type=Path, required=True, help="vectors, models and what was measured")
@@ -189,7 +189,6 @@ def main() -> None:
     arguments = parser.parse_args()
     vectors = Vectors.of(arguments.folder, arguments.encoder, arguments.checkpoint)
     folder = vectors.folder
-    folder.mkdir(parents=True, exist_ok=True)
     sources = arguments.sources.replace(",", "+")
     names = {int(seed): f"{sources}, seed {seed}" for seed in arguments.seeds.split(",")}
     if arguments.part == "pages":

@@ -82,8 +82,10 @@ class Vectors:
 
     @classmethod
     def of(cls, folder: Path, encoder: str, checkpoint: str | None = None) -> Vectors:
-        """The default encoder's vectors are in the folder itself, another encoder's in a subfolder of its name."""
-        return cls(folder if encoder == DEFAULT else folder / Path(encoder).name, encoder, checkpoint)
+        """Make the folder of an encoder's vectors: the folder itself for the default encoder, else a subfolder."""
+        folder = folder if encoder == DEFAULT else folder / Path(encoder).name
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(folder, encoder, checkpoint)
 
     def open(self, method: str) -> Encoder:
         """Open the encoder with a method."""
@@ -140,7 +142,7 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS), help="more: longformer")
     arguments = parser.parse_args()
     vectors = Vectors.of(arguments.folder, arguments.encoder, arguments.checkpoint)
-    vectors.folder.mkdir(parents=True, exist_ok=True)
+
     for collection in arguments.collections.split(","):
         for lang in LANGUAGES:
             if collection != "ntrex":

@@ -1,1 +1,1 @@
-"""Real servers, each in a folder of its own: Elasticsearch, PostgreSQL, Redis, RabbitMQ, the service."""
+"""Real servers, each in its own folder: Elasticsearch, PostgreSQL, Redis, RabbitMQ, the service."""
