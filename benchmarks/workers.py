@@ -25,11 +25,11 @@ from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger
 from indexer.readers.source import ReadOptions
 from indexer.workers import registry
+from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints
 from indexer.workers.leases import Leases
 from indexer.workers.metrics import Metrics
 from indexer.workers.progress import run_progress
-from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeping import send_hints
@@ -83,7 +83,7 @@ def claims(database: str) -> dict[str, list[float]]:
         )
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(sa.text("VACUUM ANALYZE chunks"))
-    ledger.release()
+    ledger.start_workers()
     leases = Leases(engine, "w", "model", "build", 60.0)
     seconds: dict[str, list[float]] = {"named": [], "next": []}
     for claim in range(_CLAIMS):
@@ -128,7 +128,7 @@ class Race:
     def _begin(self, name: str) -> int:
         collections.register(self.engine, name, self.settings, DEFAULT, self.encoder.spec)
         with closing(open_store(self.settings.store, name)) as store:
-            return spool(
+            return hand_out_sources(
                 [self.source], ReadOptions(), self.encoder.spec, store, self.engine, name,
                 console=Console(quiet=True),
             ).run.id  # fmt: skip

@@ -27,8 +27,8 @@ from indexer.readers import elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import VectorStore
+from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints
-from indexer.workers.publishing import spool
 from indexer.workers.sweeping import send_hints
 from onnx_export.models import DEFAULT, absolute, open_named
 
@@ -71,7 +71,7 @@ def index(
     return report
 
 
-def publish(
+def index_by_workers(
     sources: Sequence[str],
     collection: str,
     *,
@@ -96,7 +96,7 @@ def publish(
     request = _IndexRequest(_absolute(sources), options or ReadOptions(), encoder, method, "cpu", rebuild)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         hints.waiting(loaded.spec.model)  # fails before the sources are read if the broker is away
-        ledger = spool(
+        ledger = hand_out_sources(
             request.sources, request.options, loaded.spec, store, engine, collection,
             generation=generation, prune=prune, console=console,
         )  # fmt: skip

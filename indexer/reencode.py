@@ -22,7 +22,7 @@ from indexer.ledger.index_runs import runs
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, OF_COLLECTION, PAUSED, RUNNING
 from indexer.stores.contract import VectorStore
-from indexer.workers.publishing import hand_out
+from indexer.workers.handout import hand_out_chunks
 from indexer.workers.spool import pack_ids
 
 
@@ -69,7 +69,7 @@ def reencode(
     return report_of(ledger, time.monotonic() - started)
 
 
-def hand_out_again(
+def hand_out_stored(
     first: Sequence[str],
     encoder: str,
     spec: EncoderSpec,
@@ -105,7 +105,7 @@ def hand_out_again(
     store.create(spec.model, spec.dim)
     with console.progress("handing out", count, "documents") as progress:
         chunks = batches(_documents(store, _ordered_ids(first, store), check))
-        hand_out(chunks, spec.model, store, ledger, progress, pack_ids)
+        hand_out_chunks(chunks, spec.model, store, ledger, progress, pack_ids)
     return ledger
 
 

@@ -189,12 +189,12 @@ class Ledger(RunLedger):
         with transaction(self._engine) as session:
             return {keys[key]: number for key, number in session.execute(query)}
 
-    def spooled(self, number: int) -> bytes:
-        """The spooled documents of a chunk."""
+    def spool_of(self, number: int) -> bytes:
+        """The spool of a chunk: its documents, packed."""
         with transaction(self._engine) as session:
             return session.get_one(Spool, (self.run.id, number)).documents
 
-    def release(self) -> None:
+    def start_workers(self) -> None:
         """Let workers begin, after the sources are read to their end; chunks with nothing to encode are done.
 
         Raises:

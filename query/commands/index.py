@@ -10,7 +10,7 @@ from encoders.methods.combined import SEPARATOR
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.collection.settings import Settings
-from indexer.index import index, publish
+from indexer.index import index, index_by_workers
 from indexer.readers.source import ReadOptions
 from indexer.workers.watching import watch_run
 from onnx_export.models import DEFAULT
@@ -76,7 +76,7 @@ def command(
     encoder, method = SEPARATOR.join(encoders) or None, SEPARATOR.join(methods) or None
     if settings.broker:
         with console.if_interrupted(_HINT):
-            run = publish(
+            run = index_by_workers(
                 sources, name,
                 settings=settings, options=options, encoder=encoder, method=method,
                 prune=prune, rebuild=rebuild, console=console,

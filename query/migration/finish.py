@@ -30,7 +30,7 @@ from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.storing import NOTHING_KNOWN
 from indexer.ledger.database import opened, owner_of, transaction
 from indexer.ledger.index_runs import Note, refuse_while_workers
-from indexer.reencode import hand_out_again, reencode
+from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import VectorStore
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
@@ -210,7 +210,7 @@ class _SecondFieldRun:
         """Hand the documents out and watch the run until workers are done; do not wait if there is nothing to do."""
         name, model = self.collection.name, self.asker.model
         try:
-            ledger = hand_out_again(
+            ledger = hand_out_stored(
                 first,
                 self.asker.encoder,
                 self.encoder.spec,

@@ -26,9 +26,9 @@ from indexer.collection.store_factory import open_store
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Batch, Ledger
 from indexer.readers.source import ReadOptions
+from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints, make_app, queue_of
 from indexer.workers.metrics import Metrics
-from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.worker import ChunkWorker
@@ -87,7 +87,7 @@ class Field:
         os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
 
     def spool(self, *, prune: bool = False, generation: int = 1) -> Ledger:
-        return spool(
+        return hand_out_sources(
             [str(self.source)], ReadOptions(), self.encoder.spec, self.store, self.engine, "c",
             prune=prune, generation=generation, console=Console(quiet=True),
         )  # fmt: skip

@@ -27,7 +27,7 @@ from indexer.ledger.index_runs import Note, refuse_while_workers
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED
 from indexer.readers.source import ReadOptions
-from indexer.reencode import hand_out_again, reencode
+from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import VectorStore
 from indexer.workers.controlling import cancel
 from indexer.workers.serving import WorkerPlan
@@ -58,7 +58,7 @@ def indexed(field: Field) -> Field:
 
 
 def hand_out(field: Field, new: CountingEncoder, first: Sequence[str] = ()) -> Ledger:
-    return hand_out_again(
+    return hand_out_stored(
         first, "new", new.spec, field.store, field.engine, "c",
         generation=1, check=lambda: None, console=Console(quiet=True),
     )  # fmt: skip

@@ -57,7 +57,7 @@ def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
     assert told == (
         "run 1 of c reading: 1 document read; should the command that reads them have ended, give it again: it goes on"
     )
-    reading.release()
+    reading.start_workers()
     assert seen(field)[-1] == "  no worker of its model is alive; start one: dragoman worker -c c"
     pause(field.engine, "c")
     assert seen(field)[-1] == "  run 1 is paused; let it go on: dragoman resume -c c"

@@ -25,10 +25,10 @@ from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers.source import ReadOptions
 from indexer.workers import registry, worker
 from indexer.workers.controlling import cancel
+from indexer.workers.handout import hand_out_sources
 from indexer.workers.leases import MOST_ATTEMPTS
 from indexer.workers.metrics import Metrics
 from indexer.workers.progress import Rate, run_progress
-from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
 from indexer.workers.worker import ChunkWorker
 from query.cli import run as run_command
@@ -148,7 +148,7 @@ def begun(field: Field, name: str, count: int) -> int:
     collections.register(field.engine, name, field.settings, "counting", field.encoder.spec)
     field.write([{"id": f"{name}{at}", "lang": "en", "text": f"text {at} of {name}"} for at in range(count)])
     with closing(open_store(field.settings.store, name)) as store:
-        return spool(
+        return hand_out_sources(
             [str(field.source)], ReadOptions(), field.encoder.spec, store, field.engine, name,
             console=Console(quiet=True),
         ).run.id  # fmt: skip

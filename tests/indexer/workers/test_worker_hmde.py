@@ -17,7 +17,7 @@ from indexer.collection.store_factory import open_store
 from indexer.indexing.pipeline import index
 from indexer.ledger import index_runs
 from indexer.readers.source import ReadOptions
-from indexer.workers.publishing import spool
+from indexer.workers.handout import hand_out_sources
 from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field
 from trials.servers.redis import RedisServer
@@ -58,7 +58,9 @@ def test_a_worker_writes_the_bytes_that_one_process_writes(
                     index(source, ReadOptions(), encoder, store, field.engine, name)
                     continue
                 quiet = Console(quiet=True)
-                run = spool(source, ReadOptions(), encoder.spec, store, field.engine, name, console=quiet).run.id
+                run = hand_out_sources(
+                    source, ReadOptions(), encoder.spec, store, field.engine, name, console=quiet
+                ).run.id
             field.work_off(field.worker(encoder), run)
             sweep(field.engine, field.settings, field.hints, encoder.spec.model, every=0.0)
             assert index_runs.runs(field.engine, name)[0].state == "done"

@@ -17,7 +17,7 @@ from indexer.stores.contract import Stamp, VectorStore
 from indexer.workers.spool import pack, unpack
 
 
-def spool(
+def hand_out_sources(
     sources: Sequence[str],
     options: ReadOptions,
     spec: EncoderSpec,
@@ -49,11 +49,11 @@ def spool(
     with console.progress("reading", None, "documents") as progress:
         if not console.quiet:
             count_ahead(sources, options, progress)
-        hand_out(batches(readings(sources, options)), spec.model, store, ledger, progress)
+        hand_out_chunks(batches(readings(sources, options)), spec.model, store, ledger, progress)
     return ledger
 
 
-def hand_out(
+def hand_out_chunks(
     chunks: Iterable[Batch],
     model: str,
     store: VectorStore,
@@ -74,7 +74,7 @@ def hand_out(
             replaced = {doc_id: (earlier[doc_id][0], positions) for doc_id, positions in beaten.items()}
             ledger.plan(batch, todo, spool=pack_documents(batch.documents), beaten=replaced)
         progress(batch.records)
-    ledger.release()
+    ledger.start_workers()
 
 
 Earlier = tuple[int, Sequence[tuple[int, Document]]]
@@ -103,7 +103,7 @@ def wanted_documents(
 
 def _earlier(ledger: Ledger, doc_ids: Sequence[str]) -> dict[str, Earlier]:
     numbers = ledger.seen_in(doc_ids)
-    chunks = {number: unpack(ledger.spooled(number)) for number in set(numbers.values())}
+    chunks = {number: unpack(ledger.spool_of(number)) for number in set(numbers.values())}
     return {
         doc_id: (
             number,

@@ -34,7 +34,7 @@ from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDoc
 from indexer.readers.source import ReadOptions
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel
-from indexer.workers.publishing import spool, wanted_documents
+from indexer.workers.handout import hand_out_sources, wanted_documents
 from indexer.workers.spool import pack, unpack
 from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field, one_document, records
@@ -136,7 +136,7 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
     cut.write_bytes(gzip.compress(b"".join(b'{"id": "z%d", "text": "in an archive"}\n' % at for at in range(999)))[:-9])
     sources, encoder = [str(field.source), str(cut)], NotFinite()
     encoder.spec = field.encoder.spec
-    spool(sources, ReadOptions(), encoder.spec, field.store, field.engine, "c", console=Console(quiet=True))
+    hand_out_sources(sources, ReadOptions(), encoder.spec, field.store, field.engine, "c", console=Console(quiet=True))
     field.work_off(field.worker(encoder), 1)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
 
@@ -217,7 +217,7 @@ def test_a_run_given_up_while_its_sources_are_read_stays_given_up(field: Field) 
     reading = Ledger.open(*arguments, spooled=True, prune=True)
     reading.plan(one_document(0, "a"), [True], spool=b"")
     cancel(field.engine, "c")
-    for go_on in (lambda: reading.plan(one_document(1, "b"), [True], spool=b""), reading.release):
+    for go_on in (lambda: reading.plan(one_document(1, "b"), [True], spool=b""), reading.start_workers):
         with pytest.raises(BadInput, match=r"run 1 of collection c was cancelled while its sources were read"):
             go_on()
     assert [run.state for run in runs(field.engine, "c")] == ["cancelled"]
@@ -227,7 +227,7 @@ def test_a_run_given_up_while_its_sources_are_read_stays_given_up(field: Field) 
 
 
 def test_a_run_cancelled_while_it_is_released_stays_cancelled(field: Field) -> None:
-    """A cancel that comes right after release's first look: of the two transactions one waits for the other."""
+    """A cancel right after the first look of start_workers: of the two transactions one waits for the other."""
     field.write(records(2))
     reading = Ledger.open(field.engine, "c", [str(field.source)], "mark", field.model, "build-c", spooled=True)
     reading.plan(one_document(0, "a"), [True], spool=b"")
@@ -239,7 +239,7 @@ def test_a_run_cancelled_while_it_is_released_stays_cancelled(field: Field) -> N
         cancelling.start()
         cancelling.join(0.5)
 
-    reading.release()
+    reading.start_workers()
     cancelling.join()
     other.dispose()
     assert [run.state for run in runs(field.engine, "c")] == ["cancelled"]
@@ -250,7 +250,7 @@ def test_pruning_can_be_asked_for_until_workers_begin(field: Field) -> None:
     arguments = (field.engine, "c", [str(field.source)], "mark", field.model, "build-c")
     Ledger.open(*arguments, spooled=True).plan(one_document(0, "a"), [True], spool=b"")
     again = Ledger.open(*arguments, spooled=True, prune=True)
-    again.release()
+    again.start_workers()
     assert [run.prune for run in runs(field.engine, "c")] == [True]
     with transaction(field.engine) as session:
         session.execute(sa.update(tables.IndexRun).values(prune=False))
