@@ -16,7 +16,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec
 from encoders.wording import counted
 from indexer.indexing.pipeline import IndexReport, Pipeline, report_of
-from indexer.indexing.reading import CHUNK_DOCUMENTS, batches
+from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks
 from indexer.indexing.storing import NOTHING_KNOWN, existing_documents
 from indexer.ledger.index_runs import runs
 from indexer.ledger.ledger import Ledger
@@ -62,7 +62,7 @@ def reencode(
         done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
         console.say(f"going on with run {ledger.run.id}: {done} done")
     with console.progress("encoding again", count, "documents") as progress:
-        chunks = batches(_documents(store, doc_ids(), check))
+        chunks = read_chunks(_documents(store, doc_ids(), check))
         Pipeline(encoder, store, ledger, {}, console, progress, beside=True).run(chunks)
     store.publish()
     ledger.finish(0)
@@ -104,7 +104,7 @@ def hand_out_stored(
     )  # fmt: skip
     store.create(spec.model, spec.dim)
     with console.progress("handing out", count, "documents") as progress:
-        chunks = batches(_documents(store, _ordered_ids(first, store), check))
+        chunks = read_chunks(_documents(store, _ordered_ids(first, store), check))
         hand_out_chunks(chunks, spec.model, store, ledger, progress, pack_ids)
     return ledger
 

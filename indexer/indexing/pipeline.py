@@ -16,11 +16,11 @@ from encoders.document import Document, Encoded, Encoder, short_hash
 from encoders.wording import counted
 from indexer.indexing import pruning
 from indexer.indexing.encoding_queue import EncodingQueue
-from indexer.indexing.reading import batches, check_sources, count_ahead, documents_with, readings
+from indexer.indexing.reading import check_sources, count_ahead, documents_with, read_chunks, readings
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
 from indexer.indexing.wanted_documents import counting_rows, replaces
 from indexer.ledger.index_runs import Note
-from indexer.ledger.ledger import Batch, Ledger
+from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
@@ -110,7 +110,7 @@ def index(
         if not console.quiet:
             count_ahead(sources, options, progress)
         last_stamps = _last_stamps(sources, options, ledger.repeated())
-        Pipeline(encoder, store, ledger, last_stamps, console, progress).run(batches(readings(sources, options)))
+        Pipeline(encoder, store, ledger, last_stamps, console, progress).run(read_chunks(readings(sources, options)))
     pruned = pruning.prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
@@ -147,22 +147,22 @@ class Pipeline:
         self.console, self.progress, self.beside = console, progress, beside
         self.queue = EncodingQueue(encoder, self._finish)
 
-    def run(self, batches: Iterable[Batch]) -> None:
+    def run(self, chunks: Iterable[ReadChunk]) -> None:
         """Plan, encode and store chunks; a chunk that the ledger has as done is skipped."""
         with self.queue:
-            for batch in batches:
-                self._begin(batch)
+            for read_chunk in chunks:
+                self._begin(read_chunk)
             self.queue.finish_all()
 
-    def _begin(self, batch: Batch) -> None:
-        chunk = self.ledger.recall(batch)
+    def _begin(self, read_chunk: ReadChunk) -> None:
+        chunk = self.ledger.recall(read_chunk)
         if chunk is None:
-            chunk = self.ledger.plan(batch, self._wanted(batch.documents))
+            chunk = self.ledger.plan(read_chunk, self._wanted(read_chunk.documents))
         if chunk.state == DONE:
-            self.progress(batch.records)
+            self.progress(read_chunk.records)
             return
-        todo = [document for document, wanted in zip(batch.documents, chunk.todo, strict=True) if wanted]
-        self.queue.add(_PlannedChunk(chunk, todo, batch.records), todo)
+        todo = [document for document, wanted in zip(read_chunk.documents, chunk.todo, strict=True) if wanted]
+        self.queue.add(_PlannedChunk(chunk, todo, read_chunk.records), todo)
 
     def _wanted(self, documents: Sequence[Document]) -> list[bool]:
         """Flag for each document: whether it is new or changed, once the chunks in flight are stored."""

@@ -11,7 +11,7 @@ from encoders.console import Progress
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from indexer.ledger.index_runs import Note
-from indexer.ledger.ledger import Batch
+from indexer.ledger.ledger import ReadChunk
 from indexer.ledger.tables import REFUSED, REMARK
 from indexer.readers.documents import with_languages
 from indexer.readers.formats import count_records, fingerprint, read
@@ -45,7 +45,7 @@ def documents_with(doc_ids: Collection[str], sources: Sequence[str], options: Re
     return (reading for reading in with_languages(documents) if isinstance(reading, Document))
 
 
-def batches(readings: Iterable[Reading]) -> Iterator[Batch]:
+def read_chunks(readings: Iterable[Reading]) -> Iterator[ReadChunk]:
     """Chunks, limited by documents, characters and notes: where a chunk ends depends on the sources alone."""
     number = 0
     documents: list[Document] = []
@@ -62,12 +62,12 @@ def batches(readings: Iterable[Reading]) -> Iterator[Batch]:
             case Remark(where, text):
                 notes.append(Note(REMARK, where, "", text))
         if len(documents) == CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS or len(notes) >= CHUNK_DOCUMENTS:
-            yield Batch(number, documents, notes, records)
+            yield ReadChunk(number, documents, notes, records)
             number += 1
             documents, notes = [], []
             characters = records = 0
     if documents or notes:
-        yield Batch(number, documents, notes, records)
+        yield ReadChunk(number, documents, notes, records)
 
 
 def count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progress) -> None:

@@ -43,7 +43,7 @@ _TWICE = "the id stands more than once in the sources; the later one wins"
 
 
 @dataclass(frozen=True)
-class Batch:
+class ReadChunk:
     """A chunk as it was read: its documents, its refusals and remarks as notes, and the number of records read."""
 
     number: int
@@ -116,15 +116,15 @@ class Ledger(RunLedger):
             session.flush()
         return cls(engine, run, resumed=False)
 
-    def recall(self, batch: Batch) -> Chunk | None:
+    def recall(self, read_chunk: ReadChunk) -> Chunk | None:
         """A chunk that was planned before; None if it was not.
 
         Raises:
             StoreError: the chunk had other documents; the run is abandoned.
         """
         with transaction(self._engine) as session:
-            chunk = session.get(Chunk, (self.run.id, batch.number))
-        if chunk is not None and chunk.digest != batch.digest:
+            chunk = session.get(Chunk, (self.run.id, read_chunk.number))
+        if chunk is not None and chunk.digest != read_chunk.digest:
             self.abandon()
             raise StoreError(
                 f"run {self.run.id} can't go on: its sources are cut otherwise than when it began; "
@@ -134,7 +134,7 @@ class Ledger(RunLedger):
 
     def plan(
         self,
-        batch: Batch,
+        read_chunk: ReadChunk,
         todo: Sequence[bool],
         *,
         spool: bytes | None = None,
@@ -148,7 +148,7 @@ class Ledger(RunLedger):
         Raises:
             BadInput: the run was given up meanwhile.
         """
-        number, doc_ids = batch.number, batch.doc_ids
+        number, doc_ids = read_chunk.number, read_chunk.doc_ids
         with transaction(self._engine) as session:
             self._still_planning(session)
             chunk = Chunk(
@@ -158,7 +158,7 @@ class Ledger(RunLedger):
                 documents=len(todo),
                 todo=bytes(todo),
                 wanted=sum(todo),
-                digest=batch.digest,
+                digest=read_chunk.digest,
                 updated=now(),
             )
             session.add(chunk)
@@ -171,13 +171,12 @@ class Ledger(RunLedger):
                     SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(doc_id) for doc_id in beaten])
                 )
                 session.execute(update.values(chunk=number))
-            noted = [
-                note.doc_id for note in batch.notes if note.doc_id
-            ]  # they are in the sources, and must not be pruned
+            # Documents that a note names are in the sources, and must not be pruned.
+            noted = [note.doc_id for note in read_chunk.notes if note.doc_id]
             seen = self._seen_keys(session, [*doc_ids, *noted])
             new = {_key(doc_id) for doc_id in (*doc_ids, *noted)} - seen
             session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in new)
-            session.add_all(finding(self.run.id, note) for note in (*batch.notes, *_duplicates(doc_ids, seen)))
+            session.add_all(finding(self.run.id, note) for note in (*read_chunk.notes, *_duplicates(doc_ids, seen)))
         return chunk
 
     def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:

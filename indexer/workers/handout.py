@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec, short_hash
-from indexer.indexing.reading import batches, check_sources, count_ahead, readings
+from indexer.indexing.reading import check_sources, count_ahead, read_chunks, readings
 from indexer.indexing.wanted_documents import counting_rows, replaces
-from indexer.ledger.ledger import Batch, Ledger
+from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import READING
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
@@ -49,12 +49,12 @@ def hand_out_sources(
     with console.progress("reading", None, "documents") as progress:
         if not console.quiet:
             count_ahead(sources, options, progress)
-        hand_out_chunks(batches(readings(sources, options)), spec.model, store, ledger, progress)
+        hand_out_chunks(read_chunks(readings(sources, options)), spec.model, store, ledger, progress)
     return ledger
 
 
 def hand_out_chunks(
-    chunks: Iterable[Batch],
+    chunks: Iterable[ReadChunk],
     model: str,
     store: VectorStore,
     ledger: Ledger,
@@ -66,14 +66,14 @@ def hand_out_chunks(
     ``chunks`` are all chunks from the first, even those that an interrupted call has already written. ``progress`` is
     called with the number of records of each chunk, and ``pack_documents`` packs a chunk's documents for the workers.
     """
-    for batch in chunks:
-        if ledger.recall(batch) is None:
-            stamps = store.stamps(model, batch.doc_ids)
-            earlier = _earlier(ledger, batch.doc_ids)
-            todo, beaten = wanted_documents(batch.documents, stamps, earlier)
+    for read_chunk in chunks:
+        if ledger.recall(read_chunk) is None:
+            stamps = store.stamps(model, read_chunk.doc_ids)
+            earlier = _earlier(ledger, read_chunk.doc_ids)
+            todo, beaten = wanted_documents(read_chunk.documents, stamps, earlier)
             replaced = {doc_id: (earlier[doc_id][0], positions) for doc_id, positions in beaten.items()}
-            ledger.plan(batch, todo, spool=pack_documents(batch.documents), beaten=replaced)
-        progress(batch.records)
+            ledger.plan(read_chunk, todo, spool=pack_documents(read_chunk.documents), beaten=replaced)
+        progress(read_chunk.records)
     ledger.start_workers()
 
 

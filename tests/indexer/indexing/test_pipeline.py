@@ -28,7 +28,7 @@ from indexer.collection.store_factory import drop_store, open_store
 from indexer.index import index
 from indexer.indexing import pipeline
 from indexer.indexing.pipeline import IndexReport
-from indexer.indexing.reading import CHUNK_DOCUMENTS, batches, readings
+from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.readers.source import ReadOptions
@@ -334,8 +334,8 @@ def test_a_document_without_a_language_gets_one_detected(bench: Bench) -> None:
 
 def test_chunks_end_where_the_sources_say_not_where_time_does(bench: Bench) -> None:
     bench.write([{"id": str(number), "lang": "en", "text": "long " * 30_000} for number in range(20)])
-    cut = list(batches(readings([str(bench.source)], ReadOptions())))
-    assert [len(batch.documents) for batch in cut] == [7, 7, 6]
+    cut = list(read_chunks(readings([str(bench.source)], ReadOptions())))
+    assert [len(chunk.documents) for chunk in cut] == [7, 7, 6]
 
 
 def test_a_source_that_is_not_there_makes_no_collection(settings: Settings, default_folder: ModelFolder) -> None:

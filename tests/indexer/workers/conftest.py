@@ -24,7 +24,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_factory import open_store
 from indexer.ledger.database import connect, open_engine, upgrade
-from indexer.ledger.ledger import Batch, Ledger
+from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.readers.source import ReadOptions
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints, make_app, queue_of
@@ -164,5 +164,5 @@ def records(count: int) -> list[dict[str, object]]:
     return [{"id": f"d{number:04d}", "lang": "en", "text": f"text {number}"} for number in range(count)]
 
 
-def one_document(number: int, doc_id: str) -> Batch:
-    return Batch(number, [Document(doc_id, "en", doc_id)], [], 1)
+def one_document(number: int, doc_id: str) -> ReadChunk:
+    return ReadChunk(number, [Document(doc_id, "en", doc_id)], [], 1)
