@@ -43,10 +43,13 @@ RESCORED = 150
 class FairRanker:
     """Ranks a collection's documents by a calibration and a choice."""
 
-    def __init__(self, store: VectorStore, calibration: Calibration, choice: Choice, documents: int = 0) -> None:
-        """Rank a store's vectors of the calibration's model; ``documents`` is the size of the largest language."""
+    def __init__(self, store: VectorStore, calibration: Calibration, choice: Choice, largest_language: int = 0) -> None:
+        """Rank a store's vectors of the calibration's model.
+
+        ``largest_language`` is the number of documents of the language that has most.
+        """
         self._store = store
-        self._documents = documents
+        self._largest_language = largest_language
         self.calibration = calibration
         self.choice = choice
         self._stored: StoredVectors | OldAndNewVectors = (
@@ -76,7 +79,9 @@ class FairRanker:
         memory for an evaluation.
         """
         if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
-            ranker = self._rankers.setdefault(lang, FairRanker(self._store, calibration, self.choice, self._documents))
+            ranker = self._rankers.setdefault(
+                lang, FairRanker(self._store, calibration, self.choice, self._largest_language)
+            )
             return ranker.rank(queries, lang, targets, k, filters, texts=texts, detailed=detailed)
         corrected = self.calibration.correct_queries(queries, lang, self._share)
         ends = self._ends(k)
@@ -110,7 +115,7 @@ class FairRanker:
         exact = len(self.calibration.parts.widths) == 1  # kNN takes candidates before several parts are on one scale
         if exact and not (self._share or self._beta or self.choice.passages or self.choice.hybrid):
             return [k]
-        stretches = (STRETCHES[0] * (1 if self._documents <= MANY else 2), *STRETCHES[1:])
+        stretches = (STRETCHES[0] * (1 if self._largest_language <= MANY else 2), *STRETCHES[1:])
         needed = [end for end, before in zip(stretches, (0, *stretches), strict=False) if before < k]
         return [*needed, k] if k > stretches[-1] else needed
 
