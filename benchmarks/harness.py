@@ -28,7 +28,7 @@ from ir_measures import Qrel
 from encoders.document import Document, Encoded, Encoder, FloatArray
 from indexer.stores.contract import VectorStore
 from query.evaluation.fairness import own_language_share
-from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import Topic, read_topics
 from query.evaluation.trec_run import Run
@@ -277,7 +277,7 @@ def average_precisions(
             for query, ranking in zip(queries, rankings, strict=True)
         },
     )
-    return evaluate(run, qrels, parse_measures(["AP"]), {query.doc_id for query in queries}).values("AP")
+    return score(run, qrels, parse_measures(["AP"]), {query.doc_id for query in queries}).values("AP")
 
 
 def scores(

@@ -13,7 +13,7 @@ from indexer.collection.settings import Settings
 from indexer.index import collection_lock
 from indexer.stores.attached.address import is_attached
 from query.calibration import table as calibration_table
-from query.evaluation import history
+from query.evaluation import evaluation_log
 from query.query_log import judged_queries
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def remove_collection(
     else:
         with collection_lock(settings, collection.name):
             collections.remove(engine, collection, settings, forget=forget)
-    history.forget(engine, collection.name)
+    evaluation_log.forget(engine, collection.name)
     calibration_table.forget(engine, collection.name)
     judged_queries.delete_searches(engine, collection.name)
     return detached

@@ -24,7 +24,7 @@ from query.commands.options import PATH, collection_option, common_options, devi
 from query.commands.output.calibrations import show_calibration, show_calibrations
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
+from query.evaluation.topics import queries_of, read_topics
 from query.fitting.calibrate import calibrate
 from query.fitting.decision import CalibrationInput, JudgedTopics
 from query.query_log.judged_queries import logged_queries
@@ -123,8 +123,7 @@ def command(
 
 
 def _queries(files: Sequence[str], kind: str) -> list[Document]:
-    topics = [topic for path in expand(files, kind) for topic in read_topics(path)]
-    queries = [Document(topic.qid, topic.lang, topic.text(("title", "description"))) for topic in topics]
-    if files and not any(query.text.strip() for query in queries):
+    queries = queries_of([topic for path in expand(files, kind) for topic in read_topics(path)])
+    if files and not queries:
         raise BadInput(f"none of the {kind} has a title or a description to ask with")
-    return [query for query in queries if query.text.strip()]
+    return queries

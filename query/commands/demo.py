@@ -18,9 +18,9 @@ from query.commands.options import common_options
 from query.commands.output.evaluations import evaluation_json, show_evaluation
 from query.commands.output.hits import show_hits
 from query.evaluation.evaluate import evaluate_collection
-from query.evaluation.experiment import EvaluationPlan
 from query.evaluation.fairness import OWN_LANGUAGE
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
+from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import read_topics
 from query.fitting.upkeep import UpkeepReport, keep_calibrated
@@ -142,7 +142,7 @@ def _evaluate(folder: Path, settings: Settings, console: Console) -> None:
         console=console,
     )
     console.emit(evaluation_json(plain, []))
-    means = plain.result.main.scores.means
+    means = plain.scored_runs.main.scores.means
     own_share = next(mean for measure, mean in means.items() if measure.startswith(OWN_LANGUAGE))
     console.result(
         f"plain cosine, evaluation {plain.number}: MAP {means['AP']:.3f}, own language {own_share:.0%}; calibrated:\n"

@@ -13,13 +13,13 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
 from query.commands.options import FILE, collection_option, common_options, ranking_options
 from query.commands.output.evaluations import evaluation_json, show_comparisons, show_evaluation, show_weeks
-from query.evaluation import history
+from query.evaluation import evaluation_log
 from query.evaluation.evaluate import evaluate_collection
-from query.evaluation.experiment import FIELDS, EvaluationPlan
 from query.evaluation.file_patterns import expand, writable, write_lines
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
+from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
-from query.evaluation.topics import PARTS, Topic
+from query.evaluation.topics import FIELDS, PARTS, Topic
 from query.query_log.judged_queries import logged_topic_set
 from query.ranking.choice import RankingOptions
 
@@ -97,7 +97,7 @@ def command(
     )
     if run_file:
         with opened(settings.database) as engine:
-            write_lines(run_file, history.export(engine, str(evaluation.number)))
+            write_lines(run_file, evaluation_log.export(engine, str(evaluation.number)))
     show_evaluation(evaluation, console)
     comparisons = evaluation.comparisons()
     if comparisons:

@@ -14,7 +14,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
 from query.commands.options import FILE, common_options
 from query.commands.output.evaluations import comparison_json, run_json, show_comparisons, show_found
-from query.evaluation import history
+from query.evaluation import evaluation_log
 from query.evaluation.fairness import is_fairness
 from query.evaluation.file_patterns import writable, write_lines
 from query.evaluation.measures import JUDGED
@@ -41,7 +41,7 @@ def command(context: click.Context) -> None:
 def list_runs(collection: str | None, every: bool, limit: int, settings: Settings, console: Console) -> None:
     """List logged runs, newest first."""
     engine = click.get_current_context().with_resource(opened(settings.database))
-    logged_runs = history.runs(engine, collection, every=every, limit=limit)
+    logged_runs = evaluation_log.runs(engine, collection, every=every, limit=limit)
     if collection is not None and not logged_runs:
         collections.require(engine, collection)
     for run in logged_runs:
@@ -66,7 +66,7 @@ def list_runs(collection: str | None, every: bool, limit: int, settings: Setting
     )
 
 
-def _topics_in(run: history.LoggedRun) -> str:
+def _topics_in(run: evaluation_log.LoggedRun) -> str:
     words = {"language": "{}", "pooled": "all, pooled", "same": "{} → {}", "bm25": "{} → {}, BM25"}
     return words[run.kind].format(run.lang, run.lang)
 
@@ -77,13 +77,13 @@ def _topics_in(run: history.LoggedRun) -> str:
 def show_run(run_id: str, settings: Settings, console: Console) -> None:
     """Show a run's settings and every topic's scores."""
     engine = click.get_current_context().with_resource(opened(settings.database))
-    run = history.find(engine, run_id)
-    scores = history.scores(engine, run_id)
+    run = evaluation_log.find(engine, run_id)
+    scores = evaluation_log.scores(engine, run_id)
     console.emit({**run_json(run), "scores": scores})
     console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC on {run.setup.collection}, {_topics_in(run)}")
     console.result(f"tag {run.setup.tag} · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}")
     console.result(f"topics {run.setup.topics} ({run.setup.topics_hash}) · qrels {run.setup.qrels_hash}")
-    other_runs = [member.id for member in history.members(engine, run.evaluation) if member.id != run.id]
+    other_runs = [member.id for member in evaluation_log.members(engine, run.evaluation) if member.id != run.id]
     if other_runs:
         console.result(f"with {', '.join(other_runs)}")
     if run.unjudged:
@@ -122,11 +122,11 @@ def compare_runs(
     if len(set(run_ids)) < 2:
         raise click.UsageError("give two runs or more, such as: dragoman runs compare 6 7")
     engine = click.get_current_context().with_resource(opened(settings.database))
-    logged_runs = [history.find(engine, run_id) for run_id in run_ids]
+    logged_runs = [evaluation_log.find(engine, run_id) for run_id in run_ids]
     tested = _measures(logged_runs, measures)
     if plot:
         writable(plot)
-    (baseline, baseline_scores), *compared = [(run, history.scores(engine, run.id)) for run in logged_runs]
+    (baseline, baseline_scores), *compared = [(run, evaluation_log.scores(engine, run.id)) for run in logged_runs]
     comparisons = corrected(
         [
             comparison
@@ -151,7 +151,7 @@ def compare_runs(
     )
 
 
-def _measures(runs: Sequence[history.LoggedRun], names: str) -> list[str]:
+def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]:
     shared = [name for name in runs[0].means if name != JUDGED and all(name in run.means for run in runs)]
     named = names.replace(",", " ").split()
     if unknown := [name for name in named if name not in shared]:
@@ -168,8 +168,8 @@ def _measures(runs: Sequence[history.LoggedRun], names: str) -> list[str]:
 def export_run(run_id: str, output: Path | None, settings: Settings, console: Console) -> None:
     """Write a run's ranking in TREC format; whitespace in ids is percent-encoded."""
     engine = click.get_current_context().with_resource(opened(settings.database))
-    run = history.find(engine, run_id)
-    lines = history.export(engine, run_id)
+    run = evaluation_log.find(engine, run_id)
+    lines = evaluation_log.export(engine, run_id)
     if output:
         write_lines(output, lines)
         console.say(f"Run {run.id} written to {output}")

@@ -1,1 +1,1 @@
-"""Topics and judgements in, measures out; the history of evaluations."""
+"""Topics and judgements in, measures out; the log of evaluations."""

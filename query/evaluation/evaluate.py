@@ -13,9 +13,9 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from query.evaluation import history
-from query.evaluation.experiment import EvaluationPlan, Result, experiment, score_external
+from query.evaluation import evaluation_log
 from query.evaluation.measures import JUDGED, Scores
+from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns, rank_and_score, score_external
 from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run
@@ -27,7 +27,7 @@ from query.ranking.searcher import Searcher
 class EarlierRun:
     """A logged run with its scores by topic and measure."""
 
-    run: history.LoggedRun
+    run: evaluation_log.LoggedRun
     scores: dict[str, dict[str, float]]
 
 
@@ -40,10 +40,10 @@ class Evaluation:
     """
 
     number: int
-    setup: history.Setup
+    setup: evaluation_log.Setup
     plan: EvaluationPlan
     topic_set: TopicSet
-    result: Result
+    scored_runs: ScoredRuns
     baseline: Run | Sequence[EarlierRun] | None
 
     def comparisons(self) -> list[Comparison]:
@@ -55,25 +55,27 @@ class Evaluation:
         if self.baseline is None:
             return []
         measures = [str(measure) for measure in self.plan.measures if str(measure) != JUDGED]
-        main = self.result.main
+        main = self.scored_runs.main
         if isinstance(self.baseline, Run):
             scores = self._scored(self.baseline)
             name = f"{self.number}.{main.name}"
             return corrected(
                 compare(self.baseline.tag, scores.topics, name, main.scores.topics, measures, topic=main.topic)
             )
-        by_name = {outcome.name: outcome for outcome in self.result.outcomes}
+        by_name = {scored_run.name: scored_run for scored_run in self.scored_runs.runs}
         matched_runs = [
             (earlier, by_name[earlier.run.name]) for earlier in self.baseline if earlier.run.name in by_name
         ]
         comparisons: list[Comparison] = []
-        for earlier, outcome in matched_runs or [(self.baseline[0], main)]:
+        for earlier, scored_run in matched_runs or [(self.baseline[0], main)]:
             run = earlier.run
             shared = [measure for measure in measures if measure in run.means]
             if not shared:
                 raise BadInput(f"run {run.id} has none of these measures; choose one of {', '.join(run.means)}")
-            name = f"{self.number}.{outcome.name}"
-            comparisons += compare(run.id, earlier.scores, name, outcome.scores.topics, shared, topic=outcome.topic)
+            name = f"{self.number}.{scored_run.name}"
+            comparisons += compare(
+                run.id, earlier.scores, name, scored_run.scores.topics, shared, topic=scored_run.topic
+            )
         return corrected(comparisons)
 
     def _scored(self, run: Run) -> Scores:
@@ -106,15 +108,15 @@ def evaluate_collection(
         with Searcher.open(collection, settings, ranking=ranking, console=console) as searcher:
             plan = replace(plan, tag=plan.tag or searcher.spec.name)
             with console.progress("evaluating", sum(map(len, topic_set.topics.values())), "topics") as advance:
-                result = experiment(searcher, topic_set.topics, topic_set.qrels, plan, advance)
+                scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
             setup = _setup(searcher, plan, topic_set)
-        number = history.log(engine, setup, result.outcomes)
-    return Evaluation(number, setup, plan, topic_set, result, earlier)
+        number = evaluation_log.log(engine, setup, scored_runs.runs)
+    return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
 
 
-def _setup(searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet) -> history.Setup:
+def _setup(searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet) -> evaluation_log.Setup:
     plan_settings = {"fields": list(plan.fields), "to": plan.to and list(plan.to), "depth": plan.depth}
-    return history.Setup(
+    return evaluation_log.Setup(
         collection=searcher.collection,
         tag=plan.tag,
         model=searcher.spec.model,
@@ -131,8 +133,10 @@ def _baseline(engine: sa.Engine, name: str) -> Run | list[EarlierRun]:
     """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked."""
     if Path(name).is_file():
         return Run.read_trec(name)
-    named_run = history.find(engine, name)
+    named_run = evaluation_log.find(engine, name)
     runs = [named_run]
     if "." not in name:
-        runs = [run for run in history.members(engine, named_run.evaluation) if run.kind in {"language", "pooled"}]
-    return [EarlierRun(run, history.scores(engine, run.id)) for run in runs]
+        runs = [
+            run for run in evaluation_log.members(engine, named_run.evaluation) if run.kind in {"language", "pooled"}
+        ]
+    return [EarlierRun(run, evaluation_log.scores(engine, run.id)) for run in runs]

@@ -92,7 +92,7 @@ def relevant_topics(qrels: Iterable[Qrel]) -> set[str]:
     return {qrel.query_id for qrel in qrels if qrel.relevance > 0}
 
 
-def evaluate(
+def score(
     run: Run, qrels: Sequence[Qrel], measures: Sequence[Measure], topics: Collection[str] | None = None
 ) -> Scores:
     """Score a run.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
 from indexer.readers.encodings import UndecodableError, declared_encoding, decode, known_encoding
@@ -17,6 +18,8 @@ from indexer.readers.markup import Tag, tokens
 from indexer.readers.record import one_line
 
 PARTS = ("title", "description", "narrative")
+FIELDS = ("title", "description")
+"""Parts of a topic that form the query, unless others are named."""
 
 _CLEF_QID = re.compile(r"(?:10\.2452/)?(?:C0*([1-9]\d*)|0*([1-9]\d*)-[A-Z]{2})", re.IGNORECASE)
 _TAGS = {
@@ -52,7 +55,7 @@ class Topic:
     description: str = ""
     narrative: str = ""
 
-    def text(self, fields: Sequence[str] = ("title", "description")) -> str:
+    def text(self, fields: Sequence[str] = FIELDS) -> str:
         """The non-empty parts among ``fields``, joined by a blank.
 
         Raises:
@@ -61,6 +64,15 @@ class Topic:
         if unknown := [name for name in fields if name not in PARTS]:
             raise BadInput(f"a topic has no {unknown[0]!r}; its parts are {', '.join(PARTS)}")
         return " ".join(part for name in fields if (part := getattr(self, name)))
+
+
+def queries_of(topics: Sequence[Topic], fields: Sequence[str] = FIELDS) -> list[Document]:
+    """The queries of topics, each with the topic's id and language; a topic without text in ``fields`` has no query.
+
+    Raises:
+        BadInput: a field is none of title, description, narrative.
+    """
+    return [Document(topic.qid, topic.lang, text) for topic in topics if (text := topic.text(fields).strip())]
 
 
 def normalise_qid(qid: str) -> str:

@@ -25,7 +25,7 @@ from query.calibration.calibration import Calibration
 from query.calibration.margin import MARGINS, centring, exponent, language_neighbourhoods, margin, neighbourhood
 from query.calibration.setting import DEFAULT, Setting, TriedSetting
 from query.evaluation.fairness import own_language_share
-from query.evaluation.measures import evaluate
+from query.evaluation.measures import score
 from query.evaluation.trec_run import Run
 from query.fitting.evidence import Evidence
 from query.fitting.separability import Separability
@@ -172,7 +172,7 @@ class _Trial:
         )
         qrels = [Qrel(str(query), str(row), 1) for query, rows in enumerate(evidence.relevant) for row in rows]
         measure = RR if evidence.kind == "titles" else AP
-        topics = evaluate(run, qrels, [measure], {str(query) for query in range(len(scores))}).topics
+        topics = score(run, qrels, [measure], {str(query) for query in range(len(scores))}).topics
         values = np.array([topics[str(query)][str(measure)] for query in range(len(scores))])
         mean: FloatArray = (np.bincount(self._topics, values) / np.bincount(self._topics)).astype(np.float32)
         return mean

@@ -19,7 +19,7 @@ from encoders.folder import file_hash
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened, transaction
 from indexer.readers.record import one_line
-from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topic_set import TopicSet, by_language
 from query.evaluation.topics import Topic, normalise_qid
@@ -140,7 +140,7 @@ def by_week(searches: Sequence[LoggedSearch]) -> dict[str, tuple[int, float]]:
             "shown", {search.id: [(hit, -float(rank)) for rank, hit in enumerate(search.hits)] for search in group}
         )
         qrels: list[Qrel] = [Qrel(search.id, doc_id, 1) for search in group for doc_id in search.relevant]
-        scores[week] = len(group), evaluate(run, qrels, measures, {search.id for search in group}).means["AP"]
+        scores[week] = len(group), score(run, qrels, measures, {search.id for search in group}).means["AP"]
     return scores
 
 

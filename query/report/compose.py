@@ -22,9 +22,9 @@ from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.table import StoredCalibration
-from query.evaluation.experiment import languages_of
 from query.evaluation.file_patterns import writable, write_lines
 from query.evaluation.qrels import read_qrels
+from query.evaluation.scored_runs import languages_of
 from query.fitting.bias import VectorSample
 from query.report import sections
 from query.report.evaluations import ShownEvaluation, by_topic, evaluations, main_measure

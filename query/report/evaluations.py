@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from encoders.errors import BadInput
-from query.evaluation import history
+from query.evaluation import evaluation_log
+from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.fairness import OWN_LANGUAGE, PEER, is_fairness
-from query.evaluation.history import LoggedRun
 from query.evaluation.measures import JUDGED
 from query.evaluation.significance import Comparison, compare, corrected
 
@@ -51,7 +51,7 @@ def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -
     Raises:
         BadInput: the collection has no evaluation of this number.
     """
-    main_runs = history.runs(engine, collection)
+    main_runs = evaluation_log.runs(engine, collection)
     if number is not None and number not in {run.evaluation for run in main_runs}:
         numbers = ", ".join(str(run.evaluation) for run in main_runs) or "none yet"
         raise BadInput(
@@ -105,7 +105,7 @@ def main_measure(runs: Sequence[LoggedRun]) -> str | None:
 def by_topic(engine: sa.Engine, before: ShownEvaluation, after: ShownEvaluation) -> Comparison:
     """Compare two evaluations by topic: the mean difference over the languages of the topic's queries."""
     measure = main_measure([before.run, after.run]) or "AP"
-    scores = [history.scores(engine, evaluation.run.id) for evaluation in (before, after)]
+    scores = [evaluation_log.scores(engine, evaluation.run.id) for evaluation in (before, after)]
     (comparison,) = corrected(
         compare(before.label, scores[0], after.label, scores[1], [measure], topic=after.run.topic)
     )

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from query.evaluation import history
-from query.evaluation.history import LoggedRun
+from query.evaluation import evaluation_log
+from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.trec_run import Run
 from query.report.first_hits import FirstHits
 
@@ -57,14 +57,14 @@ def logged_rankings(engine: sa.Engine, evaluation: int, depth: int | None = None
     If there are too many topics, a random sample is returned, drawn alike in every language. Each ranking has its first
     ``depth`` documents, or by default all that were logged.
     """
-    runs = [run for run in history.members(engine, evaluation) if run.kind == "language"]
+    runs = [run for run in evaluation_log.members(engine, evaluation) if run.kind == "language"]
     topics_per_language = max(_EACH, TOPICS // max(len(runs), 1))
     return {run.lang: _rankings(engine, run, topics_per_language, depth) for run in runs}
 
 
 def _rankings(engine: sa.Engine, run: LoggedRun, topic_limit: int, depth: int | None) -> dict[str, list[str]]:
     lines_by_topic: dict[str, list[str]] = {}
-    for line in history.export(engine, run.id):
+    for line in evaluation_log.export(engine, run.id):
         lines = lines_by_topic.setdefault(line.split(" ", 1)[0], [])
         if depth is None or len(lines) < depth:
             lines.append(line)

@@ -14,7 +14,7 @@ from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.indexing.reading import readings
 from indexer.readers.source import ReadOptions, Refusal, Remark
-from query.evaluation.measures import evaluate, parse_measures, relevant_topics
+from query.evaluation.measures import parse_measures, relevant_topics, score
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run
 from query.reproduce.encoding import vectors_by_id
@@ -124,7 +124,7 @@ def score_pairs(
         doc_ids, rows = list(vectors), np.array(list(vectors.values()))
         for query_lang, lang_topics in topics[lang].items():
             run = Run(f"{query_lang}-{lang}", _rankings(query_lang, lang_topics, doc_ids, rows, encoder))
-            scores = evaluate(run, qrels[lang], parse_measures(["AP"]), [topic.qid for topic in lang_topics])
+            scores = score(run, qrels[lang], parse_measures(["AP"]), [topic.qid for topic in lang_topics])
             pairs.append(PairScore(query_lang, lang, scores.means["AP"], len(lang_topics), len(doc_ids)))
     order = {langs: position for position, langs in enumerate(PAPER)}
     return ClefTable(sorted(pairs, key=lambda pair: order.get((pair.query, pair.documents), len(order))))

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from encoders.console import Console, values_of
-from query.evaluation import history
+from query.evaluation import evaluation_log
 from query.evaluation.evaluate import Evaluation
-from query.evaluation.experiment import EvaluationPlan, Result
 from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, FoundRelevant, is_fairness
 from query.evaluation.measures import pooled
+from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns
 from query.evaluation.significance import Comparison
 
 _RUN_NAMES = (
@@ -31,36 +31,36 @@ _RUN_NAMES = (
 
 def show_evaluation(evaluation: Evaluation, console: Console) -> None:
     """Print an evaluation's remarks and its table of runs."""
-    number, result, plan = evaluation.number, evaluation.result, evaluation.plan
-    for remark in result.remarks:
+    number, scored_runs, plan = evaluation.number, evaluation.scored_runs, evaluation.plan
+    for remark in scored_runs.remarks:
         console.warn(remark)
-    own_language = _own_language_means(result, plan)
+    own_language = _own_language_means(scored_runs, plan)
     measures = [str(measure) for measure in plan.measures]
-    fair = [measure for measure in result.main.scores.means if is_fairness(measure)]
+    fair = [measure for measure in scored_runs.main.scores.means if is_fairness(measure)]
     columns = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in [*measures, *fair])]
     columns += [f">{_heading(measures[0])} same\nlanguage", ">BM25\nthere"] if own_language else []
     rows = []
-    for outcome in result.outcomes:
-        if outcome.kind not in {"language", "pooled"}:
+    for run in scored_runs.runs:
+        if run.kind not in {"language", "pooled"}:
             continue
-        row = ["all, pooled" if outcome.kind == "pooled" else outcome.lang, f"{len(outcome.scores.topics):,}"]
-        row += [_figure(measure, outcome.scores.means.get(measure)) for measure in [*measures, *fair]]
+        row = ["all, pooled" if run.kind == "pooled" else run.lang, f"{len(run.scores.topics):,}"]
+        row += [_figure(measure, run.scores.means.get(measure)) for measure in [*measures, *fair]]
         if own_language:
-            row += [f"{mean:.3f}" if mean is not None else "–" for mean in own_language.get(outcome.lang, (None, None))]
-        rows.append([*row, f"{number}.{outcome.name}"])
+            row += [f"{mean:.3f}" if mean is not None else "–" for mean in own_language.get(run.lang, (None, None))]
+        rows.append([*row, f"{number}.{run.name}"])
     console.table([*columns, "run"], rows, title=f"{plan.tag}, evaluation {number}")
     for measure in fair:
         console.result(_meaning(measure))
-    show_found(result.main.found, console)
-    for sentence in _omitted_topics(result):
+    show_found(scored_runs.main.found, console)
+    for sentence in _omitted_topics(scored_runs):
         console.say(sentence)
     console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
 
 
-def _own_language_means(result: Result, plan: EvaluationPlan) -> dict[str, tuple[float | None, float | None]]:
+def _own_language_means(scored_runs: ScoredRuns, plan: EvaluationPlan) -> dict[str, tuple[float | None, float | None]]:
     """Means of the first measure within each topic language, of the encoder and of BM25; ``mul`` is the pool."""
     measure = str(plan.measures[0])
-    same, bm25 = result.of_kind("same"), result.of_kind("bm25")
+    same, bm25 = scored_runs.of_kind("same"), scored_runs.of_kind("bm25")
     if not same:
         return {}
     means: dict[str, tuple[float | None, float | None]] = {
@@ -70,12 +70,12 @@ def _own_language_means(result: Result, plan: EvaluationPlan) -> dict[str, tuple
     return means
 
 
-def _omitted_topics(result: Result) -> Iterable[str]:
-    for outcome in result.outcomes:
-        if outcome.kind == "language" and (count := len(outcome.scores.unjudged)):
-            yield f"topics in {outcome.lang} that have nothing relevant in the qrels, and are left out: {count}"
-        if outcome.kind == "language" and (count := len(outcome.scores.without_hits)):
-            yield f"topics in {outcome.lang} that found nothing, and count 0: {count}"
+def _omitted_topics(scored_runs: ScoredRuns) -> Iterable[str]:
+    for run in scored_runs.runs:
+        if run.kind == "language" and (count := len(run.scores.unjudged)):
+            yield f"topics in {run.lang} that have nothing relevant in the qrels, and are left out: {count}"
+        if run.kind == "language" and (count := len(run.scores.without_hits)):
+            yield f"topics in {run.lang} that found nothing, and count 0: {count}"
 
 
 def _heading(measure: str) -> str:
@@ -102,25 +102,25 @@ def _meaning(measure: str) -> str:
 
 def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """An evaluation as JSON values."""
-    number, result = evaluation.number, evaluation.result
+    number, scored_runs = evaluation.number, evaluation.scored_runs
     return {
         "evaluation": number,
         **asdict(evaluation.setup),
         "runs": [
             {
-                "id": f"{number}.{outcome.name}",
-                "kind": outcome.kind,
-                "lang": outcome.lang,
-                "topics": len(outcome.scores.topics),
-                "means": dict(outcome.scores.means),
-                "found": found_json(outcome.found),
-                "unjudged": list(outcome.scores.unjudged),
-                "without_hits": list(outcome.scores.without_hits),
+                "id": f"{number}.{run.name}",
+                "kind": run.kind,
+                "lang": run.lang,
+                "topics": len(run.scores.topics),
+                "means": dict(run.scores.means),
+                "found": found_json(run.found),
+                "unjudged": list(run.scores.unjudged),
+                "without_hits": list(run.scores.without_hits),
             }
-            for outcome in result.outcomes
+            for run in scored_runs.runs
         ],
         "comparisons": [comparison_json(comparison) for comparison in comparisons],
-        "remarks": result.remarks,
+        "remarks": scored_runs.remarks,
     }
 
 
@@ -191,7 +191,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     return {**comparison.__dict__, "topics": dict(comparison.topics)}
 
 
-def run_json(run: history.LoggedRun) -> dict[str, Any]:
+def run_json(run: evaluation_log.LoggedRun) -> dict[str, Any]:
     """A logged run as JSON values."""
     return {
         **values_of(run, *_RUN_NAMES),

@@ -10,7 +10,7 @@ import pytest
 from query import cli
 from query.evaluation.trec_run import Run
 from query.ranking.searcher import Searcher
-from tests.query.evaluation.test_experiment import word_searcher
+from tests.query.evaluation.test_scored_runs import word_searcher
 
 Command = Callable[..., str]
 

@@ -8,7 +8,7 @@ from ir_measures import Qrel
 
 from encoders.document import Document
 from query.evaluation.bm25_baseline import rank_by_bm25
-from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
@@ -49,7 +49,7 @@ def test_it_is_a_strong_baseline_on_real_help_pages(data_dir: Path, lang: str, a
     queries = [Document(topic.qid, lang, topic.text()) for topic in topics]
     found = rank_by_bm25(documents, queries, lang)
     run = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, found, strict=True)})
-    assert evaluate(run, qrels, parse_measures(["AP"]), run.rankings).means["AP"] > at_least
+    assert score(run, qrels, parse_measures(["AP"]), run.rankings).means["AP"] > at_least
 
 
 @pytest.mark.data
@@ -63,4 +63,4 @@ def test_scripts_of_their_own_are_searched_well(data_dir: Path, lang: str, at_le
     qrels: list[Qrel] = read_qrels([news / f"qrels.headline.{lang}.txt"])
     found = rank_by_bm25(documents, [Document(row["qid"], lang, row["title"]) for row in rows], lang)
     run = Run("BM25", {row["qid"]: hits for row, hits in zip(rows, found, strict=True)})
-    assert evaluate(run, qrels, parse_measures(["RR"]), run.rankings).means["RR"] > at_least
+    assert score(run, qrels, parse_measures(["RR"]), run.rankings).means["RR"] > at_least

@@ -8,7 +8,7 @@ import pytrec_eval
 from ir_measures import Qrel
 
 from encoders.errors import BadInput
-from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, evaluate, parse_measures, pooled
+from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures, pooled, score
 from query.evaluation.trec_run import Run
 
 AP = parse_measures(["AP"])
@@ -18,7 +18,7 @@ def test_average_precision_worked_by_hand() -> None:
     """Relevant at ranks 1 and 3, a third never found: (1/1 + 2/3 + 0) / 3."""
     run = Run("tag", {"1": [("a", 4.0), ("x", 3.0), ("b", 2.0), ("y", 1.0)]})
     qrels = [Qrel("1", "a", 1), Qrel("1", "b", 2), Qrel("1", "c", 1), Qrel("1", "x", 0)]
-    scores = evaluate(run, qrels, parse_measures(["AP P@2 R@100 RR"]))
+    scores = score(run, qrels, parse_measures(["AP P@2 R@100 RR"]))
     assert scores.topics["1"] == pytest.approx(
         {"AP": (1 + 2 / 3) / 3, "P@2": 0.5, "R@100": 2 / 3, "RR": 1.0, JUDGED: 3 / 4}
     )
@@ -34,7 +34,7 @@ def test_scores_agree_with_trec_eval() -> None:
         {qid: dict(ranking) for qid, ranking in run.rankings.items()}
     )
     flat = [Qrel(qid, doc_id, grade) for qid, grades in qrels.items() for doc_id, grade in grades.items()]
-    ours = evaluate(run, flat, parse_measures(DEFAULT_MEASURES))
+    ours = score(run, flat, parse_measures(DEFAULT_MEASURES))
     names = {"AP": "map", "nDCG@10": "ndcg_cut_10", "R@100": "recall_100", "P@10": "P_10"}
     for name, trec_name in names.items():
         assert ours.values(name) == pytest.approx({qid: values[trec_name] for qid, values in theirs.items()}, abs=1e-9)
@@ -51,7 +51,7 @@ def test_trec_evals_own_code_computes_map() -> None:
 def test_a_topic_without_hits_counts_zero() -> None:
     run = Run("tag", {"1": [("a", 1.0)], "2": []})
     qrels = [Qrel("1", "a", 1), Qrel("2", "a", 1), Qrel("3", "a", 1)]
-    scores = evaluate(run, qrels, AP, topics=["1", "2", "3"])
+    scores = score(run, qrels, AP, topics=["1", "2", "3"])
     assert scores.values("AP") == {"1": 1.0, "2": 0.0, "3": 0.0}
     assert scores.means["AP"] == pytest.approx(1 / 3)
     assert scores.without_hits == ["2", "3"]
@@ -59,26 +59,26 @@ def test_a_topic_without_hits_counts_zero() -> None:
 
 def test_a_topic_without_a_relevant_document_is_left_out_and_named() -> None:
     run = Run("tag", {"1": [("a", 1.0)], "2": [("a", 1.0)], "3": [("a", 1.0)]})
-    scores = evaluate(run, [Qrel("1", "a", 1), Qrel("2", "a", 0)], AP)
+    scores = score(run, [Qrel("1", "a", 1), Qrel("2", "a", 0)], AP)
     assert scores.means["AP"] == 1.0
     assert scores.unjudged == ["2", "3"]
 
 
 def test_topics_that_nobody_asked_do_not_count() -> None:
-    scores = evaluate(Run("tag", {"1": [("a", 1.0)]}), [Qrel("1", "a", 1), Qrel("9", "a", 1)], AP, topics=["1"])
+    scores = score(Run("tag", {"1": [("a", 1.0)]}), [Qrel("1", "a", 1), Qrel("9", "a", 1)], AP, topics=["1"])
     assert list(scores.topics) == ["1"]
 
 
 def test_the_judged_share_of_the_first_ten_is_always_there() -> None:
     run = Run("tag", {"1": [(f"d{rank}", -float(rank)) for rank in range(20)]})
-    scores = evaluate(run, [Qrel("1", "d0", 1), Qrel("1", "d3", 0), Qrel("1", "d15", 1)], AP)
+    scores = score(run, [Qrel("1", "d0", 1), Qrel("1", "d3", 0), Qrel("1", "d15", 1)], AP)
     assert scores.means[JUDGED] == pytest.approx(0.2)
 
 
 def test_a_pooled_run_has_a_topic_for_each_language() -> None:
     qrels = [Qrel("1", "a", 1), Qrel("2", "b", 1)]
-    german = evaluate(Run("tag", {"1": [("a", 1.0)]}), qrels, AP, topics=["1", "2", "3"])
-    finnish = evaluate(Run("tag", {"1": [("x", 2.0), ("a", 1.0)]}), qrels, AP, topics=["1"])
+    german = score(Run("tag", {"1": [("a", 1.0)]}), qrels, AP, topics=["1", "2", "3"])
+    finnish = score(Run("tag", {"1": [("x", 2.0), ("a", 1.0)]}), qrels, AP, topics=["1"])
     scores = pooled({"de": german, "fi": finnish}, AP)
     assert scores.values("AP") == {"1.de": 1.0, "2.de": 0.0, "1.fi": 0.5}
     assert scores.means["AP"] == pytest.approx(0.5)
@@ -96,15 +96,15 @@ def test_a_pooled_mean_is_that_of_the_pooled_run() -> None:
     }
     whole = Run("tag", {f"{qid}.{lang}": hits for lang, run in parts.items() for qid, hits in run.rankings.items()})
     expanded = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in parts for qrel in qrels]
-    split = pooled({lang: evaluate(run, qrels, measures, run.rankings) for lang, run in parts.items()}, measures)
-    at_once = evaluate(whole, expanded, measures, whole.rankings)
+    split = pooled({lang: score(run, qrels, measures, run.rankings) for lang, run in parts.items()}, measures)
+    at_once = score(whole, expanded, measures, whole.rankings)
     assert split.topics == at_once.topics
     assert split.means == pytest.approx(at_once.means)
 
 
 def test_qrels_of_other_topics_are_said() -> None:
     with pytest.raises(BadInput, match=r"no topic of 'tag' \(1\) has a relevant document"):
-        evaluate(Run("tag", {"141-AH": [("a", 1.0)]}), [Qrel("141", "a", 1)], AP, topics=["141-AH"])
+        score(Run("tag", {"141-AH": [("a", 1.0)]}), [Qrel("141", "a", 1)], AP, topics=["141-AH"])
 
 
 def test_measures_are_parsed_from_one_string_or_several() -> None:

@@ -20,7 +20,7 @@ from query import Searcher
 from query.calibration.calibration import Calibration
 from query.calibration.setting import DEFAULT, Setting
 from query.commands.output.hits import explained, scoring
-from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
@@ -127,7 +127,7 @@ def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Sear
             query.doc_id: list(zip(one.doc_ids, map(float, one.scores), strict=True))
             for query, one in zip(keyed, rankings, strict=True)
         }
-        scores = evaluate(Run("r", run), expanded, parse_measures(["AP"]))
+        scores = score(Run("r", run), expanded, parse_measures(["AP"]))
         return scores.means["AP"], float(np.mean(own))
 
     fair, share = measured(searcher)

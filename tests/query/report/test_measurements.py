@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, Qrel
 
-from query.evaluation.measures import evaluate
+from query.evaluation.measures import score
 from query.evaluation.trec_run import Run
 from query.fitting import bias
 from query.report.figures import DialPoint, dial_figure, inline_svg, languages_figure, pairs_figure
@@ -57,7 +57,7 @@ def test_average_precision_by_language_is_that_of_ir_measures_without_the_others
         kept = [str(doc_id) for doc_id in ranked if relevant.get(str(doc_id), lang) == lang]
         run = Run("r", {"1": [(doc_id, -float(rank)) for rank, doc_id in enumerate(kept)]})
         qrels = [Qrel("1", doc_id, 1) for doc_id, other in relevant.items() if other == lang]
-        assert precision == pytest.approx(evaluate(run, qrels, [AP], {"1"}).means["AP"])
+        assert precision == pytest.approx(score(run, qrels, [AP], {"1"}).means["AP"])
 
 
 def test_map_by_pair_is_the_mean_over_topics_that_have_an_answer_there() -> None:

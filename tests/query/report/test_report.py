@@ -21,10 +21,10 @@ from indexer.stores.contract import StoredDocument
 from query.calibration.setting import Setting
 from query.calibration.table import use
 from query.cli import run
-from query.evaluation import history
+from query.evaluation import evaluation_log
 from query.evaluation.evaluate import evaluate_collection
-from query.evaluation.experiment import EvaluationPlan
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
+from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
 from query.fitting.calibrate import calibrate
 from query.ranking.choice import RankingOptions
@@ -146,7 +146,7 @@ def test_pictures_take_the_colours_of_the_page(plain: str) -> None:
 
 def test_the_table_has_the_logged_scores_plain_first(evaluated: Settings, plain: str) -> None:
     engine = connect(evaluated.database)
-    raw, calibrated = (history.find(engine, number) for number in ("1", "2"))
+    raw, calibrated = (evaluation_log.find(engine, number) for number in ("1", "2"))
     engine.dispose()
     heads = re.findall(r'<th scope="col">(.*?)</th>', plain)
     assert heads == ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
@@ -199,7 +199,7 @@ def test_topic_languages_of_one_topic_are_one_bar(plain: str) -> None:
 
 def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
     engine = connect(home.database)
-    history.forget(engine, "demo")
+    evaluation_log.forget(engine, "demo")
     engine.dispose()
     page = page_of(home)
     assert "Nothing is evaluated yet" in section(page, sections.TOPICS)

@@ -1,4 +1,4 @@
-"""Topics × collection → runs → scores: the computation of ``dragoman evaluate``."""
+"""Runs of a collection's searcher over topics, with their scores: the computation of ``dragoman evaluate``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
 from query.evaluation.bm25_baseline import rank_by_bm25
 from query.evaluation.fairness import Fairness, FoundRelevant, fairness, pooled_fairness
-from query.evaluation.measures import Measure, Scores, evaluate, pooled, relevant_topics
-from query.evaluation.topics import Topic
+from query.evaluation.measures import Measure, Scores, pooled, relevant_topics, score
+from query.evaluation.topics import FIELDS, Topic, queries_of
 from query.evaluation.trec_run import Run, Scored, pack
 from query.ranking.hits import Ranking
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from query.ranking.searcher import Searcher
 
-FIELDS = ("title", "description")
-"""Parts of a topic that form the query."""
 _IDS_AT_ONCE = 500
 
 Kind = Literal["language", "pooled", "same", "bm25"]
@@ -78,9 +76,9 @@ class ScoredRun:
         return qid.rpartition(".")[2] if self.kind == "pooled" else self.lang
 
 
-def main_run(outcomes: Sequence[ScoredRun]) -> ScoredRun:
+def main_run(runs: Sequence[ScoredRun]) -> ScoredRun:
     """The pooled run, or else the first run."""
-    return next((outcome for outcome in outcomes if outcome.kind == "pooled"), outcomes[0])
+    return next((run for run in runs if run.kind == "pooled"), runs[0])
 
 
 def topic_of(kind: Kind, qid: str) -> str:
@@ -89,26 +87,26 @@ def topic_of(kind: Kind, qid: str) -> str:
 
 
 @dataclass
-class Result:
-    """The runs and remarks of an experiment.
+class ScoredRuns:
+    """The runs of an evaluation with their scores, and remarks on them.
 
     Attributes:
-        outcomes: a run for each topic language, each followed by its own-language runs; the pooled run is the last, if
+        runs: a run for each topic language, each followed by its own-language runs; the pooled run is the last, if
             there are several topic languages.
         remarks: sentences that a reader of the scores should know.
     """
 
-    outcomes: list[ScoredRun] = field(default_factory=list)
+    runs: list[ScoredRun] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @property
     def main(self) -> ScoredRun:
-        """The run that stands for the experiment."""
-        return main_run(self.outcomes)
+        """The run that stands for the evaluation."""
+        return main_run(self.runs)
 
     def of_kind(self, kind: Kind) -> dict[str, Scores]:
         """The scores of all runs of one kind, by topic language."""
-        return {outcome.lang: outcome.scores for outcome in self.outcomes if outcome.kind == kind}
+        return {run.lang: run.scores for run in self.runs if run.kind == kind}
 
 
 @dataclass(frozen=True)
@@ -134,13 +132,13 @@ class Judgements:
         return relevance
 
 
-def experiment(
+def rank_and_score(
     searcher: Searcher,
     topics: Mapping[str, Sequence[Topic]],
     qrels: Sequence[Qrel],
     plan: EvaluationPlan,
     advance: Callable[[int], None] = lambda _: None,
-) -> Result:
+) -> ScoredRuns:
     """Rank every topic language's topics, against all target languages and within their own, and score the runs.
 
     If the plan restricts the languages of documents, only judgements of documents in these languages count. ``advance``
@@ -151,7 +149,7 @@ def experiment(
     """
     targets = searcher.targets(plan.to)
     judgements = Judgements(qrels, languages_of(searcher.store, searcher.model, {qrel.doc_id for qrel in qrels}))
-    result = Result(remarks=_missing(judgements))
+    scored_runs = ScoredRuns(remarks=_missing(judgements))
     if plan.to is not None:
         judgements = Judgements(judgements.within(targets), judgements.langs)
     judged = relevant_topics(judgements.qrels)
@@ -164,31 +162,31 @@ def experiment(
     for lang, lang_topics in topics.items():
         qids = {topic.qid for topic in lang_topics}
         if not qids & judged:
-            result.remarks.append(f"no topic in {lang} has a relevant document; the language is left out")
+            scored_runs.remarks.append(f"no topic in {lang} has a relevant document; the language is left out")
             advance(len(lang_topics))
             continue
-        queries = _queries(lang_topics, plan.fields, result.remarks)
+        queries = _queries(lang_topics, plan.fields, scored_runs.remarks)
         rankings = searcher.rank(queries, k=plan.depth, to=targets)
         run = _run(plan, queries, rankings)
-        scores = evaluate(run, judgements.qrels, plan.measures, qids)
-        outcome = ScoredRun(lang, "language", lang, scores, pack(run))
+        scores = score(run, judgements.qrels, plan.measures, qids)
+        scored_run = ScoredRun(lang, "language", lang, scores, pack(run))
         if len(targets) > 1:
             ranked = {query.doc_id: ranking for query, ranking in zip(queries, rankings, strict=True)}
             fairness_by_lang[lang] = fairness(
                 ranked, judgements.of_topics(scores.topics), judgements.langs, lang, targets
             )
-            outcome = _with_fairness(outcome, fairness_by_lang[lang])
-        result.outcomes.append(outcome)
+            scored_run = _with_fairness(scored_run, fairness_by_lang[lang])
+        scored_runs.runs.append(scored_run)
         own_qrels = judgements.within([lang])
         if plan.baseline and lang in targets and relevant_topics(own_qrels) & qids:
             own_run = run if targets == [lang] else None
-            result.outcomes += _own_language(searcher, queries, own_run, lang, own_qrels, qids, plan)
+            scored_runs.runs += _own_language(searcher, queries, own_run, lang, own_qrels, qids, plan)
         advance(len(lang_topics))
-    by_lang = result.of_kind("language")
+    by_lang = scored_runs.of_kind("language")
     if len(by_lang) > 1:
-        outcome = ScoredRun("all", "pooled", "mul", pooled(by_lang, plan.measures), None)
-        result.outcomes.append(_with_fairness(outcome, pooled_fairness(fairness_by_lang)))
-    return result
+        scored_run = ScoredRun("all", "pooled", "mul", pooled(by_lang, plan.measures), None)
+        scored_runs.runs.append(_with_fairness(scored_run, pooled_fairness(fairness_by_lang)))
+    return scored_runs
 
 
 def _missing(judgements: Judgements) -> list[str]:
@@ -201,15 +199,15 @@ def _missing(judgements: Judgements) -> list[str]:
     ]
 
 
-def _with_fairness(outcome: ScoredRun, run_fairness: Fairness) -> ScoredRun:
+def _with_fairness(scored_run: ScoredRun, run_fairness: Fairness) -> ScoredRun:
     """The same run with the measures of fairness among its scores."""
-    means = dict(outcome.scores.means)
-    topics = {qid: dict(values) for qid, values in outcome.scores.topics.items()}
+    means = dict(scored_run.scores.means)
+    topics = {qid: dict(values) for qid, values in scored_run.scores.topics.items()}
     for measure, by_topic in run_fairness.measures().items():
         means[measure] = sum(by_topic.values()) / len(by_topic)
         for qid, value in by_topic.items():
             topics[qid][measure] = value
-    return replace(outcome, scores=replace(outcome.scores, means=means, topics=topics), found=run_fairness.found)
+    return replace(scored_run, scores=replace(scored_run.scores, means=means, topics=topics), found=run_fairness.found)
 
 
 def _own_language(
@@ -222,15 +220,15 @@ def _own_language(
     plan: EvaluationPlan,
 ) -> Iterator[ScoredRun]:
     run = run or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
-    yield ScoredRun(f"{lang}-same", "same", lang, evaluate(run, qrels, plan.measures, qids), pack(run))
+    yield ScoredRun(f"{lang}-same", "same", lang, score(run, qrels, plan.measures, qids), pack(run))
     items = chain.from_iterable(searcher.store.scan(searcher.model, lang=lang))
     bm25_rankings = rank_by_bm25((item.document for item in items), queries, lang, k=plan.depth)
     bm25_run = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, bm25_rankings, strict=True)})
-    yield ScoredRun(f"{lang}-bm25", "bm25", lang, evaluate(bm25_run, qrels, plan.measures, qids), pack(bm25_run))
+    yield ScoredRun(f"{lang}-bm25", "bm25", lang, score(bm25_run, qrels, plan.measures, qids), pack(bm25_run))
 
 
 def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str]) -> list[Document]:
-    queries = [Document(topic.qid, topic.lang, text) for topic in topics if (text := topic.text(fields).strip())]
+    queries = queries_of(topics, fields)
     if missing := len(topics) - len(queries):
         remarks.append(
             f"topics in {topics[0].lang} that have no {' or '.join(fields)} to ask with, and count 0: {missing}"
@@ -268,11 +266,11 @@ def score_external(
     """
     qids = {topic.qid for lang_topics in topics.values() for topic in lang_topics}
     if len(topics) == 1 and qids & run.rankings.keys():
-        return evaluate(run, qrels, measures, qids)
+        return score(run, qrels, measures, qids)
     pooled_qids = {f"{topic.qid}.{lang}" for lang, lang_topics in topics.items() for topic in lang_topics}
     if not pooled_qids & run.rankings.keys():
         raise BadInput(
             f"the run {run.tag!r} has none of the topics; name those of several languages like {min(pooled_qids)}"
         )
     pooled_qrels = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in topics for qrel in qrels]
-    return evaluate(run, pooled_qrels, measures, pooled_qids)
+    return score(run, pooled_qrels, measures, pooled_qids)

@@ -8,11 +8,11 @@ from ir_measures import Qrel
 
 from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import Base
-from query.evaluation import history
-from query.evaluation.experiment import ScoredRun
+from query.evaluation import evaluation_log
+from query.evaluation.evaluation_log import Setup
 from query.evaluation.fairness import FoundRelevant
-from query.evaluation.history import Setup
-from query.evaluation.measures import Scores, evaluate, parse_measures, pooled
+from query.evaluation.measures import Scores, parse_measures, pooled, score
+from query.evaluation.scored_runs import ScoredRun
 from query.evaluation.trec_run import Run, pack
 
 MEASURES = parse_measures(["AP", "P@10"])
@@ -37,8 +37,8 @@ def setup(collection: str = "news") -> Setup:
 
 def outcomes() -> list[ScoredRun]:
     scores = {
-        "de": evaluate(GERMAN, QRELS, MEASURES, ["1", "2", "3"]),
-        "fi": evaluate(FINNISH, QRELS, MEASURES, ["1"]),
+        "de": score(GERMAN, QRELS, MEASURES, ["1", "2", "3"]),
+        "fi": score(FINNISH, QRELS, MEASURES, ["1"]),
     }
     return [
         ScoredRun("de", "language", "de", scores["de"], pack(GERMAN)),
@@ -55,8 +55,8 @@ def test_the_migrations_make_the_tables_the_code_declares(engine: sa.Engine) -> 
 
 
 def test_a_logged_run_is_found_with_all_that_made_it(engine: sa.Engine) -> None:
-    number = history.log(engine, setup(), outcomes())
-    run = history.find(engine, f"{number}.de")
+    number = evaluation_log.log(engine, setup(), outcomes())
+    run = evaluation_log.find(engine, f"{number}.de")
     assert run.id == "1.de"
     assert run.setup == setup()
     assert (run.kind, run.lang, run.topics) == ("language", "de", 2)
@@ -65,8 +65,8 @@ def test_a_logged_run_is_found_with_all_that_made_it(engine: sa.Engine) -> None:
 
 
 def test_every_topics_score_is_kept(engine: sa.Engine) -> None:
-    number = history.log(engine, setup(), outcomes())
-    assert history.scores(engine, f"{number}.all") == {
+    number = evaluation_log.log(engine, setup(), outcomes())
+    assert evaluation_log.scores(engine, f"{number}.all") == {
         "1.de": {"AP": 1.0, "P@10": 0.1, "Judged@10": 0.5},
         "2.de": {"AP": 0.0, "P@10": 0.0, "Judged@10": 0.0},
         "1.fi": {"AP": 0.5, "P@10": 0.1, "Judged@10": 0.5},
@@ -79,27 +79,27 @@ def test_every_topics_score_is_kept(engine: sa.Engine) -> None:
 def test_fairness_is_kept_and_a_topic_may_lack_a_measure(engine: sa.Engine) -> None:
     scores = Scores({"AP": 0.5, "own-language@2": 1.0}, {"1.de": {"AP": 1.0, "own-language@2": 1.0}, "1.ko": {"AP": 0}})
     found = {"de": FoundRelevant(3, 4), "fi": FoundRelevant(0, 2)}
-    number = history.log(engine, setup(), [ScoredRun("all", "pooled", "mul", scores, None, found)])
-    assert history.find(engine, str(number)).found == found
-    assert history.scores(engine, str(number)) == scores.topics
+    number = evaluation_log.log(engine, setup(), [ScoredRun("all", "pooled", "mul", scores, None, found)])
+    assert evaluation_log.find(engine, str(number)).found == found
+    assert evaluation_log.scores(engine, str(number)) == scores.topics
 
 
 def test_a_run_logged_before_fairness_was_has_none(engine: sa.Engine) -> None:
-    history.log(engine, setup(), outcomes())
+    evaluation_log.log(engine, setup(), outcomes())
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE evaluation_runs SET found = NULL"))
-    assert history.find(engine, "1").found == {}
+    assert evaluation_log.find(engine, "1").found == {}
 
 
 def test_a_number_alone_is_the_pooled_run(engine: sa.Engine) -> None:
-    assert history.find(engine, str(history.log(engine, setup(), outcomes()))).name == "all"
-    assert history.find(engine, str(history.log(engine, setup(), outcomes()[:1]))).name == "de"
+    assert evaluation_log.find(engine, str(evaluation_log.log(engine, setup(), outcomes()))).name == "all"
+    assert evaluation_log.find(engine, str(evaluation_log.log(engine, setup(), outcomes()[:1]))).name == "de"
 
 
 def test_an_exported_run_is_the_file_that_was_written(engine: sa.Engine) -> None:
-    number = history.log(engine, setup(), outcomes())
-    assert "".join(history.export(engine, f"{number}.de")) == GERMAN.to_trec()
-    whole = Run.from_trec(history.export(engine, str(number)), "export")
+    number = evaluation_log.log(engine, setup(), outcomes())
+    assert "".join(evaluation_log.export(engine, f"{number}.de")) == GERMAN.to_trec()
+    whole = Run.from_trec(evaluation_log.export(engine, str(number)), "export")
     assert whole.rankings == {
         "1.de": GERMAN.rankings["1"],
         "2.de": GERMAN.rankings["2"],
@@ -109,41 +109,46 @@ def test_an_exported_run_is_the_file_that_was_written(engine: sa.Engine) -> None
 
 def test_runs_are_listed_newest_first_and_by_collection(engine: sa.Engine) -> None:
     for collection in ("news", "help", "news"):
-        history.log(engine, setup(collection), outcomes())
-    assert [run.id for run in history.runs(engine)] == ["3.all", "2.all", "1.all"]
-    assert [run.id for run in history.runs(engine, "news")] == ["3.all", "1.all"]
-    assert [run.id for run in history.runs(engine, every=True, limit=1)] == ["3.de", "3.de-same", "3.fi", "3.all"]
-    assert [run.id for run in history.members(engine, 2)] == ["2.de", "2.de-same", "2.fi", "2.all"]
+        evaluation_log.log(engine, setup(collection), outcomes())
+    assert [run.id for run in evaluation_log.runs(engine)] == ["3.all", "2.all", "1.all"]
+    assert [run.id for run in evaluation_log.runs(engine, "news")] == ["3.all", "1.all"]
+    assert [run.id for run in evaluation_log.runs(engine, every=True, limit=1)] == [
+        "3.de",
+        "3.de-same",
+        "3.fi",
+        "3.all",
+    ]
+    assert [run.id for run in evaluation_log.members(engine, 2)] == ["2.de", "2.de-same", "2.fi", "2.all"]
 
 
 def test_a_forgotten_collection_leaves_nothing_and_its_numbers_are_not_used_again(engine: sa.Engine) -> None:
-    history.log(engine, setup("help"), outcomes())
-    history.log(engine, setup("news"), outcomes())
-    assert history.forget(engine, "news") == 1
-    assert [run.id for run in history.runs(engine)] == ["1.all"]
+    evaluation_log.log(engine, setup("help"), outcomes())
+    evaluation_log.log(engine, setup("news"), outcomes())
+    assert evaluation_log.forget(engine, "news") == 1
+    assert [run.id for run in evaluation_log.runs(engine)] == ["1.all"]
     with engine.connect() as connection:
         left = connection.execute(sa.text("SELECT count(DISTINCT run_id) FROM evaluation_scores")).scalar()
     assert left == 4
-    assert history.log(engine, setup("news"), outcomes()) == 3
+    assert evaluation_log.log(engine, setup("news"), outcomes()) == 3
 
 
 def test_a_log_that_fails_halfway_leaves_nothing(engine: sa.Engine) -> None:
     with pytest.raises(StoreError, match="UNIQUE"):
-        history.log(engine, setup(), [*outcomes(), outcomes()[0]])
-    assert history.runs(engine) == []
+        evaluation_log.log(engine, setup(), [*outcomes(), outcomes()[0]])
+    assert evaluation_log.runs(engine) == []
 
 
 def test_runs_judged_otherwise_are_told_apart(engine: sa.Engine) -> None:
-    number = history.log(engine, setup(), outcomes())
-    run = history.find(engine, f"{number}.de")
-    assert run.judged_as(history.find(engine, f"{number}.all"))
-    assert not run.judged_as(history.find(engine, f"{number}.de-same"))
+    number = evaluation_log.log(engine, setup(), outcomes())
+    run = evaluation_log.find(engine, f"{number}.de")
+    assert run.judged_as(evaluation_log.find(engine, f"{number}.all"))
+    assert not run.judged_as(evaluation_log.find(engine, f"{number}.de-same"))
 
 
 @pytest.mark.parametrize("run_id", ["7", "1.xx", "x", "", "1.", "-1", "99999999999999999999"])
 def test_an_unknown_id_says_how_to_see_ids(engine: sa.Engine, run_id: str) -> None:
-    history.log(engine, setup(), outcomes())
+    evaluation_log.log(engine, setup(), outcomes())
     with pytest.raises(BadInput, match=r"there is no run .*dragoman runs list --all"):
-        history.find(engine, run_id)
+        evaluation_log.find(engine, run_id)
     with pytest.raises(BadInput):
-        list(history.export(engine, run_id))
+        list(evaluation_log.export(engine, run_id))

@@ -19,8 +19,8 @@ from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationsh
 
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
-from query.evaluation.experiment import Kind, ScoredRun, main_run, topic_of
 from query.evaluation.fairness import FoundRelevant
+from query.evaluation.scored_runs import Kind, ScoredRun, main_run, topic_of
 from query.evaluation.trec_run import unpack
 
 _RUN_ID = re.compile(r"(\d{1,9})(?:\.([A-Za-z0-9-]+))?")
@@ -146,35 +146,35 @@ class ScoreRow(Base):
     value: Mapped[float] = mapped_column(sa.Double)
 
 
-def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[ScoredRun]) -> int:
+def log(engine: sa.Engine, setup: Setup, scored_runs: Sequence[ScoredRun]) -> int:
     """Write an evaluation with its runs and scores in one transaction; returns the evaluation's number."""
-    main = main_run(outcomes)
+    main = main_run(scored_runs)
     with transaction(engine) as session:
         evaluation = EvaluationRow(created=now(), setup=setup)
-        for outcome in outcomes:
-            _log_run(session, evaluation, outcome, main=outcome is main)
+        for scored_run in scored_runs:
+            _log_run(session, evaluation, scored_run, main=scored_run is main)
         return evaluation.id
 
 
-def _log_run(session: Session, evaluation: EvaluationRow, outcome: ScoredRun, *, main: bool) -> None:
-    scores = outcome.scores
+def _log_run(session: Session, evaluation: EvaluationRow, scored_run: ScoredRun, *, main: bool) -> None:
+    scores = scored_run.scores
     run = LoggedRun(
         evaluation_row=evaluation,
-        name=outcome.name,
-        kind=outcome.kind,
-        lang=outcome.lang,
+        name=scored_run.name,
+        kind=scored_run.kind,
+        lang=scored_run.lang,
         main=main,
         topics=len(scores.topics),
         unjudged=list(scores.unjudged),
         without_hits=list(scores.without_hits),
         means=dict(scores.means),
-        counts={lang: list(astuple(counts)) for lang, counts in outcome.found.items()},
-        trec=outcome.trec,
+        counts={lang: list(astuple(counts)) for lang, counts in scored_run.found.items()},
+        trec=scored_run.trec,
     )
     session.add(run)
     session.flush()
     rows = [
-        {"run_id": run.key, "qid": qid, "measure": measure, "value": value, "lang": outcome.topic_language(qid)}
+        {"run_id": run.key, "qid": qid, "measure": measure, "value": value, "lang": scored_run.topic_language(qid)}
         for qid, values in scores.topics.items()
         for measure, value in values.items()
     ]

@@ -13,8 +13,8 @@ from encoders.errors import BadInput
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
-from query.evaluation.experiment import EvaluationPlan, experiment, score_external
 from query.evaluation.measures import parse_measures
+from query.evaluation.scored_runs import EvaluationPlan, rank_and_score, score_external
 from query.evaluation.topic_set import by_language
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run
@@ -85,8 +85,8 @@ def plan(**changes: object) -> EvaluationPlan:
 
 
 def test_each_topic_language_has_a_run_and_all_have_one(searcher: Searcher) -> None:
-    result = experiment(searcher, by_language(TOPICS), QRELS, plan())
-    assert [outcome.name for outcome in result.outcomes] == [
+    scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan())
+    assert [run.name for run in scored_runs.runs] == [
         "de",
         "de-same",
         "de-bm25",
@@ -95,16 +95,16 @@ def test_each_topic_language_has_a_run_and_all_have_one(searcher: Searcher) -> N
         "en-bm25",
         "all",
     ]
-    runs = result.of_kind("language")
+    runs = scored_runs.of_kind("language")
     assert set(runs["en"].topics) == {"1", "2"}
     assert runs["de"].unjudged == ["3"]
-    assert set(result.of_kind("pooled")["mul"].topics) == {"1.de", "2.de", "1.en", "2.en"}
+    assert set(scored_runs.of_kind("pooled")["mul"].topics) == {"1.de", "2.de", "1.en", "2.en"}
 
 
 def test_each_run_against_several_languages_says_how_fair_it_is(searcher: Searcher) -> None:
-    result = experiment(searcher, by_language(TOPICS), QRELS, plan())
-    german, pooled = result.outcomes[0], result.outcomes[-1]
-    assert result.main is pooled
+    scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan())
+    german, pooled = scored_runs.runs[0], scored_runs.runs[-1]
+    assert scored_runs.main is pooled
     assert german.scores.values("own-language@3")["1"] == pytest.approx(1 / 3)  # elbe stands in all three languages
     assert set(german.scores.values("PEER@100")) == {"1", "2"}
     assert {lang: (one.found, one.relevant) for lang, one in german.found.items()} == {
@@ -114,72 +114,74 @@ def test_each_run_against_several_languages_says_how_fair_it_is(searcher: Search
     }
     assert set(pooled.scores.values("own-language@3")) == {"1.de", "2.de", "1.en", "2.en"}
     assert pooled.found["fi"].relevant == 2
-    assert not any(outcome.found for outcome in result.outcomes if outcome.kind in {"same", "bm25"})
+    assert not any(run.found for run in scored_runs.runs if run.kind in {"same", "bm25"})
 
 
 def test_fairness_is_not_asked_of_a_search_in_one_language(searcher: Searcher) -> None:
-    result = experiment(searcher, by_language(TOPICS), QRELS, plan(to=["de"]))
-    assert all(set(outcome.scores.means) == {"AP", "P@10", "Judged@10"} for outcome in result.outcomes)
-    assert not any(outcome.found for outcome in result.outcomes)
+    scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan(to=["de"]))
+    assert all(set(run.scores.means) == {"AP", "P@10", "Judged@10"} for run in scored_runs.runs)
+    assert not any(run.found for run in scored_runs.runs)
 
 
 def test_topics_in_a_language_that_is_not_searched_have_no_own_language_share(searcher: Searcher) -> None:
-    result = experiment(searcher, by_language(TOPICS), QRELS, plan(to=["de", "fi"]))
-    means = {outcome.lang: set(outcome.scores.means) for outcome in result.outcomes if outcome.kind == "language"}
+    scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan(to=["de", "fi"]))
+    means = {run.lang: set(run.scores.means) for run in scored_runs.runs if run.kind == "language"}
     assert means["de"] - means["en"] == {"own-language@2"}
-    assert set(result.main.scores.topics) == {"1.de", "2.de", "1.en", "2.en"}
-    assert "own-language@2" not in result.main.scores.topics["1.en"]
+    assert set(scored_runs.main.scores.topics) == {"1.de", "2.de", "1.en", "2.en"}
+    assert "own-language@2" not in scored_runs.main.scores.topics["1.en"]
 
 
 def test_within_its_own_language_only_that_languages_documents_count(searcher: Searcher) -> None:
-    result = experiment(searcher, by_language(TOPICS), QRELS, plan())
-    assert result.of_kind("same")["de"].values("AP") == {"1": 1.0, "2": 1.0}
-    assert result.of_kind("bm25")["de"].values("AP") == {"1": 1.0, "2": 1.0}
-    assert result.of_kind("language")["de"].values("AP")["2"] < 1.0
+    scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan())
+    assert scored_runs.of_kind("same")["de"].values("AP") == {"1": 1.0, "2": 1.0}
+    assert scored_runs.of_kind("bm25")["de"].values("AP") == {"1": 1.0, "2": 1.0}
+    assert scored_runs.of_kind("language")["de"].values("AP")["2"] < 1.0
 
 
 def test_only_judged_documents_of_the_target_languages_count(searcher: Searcher) -> None:
-    result = experiment(searcher, by_language(TOPICS, ["de"]), QRELS, plan(to=["fi"]))
-    assert [outcome.name for outcome in result.outcomes] == ["de"]
-    scores = result.outcomes[0].scores
+    scored_runs = rank_and_score(searcher, by_language(TOPICS, ["de"]), QRELS, plan(to=["fi"]))
+    assert [run.name for run in scored_runs.runs] == ["de"]
+    scores = scored_runs.runs[0].scores
     assert scores.values("AP") == {"1": 1.0}
     assert scores.unjudged == ["2", "3"]
 
 
 def test_judged_documents_that_are_not_in_the_collection_are_said(searcher: Searcher) -> None:
-    result = experiment(searcher, by_language(TOPICS), QRELS, plan())
-    assert result.remarks == [
+    scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan())
+    assert scored_runs.remarks == [
         "of 6 judged documents 5 are in the collection; relevant ones that are not count as missed"
     ]
 
 
 def test_the_baseline_can_be_left_out(searcher: Searcher) -> None:
-    result = experiment(searcher, by_language(TOPICS, ["en"]), QRELS, plan(baseline=False))
-    assert [outcome.name for outcome in result.outcomes] == ["en"]
+    scored_runs = rank_and_score(searcher, by_language(TOPICS, ["en"]), QRELS, plan(baseline=False))
+    assert [run.name for run in scored_runs.runs] == ["en"]
 
 
 def test_depth_and_fields_are_obeyed(searcher: Searcher) -> None:
-    result = experiment(searcher, by_language(TOPICS, ["en"]), QRELS[:3], plan(depth=1, fields=["description"]))
-    scores = result.outcomes[0].scores
+    scored_runs = rank_and_score(
+        searcher, by_language(TOPICS, ["en"]), QRELS[:3], plan(depth=1, fields=["description"])
+    )
+    scores = scored_runs.runs[0].scores
     assert scores.values("AP") == {"1": pytest.approx(1 / 3)}
-    assert "topics in en that have no description to ask with, and count 0: 1" in result.remarks
+    assert "topics in en that have no description to ask with, and count 0: 1" in scored_runs.remarks
 
 
 def test_a_language_whose_topics_nobody_judged_is_said_and_the_others_go_on(searcher: Searcher) -> None:
     topics = by_language([*TOPICS, Topic("9", "fi", "tulva")])
-    result = experiment(searcher, topics, QRELS, plan())
-    assert set(result.of_kind("language")) == {"de", "en"}
-    assert "no topic in fi has a relevant document; the language is left out" in result.remarks
+    scored_runs = rank_and_score(searcher, topics, QRELS, plan())
+    assert set(scored_runs.of_kind("language")) == {"de", "en"}
+    assert "no topic in fi has a relevant document; the language is left out" in scored_runs.remarks
 
 
 def test_qrels_for_none_of_the_topics_are_refused(searcher: Searcher) -> None:
     with pytest.raises(BadInput, match="no relevant document for any of the topics"):
-        experiment(searcher, by_language(TOPICS), [Qrel("77", "en:flood", 1), Qrel("1", "en:flood", 0)], plan())
+        rank_and_score(searcher, by_language(TOPICS), [Qrel("77", "en:flood", 1), Qrel("1", "en:flood", 0)], plan())
 
 
 def test_a_target_language_that_is_not_there_is_refused(searcher: Searcher) -> None:
     with pytest.raises(BadInput, match="no documents in 'sw'"):
-        experiment(searcher, by_language(TOPICS), QRELS, plan(to=["sw"]))
+        rank_and_score(searcher, by_language(TOPICS), QRELS, plan(to=["sw"]))
 
 
 def test_topics_are_told_apart_by_language() -> None:
