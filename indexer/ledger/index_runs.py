@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection as Ids
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -83,7 +82,7 @@ def refuse_if_at_work(run: IndexRun) -> None:
         )
 
 
-def change_state(session: Session, run_id: int, before: Ids[str], after: str) -> bool:
+def change_state(session: Session, run_id: int, before: Sequence[str], after: str) -> bool:
     """Change a run's state from one of ``before`` to ``after``; returns whether the run was in one of these states.
 
     Call it first in a transaction: until the transaction ends nobody else changes the run. This also holds on SQLite,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection as Ids
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -138,7 +137,7 @@ class Ledger(RunLedger):
         todo: Sequence[bool],
         *,
         spool: bytes | None = None,
-        beaten: Mapping[str, tuple[int, Ids[int]]] | None = None,
+        beaten: Mapping[str, tuple[int, Sequence[int]]] | None = None,
     ) -> Chunk:
         """Write down a chunk before any work on it: which documents to encode, and which records were refused.
 
@@ -264,8 +263,8 @@ class Ledger(RunLedger):
             state = session.scalar(sa.select(IndexRun.state).where(IndexRun.id == self.run.id))
         return missing if state == RUNNING else []
 
-    def _missing(self, session: Session, page: Ids[str]) -> list[str]:
-        seen = self._seen_keys(session, list(page))
+    def _missing(self, session: Session, page: Sequence[str]) -> list[str]:
+        seen = self._seen_keys(session, page)
         return [doc_id for doc_id in page if _key(doc_id) not in seen]
 
     def finish(self, pruned: int) -> None:
@@ -305,7 +304,7 @@ def _add_pruning(run: IndexRun, *, prune: bool) -> None:
     run.prune = run.prune or prune
 
 
-def _leave_out(chunk: Chunk, positions: Ids[int]) -> None:
+def _leave_out(chunk: Chunk, positions: Sequence[int]) -> None:
     todo = bytearray(chunk.todo)
     for position in positions:
         todo[position] = False

@@ -109,7 +109,7 @@ class Hints:
         self._app = make_app(broker)
 
     def send(self, model: str, chunks: Iterable[tuple[int, int]]) -> None:
-        """Send chunks, as pairs of run and number, to the workers of a model.
+        """Send chunks, as pairs of run id and number, to the workers of a model.
 
         Raises:
             StoreError: the broker is away or accepts no messages.
@@ -119,9 +119,9 @@ class Hints:
         target = queue(self.broker, model)
         with self._connected() as connection, self._app.amqp.Producer(connection) as producer:
             try:
-                for run, number in chunks:
+                for run_id, number in chunks:
                     self._app.send_task(
-                        TASK, (run, number), producer=producer, queue=target, declare=[target], ignore_result=True,
+                        TASK, (run_id, number), producer=producer, queue=target, declare=[target], ignore_result=True,
                         retry=False, confirm_timeout=_CONFIRM_SECONDS,
                     )  # fmt: skip
             except OperationalError as error:

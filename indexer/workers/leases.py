@@ -36,7 +36,7 @@ class Lease:
         error: error of the previous attempt.
     """
 
-    run: int
+    run_id: int
     number: int
     todo: tuple[int, ...]
     attempts: int
@@ -84,12 +84,12 @@ class Leases:
         self._engine, self._model, self._build, self._seconds = engine, model, build, seconds
         self.worker = worker
 
-    def take(self, run: int, number: int) -> Lease | None:
+    def take(self, run_id: int, number: int) -> Lease | None:
         """Lease the chunk that a message names or, if that chunk is not free, the next free chunk; None without any.
 
         A chunk that has had all its attempts is halved first; if it has a single document, the document is refused.
         """
-        for lease in iter(lambda: self._take(run, number), None):
+        for lease in iter(lambda: self._take(run_id, number), None):
             if not lease.is_spent:
                 return lease
             if len(lease.todo) > 1:
@@ -98,31 +98,33 @@ class Leases:
                 self._refuse(lease)
         return None
 
-    def _take(self, run: int, number: int) -> Lease | None:
+    def _take(self, run_id: int, number: int) -> Lease | None:
         with transaction(self._engine) as session:
             if self._engine.dialect.name == "postgresql":
                 # A crash that loses a claim costs a chunk's work: the worker finds that its lease is gone.
                 session.execute(sa.text("SET LOCAL synchronous_commit TO off"))
-            if lease := self._claim(session, run, Chunk.number == number) or self._claim(session, run):
+            if lease := self._claim(session, run_id, Chunk.number == number) or self._claim(session, run_id):
                 return lease
-            claimable = (IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model, IndexRun.id != run)
-            run_ids = session.scalars(sa.select(IndexRun.id).where(*claimable).order_by(IndexRun.id)).all()
-            return next((lease for run_id in run_ids if (lease := self._claim(session, run_id))), None)
+            other_runs = sa.select(IndexRun.id).where(
+                IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model, IndexRun.id != run_id
+            )
+            other_ids = session.scalars(other_runs.order_by(IndexRun.id)).all()
+            return next((lease for other_id in other_ids if (lease := self._claim(session, other_id))), None)
 
-    def _claim(self, session: Session, run: int, *conditions: sa.ColumnElement[bool]) -> Lease | None:
+    def _claim(self, session: Session, run_id: int, *conditions: sa.ColumnElement[bool]) -> Lease | None:
         active_run = sa.exists().where(
-            IndexRun.id == run, IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model
+            IndexRun.id == run_id, IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model
         )
         free_chunk = (
             sa.select(Chunk.number)
-            .where(Chunk.run_id == run, IS_PENDING, active_run, *conditions)
+            .where(Chunk.run_id == run_id, IS_PENDING, active_run, *conditions)
             .order_by(Chunk.number)
             .limit(1)
             .with_for_update(skip_locked=True, of=Chunk)
         )
         claim = (
             sa.update(Chunk)
-            .where(Chunk.run_id == run, Chunk.number == free_chunk.scalar_subquery())
+            .where(Chunk.run_id == run_id, Chunk.number == free_chunk.scalar_subquery())
             .values(
                 state=LEASED,
                 owner=self.worker,
@@ -134,11 +136,11 @@ class Leases:
             .returning(Chunk.number, Chunk.todo, Chunk.attempts, Chunk.error)
         )
         row = session.execute(claim, execution_options={"synchronize_session": False}).one_or_none()
-        return row and Lease(run, row.number, tuple(index for index, flag in enumerate(row.todo) if flag), *row[2:])
+        return row and Lease(run_id, row.number, tuple(index for index, flag in enumerate(row.todo) if flag), *row[2:])
 
     def _leased_here(self, lease: Lease) -> tuple[sa.ColumnElement[bool], ...]:
         return (
-            Chunk.run_id == lease.run,
+            Chunk.run_id == lease.run_id,
             Chunk.number == lease.number,
             Chunk.state == LEASED,
             Chunk.owner == self.worker,
@@ -153,14 +155,14 @@ class Leases:
     def documents(self, lease: Lease) -> list[Document]:
         """The documents to encode; none if the run was cancelled."""
         with transaction(self._engine) as session:
-            spool = session.get(Spool, (lease.run, lease.whole))
+            spool = session.get(Spool, (lease.run_id, lease.whole))
         documents = unpack(spool.documents) if spool else []
         return [documents[position] for position in lease.todo if documents]
 
     def run(self, lease: Lease) -> IndexRun | None:
         """The run of the chunk; None if the run was removed."""
         with transaction(self._engine) as session:
-            return session.get(IndexRun, lease.run)
+            return session.get(IndexRun, lease.run_id)
 
     def keep(self, lease: Lease) -> bool:
         """Renew the lease; false if another worker has the chunk by now, or the run was cancelled."""
@@ -173,10 +175,10 @@ class Leases:
             _lock_run(session, lease)
             if not self._change(session, lease, state=DONE, wanted=stored, error="", updated=now()):
                 return False
-            session.add_all(finding(lease.run, note) for note in notes)
+            session.add_all(finding(lease.run_id, note) for note in notes)
             session.flush()
             # Last, because every worker that marks a chunk waits for this row.
-            update = sa.update(IndexRun).where(IndexRun.id == lease.run).values(encoded=IndexRun.encoded + stored)
+            update = sa.update(IndexRun).where(IndexRun.id == lease.run_id).values(encoded=IndexRun.encoded + stored)
             session.execute(update, execution_options={"synchronize_session": False})
             return True
 
@@ -196,7 +198,7 @@ class Leases:
             _lock_run(session, lease)
             if not self._change(session, lease, state=SPLIT, updated=now()):
                 return
-            chunk = session.get_one(Chunk, (lease.run, lease.number))
+            chunk = session.get_one(Chunk, (lease.run_id, lease.number))
             parts = zip(lease.halves, (lease.todo[:middle], lease.todo[middle:]), strict=True)
             session.add_all(_part(chunk, number, todo) for number, todo in parts)
 
@@ -212,7 +214,7 @@ def _lock_run(session: Session, lease: Lease) -> None:
 
     Call this first in a transaction: every transaction locks the run's row before rows of chunks, against deadlocks.
     """
-    run_row = sa.select(IndexRun.id).where(IndexRun.id == lease.run)
+    run_row = sa.select(IndexRun.id).where(IndexRun.id == lease.run_id)
     session.execute(run_row.with_for_update(read=True, key_share=True))
 
 

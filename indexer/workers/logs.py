@@ -16,7 +16,7 @@ _IDS = ("run", "chunk")
 
 def of(lease: Lease | None) -> dict[str, int]:
     """Ids of a lease's run and chunk, for the ``extra`` of a log call."""
-    return {"run": lease.run, "chunk": lease.number} if lease else {}
+    return {"run": lease.run_id, "chunk": lease.number} if lease else {}
 
 
 class _LineFormatter(logging.Formatter):

@@ -46,9 +46,9 @@ class Identity:
 def show_life(
     engine: sa.Engine, who: Identity, seconds: float, at: tuple[int, int] | None, documents: int, error: str
 ) -> None:
-    """Record that a worker is alive for ``seconds`` more, with its current chunk ``at`` as run and number."""
-    run, chunk = at or (None, None)
-    values = {"until": clock() + seconds, "run_id": run, "chunk": chunk, "documents": documents, "error": error}
+    """Record that a worker is alive for ``seconds`` more, with its current chunk ``at`` as run id and number."""
+    run_id, chunk = at or (None, None)
+    values = {"until": clock() + seconds, "run_id": run_id, "chunk": chunk, "documents": documents, "error": error}
     with transaction(engine) as session:
         update_result = session.execute(
             sa.update(Worker).where(Worker.id == who.id).values(values),

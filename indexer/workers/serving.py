@@ -148,11 +148,11 @@ class _Pool:
             logger.exception("this process can't begin: the worker ends")
             self._end_worker()
 
-    def work(self, run: int, number: int) -> None:
+    def work(self, run_id: int, number: int) -> None:
         """Process the chunk of a message; end the whole worker if this process encodes nothing any more."""
         if self._worker is None:  # the process could not begin, and ends
             raise StoreError("this process is not ready")
-        self._worker.work(run, number)
+        self._worker.work(run_id, number)
         if self._worker.unwell >= _MOST_UNWELL and not self.stop.asked:
             logger.error("%d chunks in a row went back because nothing is encoded: the worker ends", _MOST_UNWELL)
             self._end_worker()
@@ -210,8 +210,8 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
     from celery import signals  # noqa: PLC0415
 
     @app.task(name=TASK, bind=False)  # type: ignore[untyped-decorator]
-    def chunk(run: int, number: int) -> None:
-        pool.work(run, number)
+    def chunk(run_id: int, number: int) -> None:
+        pool.work(run_id, number)
 
     def begin(**_: Any) -> None:
         if pool.plan.concurrency == 1:  # this process is the worker, and has begun

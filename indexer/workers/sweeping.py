@@ -73,14 +73,14 @@ def send_hints(engine: sa.Engine, hints: Hints, model: str) -> None:
         is_ended = sa.tuple_(Chunk.run_id, Chunk.number).in_(ended_leases.with_for_update(skip_locked=True))
         release = sa.update(Chunk).where(is_ended, Chunk.state == LEASED).values(state=PENDING, error=DIED)
         session.execute(release, execution_options={"synchronize_session": False})
-    runs = [run.id for run in active_runs(engine, model)]
+    run_ids = [run.id for run in active_runs(engine, model)]
     with transaction(engine) as session:
-        pending = sa.select(Chunk.run_id, Chunk.number).where(Chunk.run_id.in_(runs), IS_PENDING)
+        pending = sa.select(Chunk.run_id, Chunk.number).where(Chunk.run_id.in_(run_ids), IS_PENDING)
         count = sa.select(sa.func.count()).select_from(pending.limit(_ENOUGH).subquery())
         waiting_chunks = session.scalar(count) or 0
         missing_messages = min(waiting_chunks - hints.waiting(model), MOST_AT_ONCE) if waiting_chunks else 0
         first_chunks = pending.order_by(Chunk.run_id, Chunk.number).limit(max(missing_messages, 0))
-        chunks = [(run, number) for run, number in session.execute(first_chunks)] if missing_messages > 0 else []
+        chunks = [(run_id, number) for run_id, number in session.execute(first_chunks)] if missing_messages > 0 else []
     if chunks:
         hints.send(model, chunks)
 

@@ -100,18 +100,18 @@ class ChunkWorker:
             store.close()
         self._engine.dispose()
 
-    def work(self, run: int, number: int) -> bool:
+    def work(self, run_id: int, number: int) -> bool:
         """Process the chunk that a message names, or the next free chunk; false if no chunk was free."""
         if self._stop.asked:
             return False
         started = time.perf_counter()
         try:
-            lease = self._retry_while_away(lambda: self._leases.take(run, number))
+            lease = self._retry_while_away(lambda: self._leases.take(run_id, number))
         except StoreError as error:
             logger.warning("no chunk could be taken: %s", error)
             return False
         if lease is None:
-            self._decline(run, number)
+            self._decline(run_id, number)
             return False
         self._metrics.spent("claim", started)
         self._current_lease = lease
@@ -126,7 +126,7 @@ class ChunkWorker:
                 self.unwell = 0
                 self._metrics.chunk("failed")
                 self._release(self._leases.fail, lease, _sentence(error))
-                self._send_hint(lease.run, lease.number)
+                self._send_hint(lease.run_id, lease.number)
             else:
                 self.unwell += 1
                 self._give_back(lease, f"this worker encodes nothing any more: {_sentence(error)}")
@@ -207,12 +207,12 @@ class ChunkWorker:
         self._stores[collection.name] = (key, store)
         return store
 
-    def _decline(self, run: int, number: int) -> None:
+    def _decline(self, run_id: int, number: int) -> None:
         """Send a chunk of another model to the queue of that model's workers; logged once per run."""
         with suppress(StoreError):
             for active_run in active_runs(self._engine):
-                if active_run.id == run and active_run.model != self.who.model:
-                    self._hints.send(active_run.model, [(run, number)])
+                if active_run.id == run_id and active_run.model != self.who.model:
+                    self._hints.send(active_run.model, [(run_id, number)])
                     self._log_declined(active_run)
 
     def _log_declined(self, run: IndexRun) -> None:
@@ -229,9 +229,9 @@ class ChunkWorker:
                 extra={"run": run.id},
             )  # fmt: skip
 
-    def _send_hint(self, run: int, number: int) -> None:
+    def _send_hint(self, run_id: int, number: int) -> None:
         with suppress(StoreError):  # the next sweep sends it
-            self._hints.send(self.who.model, [(run, number)])
+            self._hints.send(self.who.model, [(run_id, number)])
 
     def _retry_while_away(self, query: Callable[[], T]) -> T:
         """Result of ``query``, repeated until the database can be reached."""
@@ -273,7 +273,7 @@ class ChunkWorker:
             if time.monotonic() < next_sign:
                 continue
             next_sign = time.monotonic() + self.lease_seconds / BEATS
-            chunk = (lease.run, lease.number) if lease else None
+            chunk = (lease.run_id, lease.number) if lease else None
             try:
                 if lease is not None:
                     self._leases.keep(lease)
@@ -286,7 +286,7 @@ class ChunkWorker:
     def _abandon(self, lease: Lease) -> None:
         logger.warning("time to finish is over: the chunk goes back", extra=of(lease))
         self._release(self._leases.give_back, lease, lease.error)
-        self._send_hint(lease.run, lease.number)
+        self._send_hint(lease.run_id, lease.number)
         with suppress(StoreError):
             registry.sign_off(self._engine, self.who.id)
         logging.shutdown()

@@ -131,9 +131,9 @@ class Field:
         self._processes.append(process)
         return process
 
-    def work_off(self, worker: ChunkWorker, run: int) -> None:
+    def work_off(self, worker: ChunkWorker, run_id: int) -> None:
         """Until there is no chunk left to take."""
-        while worker.work(run, 0):
+        while worker.work(run_id, 0):
             pass
 
     def drop_messages(self) -> None:
