@@ -19,15 +19,16 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
+from query.calibration.choice import DEFAULT
 from query.fitting.drift import beyond_chance, changed_hits, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, Choice
+from query.ranking.choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 
 DEPTHS = (20, 50, 100)
 NEIGHBOURS = (1, 2, 3, 5, 10)
 NEWS = (0.0, 0.1, 0.25, 0.5)
-VECTORS = Choice(0.75, "ratio", passages=False)
+VECTORS = SearchChoice(0.75, "ratio", passages=False)
 
 
 def candidate_lines(searcher: Searcher, calibration: Calibration, queries: Sequence[Document]) -> list[str]:
@@ -122,7 +123,7 @@ def mislabelled(searcher: Searcher, encoder: Encoder, folder: Path, seed: int = 
 def fit(store: VectorStore, encoder: Encoder) -> Calibration:
     """The default calibration of a store."""
     statistics = fit_statistics(draw_samples(store, encoder), encoder.spec.model)
-    return statistics.with_choice(balance=0.75, margin="ratio")
+    return statistics.with_choice(DEFAULT)
 
 
 def same_language_lines(
@@ -130,7 +131,7 @@ def same_language_lines(
 ) -> list[str]:
     """MAP of each topic among the documents of its own language, which a mixed index must not cost."""
     calibrated = replace(searcher, calibration=calibration)
-    default = Choice.of(calibration)
+    default = SearchChoice.of(calibration)
     rankings = {
         "plain cosine": (replace(searcher, calibration=None), PLAIN),
         "the default": (calibrated, default),

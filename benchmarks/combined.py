@@ -32,8 +32,8 @@ from encoders.document import Document, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods.combined import Combined
 from encoders.methods.registry import open_encoder
-from query.calibration.setting import Setting
-from query.ranking.choice import PLAIN, Choice
+from query.calibration.choice import CalibrationChoice
+from query.ranking.choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 
 E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"
@@ -44,18 +44,18 @@ def documents(records: Records) -> list[Document]:
     return [page for lang, of_lang in records.items() for page in harness.documents(of_lang, lang)]
 
 
-def means_by_ranking(searcher: Searcher) -> tuple[dict[str, float], Setting]:
+def means_by_ranking(searcher: Searcher) -> tuple[dict[str, float], CalibrationChoice]:
     """MAP of each ranking, and what the probe chose."""
-    equal, calibration, setting = calibrations(searcher)
+    equal, calibration, decided = calibrations(searcher)
     centred = replace(searcher, calibration=equal)
     calibrated = replace(searcher, calibration=calibration)
     rankings = {
         "plain cosine": (searcher, PLAIN),
         "centred": (centred, CENTRED),
-        "margins and passages": (centred, Choice(0.75, "ratio")),
-        "as the probe decides": (calibrated, Choice.of(calibration)),
+        "margins and passages": (centred, SearchChoice(0.75, "ratio")),
+        "as the probe decides": (calibrated, SearchChoice.of(calibration)),
     }
-    return {name: rank_topics(ranker, choice)[0] for name, (ranker, choice) in rankings.items()}, setting
+    return {name: rank_topics(ranker, choice)[0] for name, (ranker, choice) in rankings.items()}, decided
 
 
 def alone_and_together(
@@ -66,8 +66,8 @@ def alone_and_together(
     for name, encoder in ((E5, stored), (CR5, words), (BOTH, Combined([stored, words]))):
         batches = encode_in_batches(encoder, pages, BATCH, lambda _: None)
         with tempfile.TemporaryDirectory() as scratch, index_encoded(encoder, batches, Path(scratch)) as searcher:
-            means, setting = means_by_ranking(searcher)
-        print(f"  {name}: {means}, {setting}", flush=True)
+            means, decided = means_by_ranking(searcher)
+        print(f"  {name}: {means}, {decided}", flush=True)
         yield name, means
 
 

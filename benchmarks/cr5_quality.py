@@ -26,7 +26,7 @@ from indexer.index import index
 from indexer.readers.documents import Sources
 from indexer.training.cr5 import train_cr5
 from query.fitting.calibrate import calibrate
-from query.ranking.choice import PLAIN, Choice
+from query.ranking.choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 from query.reproduce.retrieval import RANKS, Precision, precision
 
@@ -114,7 +114,7 @@ def only(records: Records, langs: Sequence[str], concepts: Sequence[str]) -> dic
     return {lang: [record for record in records[lang] if record["concept"] in chosen] for lang in langs}
 
 
-def rank_topics(searcher: Searcher, choice: Choice) -> tuple[float, float]:
+def rank_topics(searcher: Searcher, choice: SearchChoice) -> tuple[float, float]:
     """MAP over all topics and languages, and the share of the first n hits in the query's own of n languages."""
     langs = sorted(searcher.languages)
     topics, judged = harness.topics("lohelp", "index", langs)

@@ -19,7 +19,7 @@ from benchmarks.searchers import open_searcher
 from encoders.document import Document
 from indexer.stores.contract import VectorQuery
 from indexer.stores.elastic.store import ElasticStore
-from query.ranking.choice import PLAIN, Choice
+from query.ranking.choice import PLAIN, SearchChoice
 from query.ranking.fair_ranker import STRETCHES
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import running
@@ -55,7 +55,7 @@ def parity(searchers: Mapping[str, Searcher], every: int) -> list[str]:
 
 def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> list[str]:
     """Time of a warm query beyond its encoding and one ``_msearch`` by hand, p50 in ms."""
-    choices: dict[str, Choice] = {
+    choices: dict[str, SearchChoice] = {
         "plain cosine": PLAIN,
         "calibrated, without passages": replace(searcher.choice, passages=False),
         "calibrated": searcher.choice,

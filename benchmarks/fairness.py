@@ -15,13 +15,13 @@ from benchmarks.searchers import CENTRED, UNCALIBRATED, open_searcher
 from encoders.document import Document
 from encoders.errors import BadInput
 from query.calibration.calibration import Calibration
+from query.calibration.choice import CalibrationChoice
 from query.calibration.margin import MARGINS
-from query.calibration.setting import Setting
 from query.evaluation.topics import Topic
 from query.fitting.evidence import from_judgements
 from query.fitting.probe import BALANCES, RANKS, probe
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, Choice
+from query.ranking.choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 
 COLLECTIONS = (*harness.KINDS, "ddtp")
@@ -34,7 +34,7 @@ class Row:
 
     name: str
     calibration: Calibration | None
-    choice: Choice
+    choice: SearchChoice
 
 
 def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
@@ -45,15 +45,17 @@ def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
     uncentred = replace(mean, languages=languages)
     return [
         Row("plain cosine", None, PLAIN),
-        Row("margin alone, balance ¾", uncentred, Choice(0.75, "ratio", passages=False)),
+        Row("margin alone, balance ¾", uncentred, SearchChoice(0.75, "ratio", passages=False)),
         Row("mean taken out, no margin (balance ½)", mean, CENTRED),
-        Row("mean, distance margin, balance ¾", mean, Choice(0.75, "distance", passages=False)),
-        Row("mean, ratio margin, balance ¾", mean, Choice(0.75, "ratio", passages=False)),
-        Row("subspace of rank 1 (LAWDR), ratio margin, balance ¾", subspace, Choice(0.75, "ratio", passages=False)),
-        Row("mean and passages, no margin (balance ½)", mean, Choice(0.5, "ratio")),
-        Row("**mean, ratio margin, passages, balance ¾: the default**", mean, Choice(0.75, "ratio")),
-        Row("the same, balance 1", mean, Choice(1.0, "ratio")),
-        Row("the default with --hybrid", mean, Choice(0.75, "ratio", hybrid=True)),
+        Row("mean, distance margin, balance ¾", mean, SearchChoice(0.75, "distance", passages=False)),
+        Row("mean, ratio margin, balance ¾", mean, SearchChoice(0.75, "ratio", passages=False)),
+        Row(
+            "subspace of rank 1 (LAWDR), ratio margin, balance ¾", subspace, SearchChoice(0.75, "ratio", passages=False)
+        ),
+        Row("mean and passages, no margin (balance ½)", mean, SearchChoice(0.5, "ratio")),
+        Row("**mean, ratio margin, passages, balance ¾: the default**", mean, SearchChoice(0.75, "ratio")),
+        Row("the same, balance 1", mean, SearchChoice(1.0, "ratio")),
+        Row("the default with --hybrid", mean, SearchChoice(0.75, "ratio", hybrid=True)),
     ]
 
 
@@ -112,10 +114,10 @@ def probe_lines(searcher: Searcher, topics: Sequence[Topic], judgements: Sequenc
         raise BadInput("too few topics to decide by; take a collection with more")
     chosen, tried = probe(samples, model, evidence)
     print(*tried, sep="\n", flush=True)
-    settings = dict.fromkeys([chosen, *(Setting(chosen.rank, chosen.margin, balance) for balance in BALANCES)])
-    settings |= dict.fromkeys(Setting(rank, chosen.margin, chosen.balance) for rank in RANKS)
-    settings |= dict.fromkeys(Setting(chosen.rank, form, chosen.balance) for form in MARGINS)
-    calibrations = {rank: fit_statistics(samples, model, rank=rank) for rank in {setting.rank for setting in settings}}
+    choices = dict.fromkeys([chosen, *(CalibrationChoice(chosen.rank, chosen.margin, balance) for balance in BALANCES)])
+    choices |= dict.fromkeys(CalibrationChoice(rank, chosen.margin, chosen.balance) for rank in RANKS)
+    choices |= dict.fromkeys(CalibrationChoice(chosen.rank, form, chosen.balance) for form in MARGINS)
+    calibrations = {rank: fit_statistics(samples, model, rank=rank) for rank in {choice.rank for choice in choices}}
     table = harness.Table(
         [
             f"Decided by {len(evidence.queries)} of {len(odd):,} odd topics; {len(even):,} even ones.",
@@ -125,12 +127,12 @@ def probe_lines(searcher: Searcher, topics: Sequence[Topic], judgements: Sequenc
         ]
     )
     means = {}
-    for setting in settings:
-        row = Row("", calibrations[setting.rank], Choice(setting.balance, setting.margin))
-        means[setting], share = scores(searcher, row, even, qrels)
-        name = f"{setting.rank or 'mean'}, {setting.margin}, {setting.balance:g}"
-        mark = " **chosen**" if setting == chosen else ""
-        table.add(f"| {name}{mark} | {means[setting]:.4f} | {share:.1%} |")
+    for choice in choices:
+        row = Row("", calibrations[choice.rank], SearchChoice(choice.balance, choice.margin))
+        means[choice], share = scores(searcher, row, even, qrels)
+        name = f"{choice.rank or 'mean'}, {choice.margin}, {choice.balance:g}"
+        mark = " **chosen**" if choice == chosen else ""
+        table.add(f"| {name}{mark} | {means[choice]:.4f} | {share:.1%} |")
     lost = max(means.values()) - means[chosen]
     return [*table, "", f"What was chosen is {lost:.4f} under the best of these."]
 

@@ -34,7 +34,7 @@ from indexer.training.hmde import training_facts
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT
-from query.ranking.choice import PLAIN, Choice
+from query.ranking.choice import PLAIN, SearchChoice
 
 QUIET = Console(quiet=True)
 
@@ -153,16 +153,16 @@ def rank_topics(
         index_encoded(encoder, batches(collection, system, vectors), Path(scratch)) as searcher,
     ):
         searcher.encoder = harness.StoredEncoder(encoder, searcher.store, memory)
-        equal, calibration, setting = calibrations(searcher)
+        equal, calibration, decided = calibrations(searcher)
         queries, qrels = judged(collection, set(searcher.store.ids()))
         for ranking, statistics, choice in (
             ("plain cosine", None, PLAIN),
             ("centred", equal, CENTRED),
-            ("calibrated", calibration, Choice.of(calibration)),
+            ("calibrated", calibration, SearchChoice.of(calibration)),
         ):
             rankings = replace(searcher, calibration=statistics).rank(queries, choice=choice)
             precisions = harness.average_precisions(queries, rankings, qrels)
-            print(f"{system} {ranking} {harness.mean(precisions):.4f} {setting}", flush=True)
+            print(f"{system} {ranking} {harness.mean(precisions):.4f} {decided}", flush=True)
             yield ranking, precisions
 
 

@@ -30,7 +30,7 @@ from indexer.stores.contract import StoredDocument
 from onnx_export.models import DEFAULT, find_model
 from query.calibration.calibration import Calibration
 from query.fitting.calibrate import calibrate
-from query.ranking.choice import PLAIN, Choice
+from query.ranking.choice import PLAIN, SearchChoice
 from query.ranking.fair_ranker import FairRanker
 from trials.command import DRAGOMAN
 
@@ -106,7 +106,7 @@ def warm(settings: Settings, rounds: int) -> list[str]:
     encoder = open_encoder(find_model(DEFAULT, Console()), device="cpu")
     calibration_table = calibration_lines(settings, encoder)
     calibration = _active(settings)
-    choice = replace(Choice.of(calibration), balance=0.75)
+    choice = replace(SearchChoice.of(calibration), balance=0.75)
     with open_searcher("large", settings.home, UNCALIBRATED) as searcher:
         model = searcher.spec.model
         vectors: FloatArray = np.concatenate(

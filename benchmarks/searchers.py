@@ -11,17 +11,17 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from query.calibration.calibration import Calibration
-from query.calibration.setting import Setting
+from query.calibration.choice import CalibrationChoice
 from query.calibration.table import NONE
 from query.fitting.evidence import from_concepts
 from query.fitting.probe import probe
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import Choice, RankingOptions
+from query.ranking.choice import RankingOptions, SearchChoice
 from query.ranking.searcher import Searcher
 
 BATCH = 64
 """Documents that are encoded at once."""
-CENTRED = Choice(0.5, "ratio", passages=False)
+CENTRED = SearchChoice(0.5, "ratio", passages=False)
 """Cosine of documents' vectors without their language's mean; no margins."""
 UNCALIBRATED = RankingOptions(calibration=NONE)
 
@@ -44,14 +44,11 @@ def index_encoded(encoder: Encoder, batches: Iterable[tuple[Sequence[Document], 
     return Searcher("unseen", encoder, store, languages, Detector(languages.keys()))
 
 
-def calibrations(searcher: Searcher) -> tuple[Calibration, Calibration, Setting]:
-    """Plain statistics of a collection, its calibration as the probe decides by concepts, and the probe's setting."""
+def calibrations(searcher: Searcher) -> tuple[Calibration, Calibration, CalibrationChoice]:
+    """Plain statistics of a collection, its calibration as the probe decides by concepts, and the probe's choice."""
     model = searcher.spec.model
     samples = draw_samples(searcher.store, searcher.encoder)
     evidence = from_concepts(searcher.store, model, samples)
-    setting = probe(samples, model, evidence)[0] if evidence else Setting()
-    calibration = fit_statistics(samples, model, rank=setting.rank)
-    calibration = calibration.with_choice(balance=setting.balance, margin=setting.margin)
-    if setting.weights:
-        calibration = calibration.with_weights(setting.weights)
-    return fit_statistics(samples, model), calibration, setting
+    choice = probe(samples, model, evidence)[0] if evidence else CalibrationChoice()
+    calibration = fit_statistics(samples, model, rank=choice.rank).with_choice(choice)
+    return fit_statistics(samples, model), calibration, choice

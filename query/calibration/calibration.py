@@ -21,6 +21,7 @@ import numpy as np
 from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
 from encoders.methods.vector_parts import VectorParts
+from query.calibration.choice import CalibrationChoice
 from query.calibration.margin import Margin
 
 _FORMAT = 2
@@ -132,9 +133,21 @@ class Calibration:
         header, arrays = self._header_and_arrays()
         return short_hash(json.dumps(header, sort_keys=True), *(arrays[name].tobytes() for name in sorted(arrays)))
 
-    def with_choice(self, *, balance: float, margin: Margin) -> Calibration:
-        """The same statistics with another balance and margin."""
-        return replace(self, balance=balance, margin=margin)
+    @property
+    def choice(self) -> CalibrationChoice:
+        """How the calibration ranks."""
+        return CalibrationChoice(self.rank, self.margin, self.balance, self.parts.weights)
+
+    def with_choice(self, choice: CalibrationChoice) -> Calibration:
+        """The same statistics with a choice's balance, margin and weights; without weights, the present weights stay.
+
+        The rank is that of the statistics.
+
+        Raises:
+            BadInput: there are not as many weights as parts.
+        """
+        calibration = replace(self, balance=choice.balance, margin=choice.margin)
+        return calibration.with_weights(choice.weights) if choice.weights else calibration
 
     def with_weights(self, weights: Sequence[float]) -> Calibration:
         """The same calibration with other weights of the parts.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from query.calibration.calibration import Calibration
-from query.calibration.setting import Setting, TriedSetting
+from query.calibration.choice import CalibrationChoice, TriedChoice
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Summary:
         second_field: the second field that the calibration is for; none for the collection's own vectors.
     """
 
-    setting: Setting
+    choice: CalibrationChoice
     neighbours: int
     languages: Mapping[str, Mapping[str, int]]
     decided_by: str
-    tried: Sequence[TriedSetting] = ()
+    tried: Sequence[TriedChoice] = ()
     few: Mapping[str, int] = field(default_factory=dict)
     drift: Mapping[str, float] = field(default_factory=dict)
     separation: Separation | None = None
@@ -92,9 +92,9 @@ class Summary:
 
     @classmethod
     def of(cls, calibration: Calibration, decided_by: str, **others: Any) -> Summary:
-        """Summarise a calibration's setting and languages; ``others`` are the remaining attributes."""
+        """Summarise a calibration's choice and languages; ``others`` are the remaining attributes."""
         return cls(
-            Setting(calibration.rank, calibration.margin, calibration.balance, calibration.parts.weights),
+            calibration.choice,
             calibration.neighbours,
             {
                 lang: {"documents": statistics.documents, "pseudo_queries": len(statistics.sources)}
@@ -107,10 +107,10 @@ class Summary:
     def as_json(self) -> dict[str, Any]:
         """The summary as the database and ``--json`` have it."""
         values: dict[str, Any] = {
-            "balance": self.setting.balance,
-            "margin": self.setting.margin,
-            "rank": self.setting.rank,
-            "weights": self.setting.weights,
+            "balance": self.choice.balance,
+            "margin": self.choice.margin,
+            "rank": self.choice.rank,
+            "weights": self.choice.weights,
             "neighbours": self.neighbours,
             "languages": {lang: dict(counts) for lang, counts in self.languages.items()},
             "decided_by": self.decided_by,
@@ -130,12 +130,12 @@ class Summary:
         """Read what ``as_json`` wrote, by this version or an earlier one."""
         maps = dict(values.get("map", {}))
         return cls(
-            _setting(values),
+            _choice(values),
             values.get("neighbours", 0),
             values["languages"],
             values["decided_by"],
             [
-                TriedSetting(_setting(row), row["value"], row["held_out"], row["own_language"], row["chosen"])
+                TriedChoice(_choice(row), row["value"], row["held_out"], row["own_language"], row["chosen"])
                 for row in values.get("probe", ())
             ],
             values.get("few", {}),
@@ -146,5 +146,5 @@ class Summary:
         )
 
 
-def _setting(values: Mapping[str, Any]) -> Setting:
-    return Setting(values["rank"], values["margin"], values["balance"], tuple(values.get("weights", ())))
+def _choice(values: Mapping[str, Any]) -> CalibrationChoice:
+    return CalibrationChoice(values["rank"], values["margin"], values["balance"], tuple(values.get("weights", ())))

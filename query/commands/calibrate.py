@@ -17,9 +17,9 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
 from query.calibration import table as calibration_table
+from query.calibration.choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin
-from query.calibration.setting import DEFAULT, Setting
 from query.commands.options import PATH, collection_option, common_options, device_option, seed_option, weights_option
 from query.commands.output.calibrations import show_calibration, show_calibrations
 from query.evaluation.file_patterns import expand
@@ -96,10 +96,10 @@ def command(
         return
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are of what the mean's removal leaves")
-    setting_given = balance is not None or margin is not None or rank is not None or weights
-    if setting_given and topic_files:
+    choice_given = balance is not None or margin is not None or rank is not None or weights
+    if choice_given and topic_files:
         raise click.UsageError("--topics decides how to rank; leave --balance, --margin, --rank and --weights out")
-    setting = Setting(
+    choice = CalibrationChoice(
         DEFAULT.rank if rank is None else rank,
         margin or DEFAULT.margin,
         DEFAULT.balance if balance is None else balance,
@@ -113,7 +113,7 @@ def command(
         settings,
         judged=judged,
         log=[*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
-        setting=setting if setting_given else None,
+        choice=choice if choice_given else None,
         given=CalibrationInput(maps=read_mapping(mapping)) if mapping else None,
         seed=seed,
         device=device,

@@ -89,11 +89,11 @@ def _index(folder: Path, settings: Settings, console: Console) -> None:
 def _calibration_sentence(upkeep: UpkeepReport) -> str:
     if upkeep.report is None:
         return f"calibration kept: {upkeep.reason}"
-    setting, trials = upkeep.report.decision.setting, upkeep.report.decision.tried
-    shares = {trial.setting.balance: trial.own_language for trial in trials if trial.setting.margin == setting.margin}
-    sentence = f"calibrated: of {len(trials)} ways to rank that were tried, balance {setting.balance:g} was chosen"
-    if 0.0 in shares and setting.balance in shares:
-        change = f"own-language share of the first hits {shares[0.0]:.0%} → {shares[setting.balance]:.0%}"
+    choice, trials = upkeep.report.decision.choice, upkeep.report.decision.tried
+    shares = {trial.choice.balance: trial.own_language for trial in trials if trial.choice.margin == choice.margin}
+    sentence = f"calibrated: of {len(trials)} ways to rank that were tried, balance {choice.balance:g} was chosen"
+    if 0.0 in shares and choice.balance in shares:
+        change = f"own-language share of the first hits {shares[0.0]:.0%} → {shares[choice.balance]:.0%}"
         return f"{sentence}; {change}"
     return sentence
 

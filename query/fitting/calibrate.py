@@ -14,12 +14,12 @@ from encoders.session import Device
 from indexer.collection.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
+from query.calibration.choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.mapped_calibration import MappedCalibration, check_model
-from query.calibration.setting import DEFAULT, Setting
 from query.calibration.summary import MapSummary, Separation, Summary
 from query.calibration.table import StoredCalibration
-from query.fitting.decision import CalibrationInput, Decision, JudgedTopics, check_setting, decide
+from query.fitting.decision import CalibrationInput, Decision, JudgedTopics, check_choice, decide
 from query.fitting.drift import changed_hits
 from query.fitting.open_collection import OpenCollection
 from query.fitting.separability import Separability
@@ -47,7 +47,7 @@ def calibrate(
     *,
     judged: JudgedTopics | None = None,
     log: Sequence[Document] = (),
-    setting: Setting | None = None,
+    choice: CalibrationChoice | None = None,
     given: CalibrationInput | None = None,
     seed: int = 0,
     device: Device = "auto",
@@ -55,7 +55,7 @@ def calibrate(
 ) -> CalibrationReport:
     """Calibrate a collection, and make the result the active calibration.
 
-    ``judged`` topics decide the setting; unless given, documents' ``concept`` or titles do, or a person's ``setting``
+    ``judged`` topics decide the choice; unless given, documents' ``concept`` or titles do, or a person's ``choice``
     without a probe. Logged queries go into the bank. ``given`` is a person's input to the previous calibration or to
     this one, with maps; without maps the maps of a migration stay.
 
@@ -64,7 +64,7 @@ def calibrate(
         DragomanError: store, database or encoder fail.
     """
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
-        return calibrate_open(opened, judged=judged, log=log, setting=setting, given=given, seed=seed)
+        return calibrate_open(opened, judged=judged, log=log, choice=choice, given=given, seed=seed)
 
 
 def calibrate_open(
@@ -72,17 +72,17 @@ def calibrate_open(
     *,
     judged: JudgedTopics | None = None,
     log: Sequence[Document] = (),
-    setting: Setting | None = None,
+    choice: CalibrationChoice | None = None,
     given: CalibrationInput | None = None,
     seed: int = 0,
 ) -> CalibrationReport:
     """``calibrate`` an open collection."""
     stored = opened.encoder.spec
     previous = opened.calibration()
-    inherited = _with_migration(opened, given or CalibrationInput(), previous, setting, judged)
+    inherited = _with_migration(opened, given or CalibrationInput(), previous, choice, judged)
     if inherited.maps:
         check_model(inherited.maps, opened.collection.model, opened.collection.dim)
-    check_setting(setting or inherited.setting or DEFAULT, stored)
+    check_choice(choice or inherited.choice or DEFAULT, stored)
     samples = draw_samples(
         opened.store,
         opened.query_encoder(inherited.maps),
@@ -92,17 +92,16 @@ def calibrate_open(
         seed=seed,
         console=opened.console,
     )
-    decision = decide(opened, samples, inherited, setting=setting, judged=judged, seed=seed)
-    fitted = _fit(samples, stored.model, decision.setting, inherited.maps)
+    decision = decide(opened, samples, inherited, choice=choice, judged=judged, seed=seed)
+    fitted = _fit(samples, stored.model, decision.choice, inherited.maps)
     return _keep(opened, previous, fitted, decision, samples)
 
 
-def _fit(samples: CalibrationSamples, model: str, setting: Setting, maps: SpaceMaps | Networks | None) -> Calibration:
-    """The calibration of samples, with a setting and maps."""
-    fitted = fit_statistics(samples, model, rank=setting.rank)
-    fitted = fitted.with_choice(balance=setting.balance, margin=setting.margin)
-    if setting.weights:
-        fitted = fitted.with_weights(setting.weights)
+def _fit(
+    samples: CalibrationSamples, model: str, choice: CalibrationChoice, maps: SpaceMaps | Networks | None
+) -> Calibration:
+    """The calibration of samples, with a choice and maps."""
+    fitted = fit_statistics(samples, model, rank=choice.rank).with_choice(choice)
     return MappedCalibration.on(fitted, maps) if maps else fitted
 
 
@@ -149,7 +148,7 @@ def _with_migration(
     opened: OpenCollection,
     inherited: CalibrationInput,
     previous: Calibration | None,
-    setting: Setting | None,
+    choice: CalibrationChoice | None,
     judged: JudgedTopics | None,
 ) -> CalibrationInput:
     """The input, or that of the collection's migration with its maps: a new calibration does not end a migration.
@@ -168,7 +167,7 @@ def _with_migration(
         )
     if judged:
         raise BadInput(f"{name} has migrated to {asker.encoder}, where nothing is decided by judgements; {advice}")
-    if setting and setting.rank:
+    if choice and choice.rank:
         raise BadInput(f"{name} has migrated to {asker.encoder}, and its maps are for what the mean leaves; {advice}")
     kept = calibration_table.active(opened.engine, opened.collection)
     return CalibrationInput.of(kept, previous) if kept else inherited

@@ -13,8 +13,8 @@ from encoders.maps.space import SpaceMaps
 from encoders.methods.vector_parts import VectorParts
 from encoders.wording import counted
 from query.calibration.calibration import Calibration
+from query.calibration.choice import DEFAULT, CalibrationChoice, TriedChoice
 from query.calibration.mapped_calibration import MappedCalibration
-from query.calibration.setting import DEFAULT, Setting, TriedSetting
 from query.calibration.table import StoredCalibration
 from query.fitting import evidence
 from query.fitting.bias import VectorSample
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JudgedTopics:
-    """Topics with judgements that decide the setting; the queries' ids are the qrels' topic ids."""
+    """Topics with judgements that decide the choice; the queries' ids are the qrels' topic ids."""
 
     topics: Sequence[Document]
     qrels: Sequence[Qrel]
@@ -40,19 +40,19 @@ class CalibrationInput:
     """A person's input to a calibration, which the next calibration takes over.
 
     Attributes:
-        setting: how to rank, if a person or judgements decided it; none: it is decided anew.
-        decided_by: what decided the setting.
+        choice: how to rank, if a person or judgements decided it; none: it is decided anew.
+        decided_by: what decided the choice.
         asked: logged queries, by language, (n, dim) unit rows.
     """
 
-    setting: Setting | None = None
+    choice: CalibrationChoice | None = None
     decided_by: str = ""
     asked: Mapping[str, FloatArray] = field(default_factory=dict)
     maps: SpaceMaps | Networks | None = None
 
     @classmethod
     def of(cls, kept: StoredCalibration, calibration: Calibration | None) -> CalibrationInput:
-        """The input to a calibration; if the calibration can't be read (none), only its setting."""
+        """The input to a calibration; if the calibration can't be read (none), only its choice."""
         asked = {
             lang: unit_rows(statistics.bank[[not doc_id for doc_id in statistics.sources]])
             for lang, statistics in (calibration.languages.items() if calibration else ())
@@ -61,7 +61,7 @@ class CalibrationInput:
         maps = calibration.maps if isinstance(calibration, MappedCalibration) else None
         if kept.summary.decided_by not in _LASTING and not maps:
             return cls(asked=asked)
-        return cls(kept.summary.setting, kept.summary.decided_by, asked, maps)
+        return cls(kept.summary.choice, kept.summary.decided_by, asked, maps)
 
 
 _LASTING = ("you", "judgements")
@@ -72,16 +72,16 @@ class Decision:
     """How to rank.
 
     Attributes:
-        decided_by: what decided the setting: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told
+        decided_by: what decided the choice: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told
             apart, ``you`` or ``default``.
-        taken_over: whether the setting was decided for the previous calibration.
+        taken_over: whether the choice was decided for the previous calibration.
         separability: how well languages are told apart; none if it was not measured.
     """
 
-    setting: Setting
+    choice: CalibrationChoice
     decided_by: str
     taken_over: bool = False
-    tried: Sequence[TriedSetting] = ()
+    tried: Sequence[TriedChoice] = ()
     separability: Separability | None = None
 
 
@@ -90,27 +90,27 @@ def decide(
     samples: CalibrationSamples,
     inherited: CalibrationInput,
     *,
-    setting: Setting | None = None,
+    choice: CalibrationChoice | None = None,
     judged: JudgedTopics | None = None,
     seed: int = 0,
 ) -> Decision:
     """Decide how a collection is ranked.
 
-    A person's ``setting`` of now decides, or else that of the ``inherited`` input, the ``judged`` topics, or the
+    A person's ``choice`` of now decides, or else that of the ``inherited`` input, the ``judged`` topics, or the
     documents' ``concept`` or titles.
 
     Raises:
         BadInput: too few topics have a relevant document in the collection.
     """
-    if setting or inherited.setting:
-        decided_by = "you" if setting else inherited.decided_by or "default"
-        decision = Decision(setting or inherited.setting or DEFAULT, decided_by, taken_over=setting is None)
+    if choice or inherited.choice:
+        decided_by = "you" if choice else inherited.decided_by or "default"
+        decision = Decision(choice or inherited.choice or DEFAULT, decided_by, taken_over=choice is None)
     elif inherited.maps is not None and inherited.maps.asker is not None:
         # the probe needs queries and documents of one model
         decision = Decision(DEFAULT, inherited.decided_by or "default")
     else:
         decision = _by_evidence(opened, samples, judged, inherited.decided_by or "default", seed)
-    return replace(decision, setting=replace(decision.setting, rank=0)) if inherited.maps else decision
+    return replace(decision, choice=replace(decision.choice, rank=0)) if inherited.maps else decision
 
 
 def _by_evidence(
@@ -121,26 +121,26 @@ def _by_evidence(
     separation = _separability(opened, seed) if answers is None or answers.kind == "titles" else None
     hidden = separation is not None and separation.hidden
     if answers:
-        setting, tried = probe(samples, opened.encoder.spec.model, answers, separation)
-        return Decision(setting, "languages" if hidden else answers.kind, tried=tried, separability=separation)
-    setting = UNBALANCED if hidden else DEFAULT
-    return Decision(setting, "languages" if hidden else fallback, separability=separation)
+        choice, tried = probe(samples, opened.encoder.spec.model, answers, separation)
+        return Decision(choice, "languages" if hidden else answers.kind, tried=tried, separability=separation)
+    choice = UNBALANCED if hidden else DEFAULT
+    return Decision(choice, "languages" if hidden else fallback, separability=separation)
 
 
-def check_setting(setting: Setting, spec: EncoderSpec) -> None:
-    """Check that vectors are wide enough for a setting's rank, and have as many parts as the setting has weights.
+def check_choice(choice: CalibrationChoice, spec: EncoderSpec) -> None:
+    """Check that vectors are wide enough for a choice's rank, and have as many parts as the choice has weights.
 
     Raises:
         BadInput: the vectors are too narrow, or the number of parts differs.
     """
     parts = VectorParts.of(spec)
-    if setting.rank >= (narrowest := min(parts.widths)):
+    if choice.rank >= (narrowest := min(parts.widths)):
         raise BadInput(
-            f"{counted(setting.rank, 'direction')} can't be taken out of vectors of {narrowest} numbers; "
+            f"{counted(choice.rank, 'direction')} can't be taken out of vectors of {narrowest} numbers; "
             "nothing would be left"
         )
-    if setting.weights:
-        VectorParts(parts.widths, setting.weights)
+    if choice.weights:
+        VectorParts(parts.widths, choice.weights)
 
 
 def _evidence(

@@ -20,7 +20,7 @@ from query.calibration.calibration import Calibration
 from query.fitting.sampling import draw_each
 from query.fitting.shrinkage import ShrunkParts
 from query.fitting.statistics import SAMPLE, document_moments
-from query.ranking.choice import Choice
+from query.ranking.choice import SearchChoice
 from query.ranking.fair_ranker import FairRanker
 
 QUERIES = 256
@@ -97,5 +97,5 @@ def _first_tens(
     store: VectorStore, calibration: Calibration, queries: FloatArray, lang: str, targets: Sequence[str]
 ) -> list[set[str]]:
     """Ids of each query's first ten documents."""
-    ranker = FairRanker(store, calibration, replace(Choice.of(calibration), passages=False))
+    ranker = FairRanker(store, calibration, replace(SearchChoice.of(calibration), passages=False))
     return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, targets, _HITS)]

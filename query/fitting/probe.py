@@ -1,12 +1,12 @@
 """The probe: choose the rank, margin and balance that a collection is ranked with, by evidence from the collection.
 
-With judgements, or documents that share a ``concept``, settings are compared by MAP on half of the topics, and the
-chosen setting is reported on the other half. With neither, nothing is balanced if a linear classifier can't tell the
+With judgements, or documents that share a ``concept``, choices are compared by MAP on half of the topics, and the
+best choice is reported on the other half. With neither, nothing is balanced if a linear classifier can't tell the
 languages apart. Else the probe takes the smallest balance that brings the share of own-language neighbours near the
 fair share while titles still find the rest of their own documents.
 
-Documents are compared by their vectors alone: passages improve every setting and hardly change which is best
-(docs/methods.md), and they would take the time of a search for each setting.
+Documents are compared by their vectors alone: passages improve every choice and hardly change which is best
+(docs/methods.md), and they would take the time of a search for each choice.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from encoders.document import FloatArray
 from encoders.methods.vector_parts import weightings
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Calibration
+from query.calibration.choice import DEFAULT, CalibrationChoice, TriedChoice
 from query.calibration.margin import MARGINS, centring, exponent, language_neighbourhoods, margin, neighbourhood
-from query.calibration.setting import DEFAULT, Setting, TriedSetting
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import score
 from query.evaluation.trec_run import Run
@@ -39,25 +39,25 @@ _LOST = 0.02
 _DEPTH = 100
 
 
-UNBALANCED = Setting(balance=0.0)
+UNBALANCED = CalibrationChoice(balance=0.0)
 
 
 def probe(
     samples: CalibrationSamples, model: str, evidence: Evidence, apart: Separability | None = None
-) -> tuple[Setting, list[TriedSetting]]:
-    """Return the setting to rank with, and all settings tried on the evidence.
+) -> tuple[CalibrationChoice, list[TriedChoice]]:
+    """Return the choice to rank with, and all choices tried on the evidence.
 
     How well languages are told apart (``apart``) counts only if the evidence is titles.
     """
     trial = _Trial(samples, model, evidence)
     if evidence.kind != "titles":
-        setting = _by_relevance(trial)
+        choice = _by_relevance(trial)
     else:
-        setting = UNBALANCED if apart and apart.hidden else _by_neighbours(trial)
-    return setting, trial.table(setting)
+        choice = UNBALANCED if apart and apart.hidden else _by_neighbours(trial)
+    return choice, trial.table(choice)
 
 
-def _by_relevance(trial: _Trial) -> Setting:
+def _by_relevance(trial: _Trial) -> CalibrationChoice:
     """Improve rank, margin, balance and weights in turn; each changes only if the gain exceeds its standard error."""
     best = trial.better(DEFAULT, [replace(DEFAULT, rank=rank) for rank in trial.ranks])
     best = trial.better(best, [replace(best, margin=form) for form in MARGINS])
@@ -65,20 +65,20 @@ def _by_relevance(trial: _Trial) -> Setting:
     return trial.better(best, [replace(best, weights=weights) for weights in trial.weightings])
 
 
-def _by_neighbours(trial: _Trial) -> Setting:
+def _by_neighbours(trial: _Trial) -> CalibrationChoice:
     """The smallest balance that is near fair and loses no titles; the default if there is none."""
-    settings = [Setting(balance=balance) for balance in BALANCES if balance <= DEFAULT.balance]
-    tried = {setting: trial.of(setting) for setting in settings}
-    unbalanced = tried[settings[0]]
-    for setting, result in tried.items():
+    choices = [CalibrationChoice(balance=balance) for balance in BALANCES if balance <= DEFAULT.balance]
+    tried = {choice: trial.of(choice) for choice in choices}
+    unbalanced = tried[choices[0]]
+    for choice, result in tried.items():
         bias = (result.own_language - trial.fair) / (1.0 - trial.fair) if trial.fair < 1.0 else 0.0
         if bias <= NEAR_FAIR and result.value >= unbalanced.value - _LOST:
-            return setting
+            return choice
     return DEFAULT
 
 
 class _Trial:
-    """Ranks the evidence's pool by one setting after another; settings share cached cosines and statistics.
+    """Ranks the evidence's pool by one choice after another; choices share cached cosines and statistics.
 
     Attributes:
         fair: share of the first hits that would be in the query's language if languages played no part.
@@ -88,7 +88,7 @@ class _Trial:
         self._samples, self._model, self._evidence = samples, model, evidence
         self._languages = list(samples.documents)
         self._compared: dict[tuple[int, float, tuple[float, ...]], tuple[FloatArray, FloatArray, FloatArray]] = {}
-        self._tried: dict[Setting, tuple[TriedSetting, FloatArray]] = {}
+        self._tried: dict[CalibrationChoice, tuple[TriedChoice, FloatArray]] = {}
         self.fair = float(np.mean([(evidence.langs == lang).mean() for lang in evidence.query_langs]))
         numbers = {topic: number for number, topic in enumerate(dict.fromkeys(evidence.topics))}
         self._topics = np.array([numbers[topic] for topic in evidence.topics])
@@ -113,33 +113,33 @@ class _Trial:
         parts = len(self._by_means.parts.widths)
         return weightings(parts) if parts > 1 else [()]
 
-    def of(self, setting: Setting) -> TriedSetting:
-        """Measure a setting."""
-        return self._try(setting)[0]
+    def of(self, choice: CalibrationChoice) -> TriedChoice:
+        """Measure a choice."""
+        return self._try(choice)[0]
 
-    def better(self, best: Setting, others: Sequence[Setting]) -> Setting:
+    def better(self, best: CalibrationChoice, others: Sequence[CalibrationChoice]) -> CalibrationChoice:
         """The best of others if its gain on the deciding topics exceeds the gain's standard error; else ``best``."""
-        challenger = max(others, key=lambda setting: self.of(setting).value)
+        challenger = max(others, key=lambda choice: self.of(choice).value)
         gain = (self._try(challenger)[1] - self._try(best)[1])[::2]
         error = float(gain.std()) / max(len(gain), 1) ** 0.5
         return challenger if float(gain.mean()) > error else best
 
-    def table(self, chosen: Setting) -> list[TriedSetting]:
-        """All settings tried, the chosen setting marked."""
+    def table(self, chosen: CalibrationChoice) -> list[TriedChoice]:
+        """All choices tried, the one to rank with marked."""
         self.of(chosen)
         return [
-            TriedSetting(setting, result.value, result.held_out, result.own_language, chosen=setting == chosen)
-            for setting, (result, _) in self._tried.items()
+            TriedChoice(choice, result.value, result.held_out, result.own_language, chosen=choice == chosen)
+            for choice, (result, _) in self._tried.items()
         ]
 
-    def _try(self, setting: Setting) -> tuple[TriedSetting, FloatArray]:
-        """A setting's result, and its (topics,) values."""
-        if setting not in self._tried:
-            scores = self._scores(setting)
+    def _try(self, choice: CalibrationChoice) -> tuple[TriedChoice, FloatArray]:
+        """A choice's result, and its (topics,) values."""
+        if choice not in self._tried:
+            scores = self._scores(choice)
             values = self._values(scores)
             deciding, held_out = float(values[::2].mean()), float(values[1::2].mean())
-            self._tried[setting] = TriedSetting(setting, deciding, held_out, self._own_language(scores)), values
-        return self._tried[setting]
+            self._tried[choice] = TriedChoice(choice, deciding, held_out, self._own_language(scores)), values
+        return self._tried[choice]
 
     def _own_language(self, scores: FloatArray) -> float:
         """Share of the query's language in its first hits without the answers, whose ranks are not due to chance."""
@@ -177,9 +177,9 @@ class _Trial:
         mean: FloatArray = (np.bincount(self._topics, values) / np.bincount(self._topics)).astype(np.float32)
         return mean
 
-    def _scores(self, setting: Setting) -> FloatArray:
-        cosines, fwd, bwd = self._compare(setting.rank, centring(setting.balance), setting.weights)
-        return margin(cosines, fwd, bwd, setting.margin, exponent(setting.balance))
+    def _scores(self, choice: CalibrationChoice) -> FloatArray:
+        cosines, fwd, bwd = self._compare(choice.rank, centring(choice.balance), choice.weights)
+        return margin(cosines, fwd, bwd, choice.margin, exponent(choice.balance))
 
     def _compare(
         self, rank: int, share: float, weights: tuple[float, ...]

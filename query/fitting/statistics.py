@@ -29,7 +29,7 @@ _FEW = 32
 
 @dataclass
 class CalibrationSamples:
-    """The samples that a calibration is fitted to, by language; a probe fits them by several settings.
+    """The samples that a calibration is fitted to, by language; a probe fits them by several choices.
 
     Attributes:
         queries: moments of the pseudo-queries' vectors.

@@ -47,7 +47,7 @@ def keep_calibrated(
     """Calibrate a collection again after documents were added or deleted, unless the active calibration still fits.
 
     It does not fit if there is none, if it lacks a language, or if the documents have drifted. The new calibration
-    takes over a person's input to the old one: a setting, a decision by judgements, logged queries.
+    takes over a person's input to the old one: a choice, a decision by judgements, logged queries.
     """
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
         kept = calibration_table.active(opened.engine, opened.collection)

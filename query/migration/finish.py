@@ -250,7 +250,7 @@ def calibrate_second_field(
 ) -> None:
     """Take statistics of the new vectors in the store; from then on they are searched."""
     samples = draw_samples(store, encoder, console=console)
-    fitted = fit_statistics(samples, encoder.spec.model).with_choice(balance=active.balance, margin=active.margin)
+    fitted = fit_statistics(samples, encoder.spec.model).with_choice(replace(active.choice, weights=()))
     summary = Summary.of(fitted, "the migration", few=samples.few(), second_field=loading.second_field_key(collection))
     calibration_table.keep(engine, collection.name, fitted, summary)
 

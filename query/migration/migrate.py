@@ -24,9 +24,9 @@ from indexer.collection.settings import Settings
 from onnx_export.models import absolute, find_model
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
+from query.calibration.choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import calibration_to_return_to
 from query.calibration.mapped_calibration import MappedCalibration
-from query.calibration.setting import DEFAULT, Setting
 from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import calibrate
 from query.fitting.decision import CalibrationInput
@@ -35,7 +35,7 @@ from query.fitting.statistics import draw_samples, fit_statistics
 from query.migration.candidate_maps import MapQuality, MapRecipe, choose_recipe, map_learner
 from query.migration.overlap import ComparedQueries, overlap
 from query.migration.sample import paired_samples
-from query.ranking.choice import Choice
+from query.ranking.choice import SearchChoice
 from query.ranking.searcher import Searcher
 
 SAMPLE = 2000
@@ -127,7 +127,7 @@ def migrate(
         if dry_run or not (quality.pays or anyway):
             calibration_samples = draw_samples(searcher.store, new, stored=old.spec, seed=seed, console=console)
             mapped = MappedCalibration.on(fit_statistics(calibration_samples, model), maps)
-            hits_after = compared.first(_ranking_by(searcher, mapped, calibration_input.setting or DEFAULT, new))
+            hits_after = compared.first(_ranking_by(searcher, mapped, calibration_input.choice or DEFAULT, new))
         else:
             kept = calibrate(name, settings, given=calibration_input, seed=seed, device=device, console=console).kept
             with Searcher.open(name, settings, device=device, console=console, encoder=new) as migrated:
@@ -138,15 +138,15 @@ def migrate(
     )
 
 
-def _ranking_by(searcher: Searcher, calibration: Calibration, setting: Setting, encoder: Encoder) -> Searcher:
+def _ranking_by(searcher: Searcher, calibration: Calibration, choice: CalibrationChoice, encoder: Encoder) -> Searcher:
     """A searcher by a calibration that is not stored; it shares the store of ``searcher``, which the caller closes."""
-    adjusted = calibration.with_choice(balance=setting.balance, margin=setting.margin)
-    return replace(searcher, encoder=encoder, calibration=adjusted, choice=Choice.of(adjusted))
+    adjusted = calibration.with_choice(choice)
+    return replace(searcher, encoder=encoder, calibration=adjusted, choice=SearchChoice.of(adjusted))
 
 
 def _input_with_maps(maps: SpaceMaps, active: StoredCalibration | None) -> CalibrationInput:
-    """Calibration input: the new maps with the collection's present setting."""
+    """Calibration input: the new maps with the collection's present choice."""
     if active is None:
         return CalibrationInput(maps=maps)
-    setting = replace(active.summary.setting, weights=())
-    return CalibrationInput(setting, active.summary.decided_by, maps=maps)
+    choice = replace(active.summary.choice, weights=())
+    return CalibrationInput(choice, active.summary.decided_by, maps=maps)

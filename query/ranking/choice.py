@@ -1,4 +1,4 @@
-"""How to rank with a calibration: the options that a person sets, and the choice that they and the calibration make."""
+"""How a search ranks: the options that a person sets, and the choice that they and the calibration make."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from query.calibration.margin import Margin, check
 
 
 @dataclass(frozen=True)
-class Choice:
-    """How to rank with a calibration.
+class SearchChoice:
+    """How a search ranks.
 
     Attributes:
         balance: 0: nothing is balanced … 1: every language is equal.
@@ -32,12 +32,12 @@ class Choice:
         check(self.balance, self.margin)
 
     @classmethod
-    def of(cls, calibration: Calibration) -> Choice:
+    def of(cls, calibration: Calibration) -> SearchChoice:
         """The calibration's balance and margin."""
         return cls(calibration.balance, calibration.margin)
 
 
-PLAIN = Choice(0.0, "absolute", passages=False)
+PLAIN = SearchChoice(0.0, "absolute", passages=False)
 """Plain cosine: how a collection without a calibration is ranked."""
 
 
@@ -63,7 +63,7 @@ class RankingOptions:
     weights: tuple[float, ...] = ()
 
 
-def choose(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:
+def choose(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> SearchChoice:
     """How to rank a collection: by its calibration, except where the options say otherwise.
 
     Raises:
@@ -77,4 +77,4 @@ def choose(collection: str, calibration: Calibration | None, ranking: RankingOpt
             )
         return replace(PLAIN, hybrid=ranking.hybrid)
     balance = calibration.balance if ranking.balance is None else ranking.balance
-    return Choice(balance, ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)
+    return SearchChoice(balance, ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)

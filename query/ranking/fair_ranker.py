@@ -22,7 +22,7 @@ from query.calibration.calibration import Bank, Calibration
 from query.calibration.margin import centring, exponent, margin, neighbourhood
 from query.calibration.two_fields import TwoFields
 from query.ranking.candidates import CandidatesByLanguage, Documents, DocumentsWithPassages, Rows, Scored, Words
-from query.ranking.choice import Choice
+from query.ranking.choice import SearchChoice
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking
 from query.ranking.merged_candidates import MergedCandidates
@@ -43,7 +43,9 @@ RESCORED = 150
 class FairRanker:
     """Ranks a collection's documents by a calibration and a choice."""
 
-    def __init__(self, store: VectorStore, calibration: Calibration, choice: Choice, largest_language: int = 0) -> None:
+    def __init__(
+        self, store: VectorStore, calibration: Calibration, choice: SearchChoice, largest_language: int = 0
+    ) -> None:
         """Rank a store's vectors of the calibration's model.
 
         ``largest_language`` is the number of documents of the language that has most.

@@ -16,7 +16,7 @@ from indexer.stores.contract import Filters, LexicalQuery, VectorQuery, VectorSt
 from query.calibration.margin import FLOOR, centring, exponent, language_neighbourhoods
 from query.calibration.two_fields import TwoFields, rows_after_selection
 from query.ranking.candidates import ONE_SCALE, CandidatesByLanguage, Documents, ScoreScale, Words
-from query.ranking.choice import Choice
+from query.ranking.choice import SearchChoice
 from query.ranking.stored_vectors import search_store
 
 
@@ -27,7 +27,7 @@ class OldAndNewVectors:
         models: models of the documents' vectors; lexical hits without a vector of these models are left out.
     """
 
-    def __init__(self, store: VectorStore, calibration: TwoFields, choice: Choice) -> None:
+    def __init__(self, store: VectorStore, calibration: TwoFields, choice: SearchChoice) -> None:
         """Find documents by a calibration, to the extent of the choice's balance."""
         self._store, self._calibration = store, calibration
         self._share = centring(choice.balance)

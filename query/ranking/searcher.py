@@ -25,7 +25,7 @@ from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.ranking.best_passage import best_passage
-from query.ranking.choice import PLAIN, Choice, RankingOptions, choose
+from query.ranking.choice import PLAIN, RankingOptions, SearchChoice, choose
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hits import Hit, Ranking
 from query.ranking.query_encoder import open_query_encoder
@@ -63,10 +63,10 @@ class Searcher:
     languages: Mapping[str, int]
     detector: Detector
     calibration: Calibration | None = None
-    choice: Choice = PLAIN
+    choice: SearchChoice = PLAIN
     weights: tuple[float, ...] = ()
     _applied: Calibration = field(init=False, repr=False)
-    _rankers: dict[Choice, FairRanker] = field(default_factory=dict, init=False, repr=False)
+    _rankers: dict[SearchChoice, FairRanker] = field(default_factory=dict, init=False, repr=False)
     _weighed: dict[tuple[float, ...], Searcher] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -189,7 +189,7 @@ class Searcher:
         to: Sequence[str] | None = None,
         k: int = 10,
         filters: Filters | None = None,
-        choice: Choice | None = None,
+        choice: SearchChoice | None = None,
         explain: bool = False,
     ) -> list[Hit]:
         """The k best documents for a query, best first, with their best passages.
@@ -246,7 +246,7 @@ class Searcher:
         k: int = 1000,
         to: Sequence[str] | None = None,
         filters: Filters | None = None,
-        choice: Choice | None = None,
+        choice: SearchChoice | None = None,
     ) -> list[Ranking]:
         """The k best documents for each query, without their content: what an evaluation needs.
 
@@ -298,7 +298,7 @@ class Searcher:
                 )
         return wanted
 
-    def _ranker(self, choice: Choice) -> FairRanker:
+    def _ranker(self, choice: SearchChoice) -> FairRanker:
         """A choice's ranker with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached."""
         ranker = self._rankers.get(choice)
         if ranker is None:

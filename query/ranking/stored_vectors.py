@@ -9,7 +9,7 @@ from indexer.stores.contract import Candidates, Filters, LexicalQuery, VectorQue
 from query.calibration.calibration import Calibration
 from query.calibration.margin import centring, language_neighbourhoods
 from query.ranking.candidates import ONE_SCALE, CandidatesByLanguage, Documents, ScoreScale, Words
-from query.ranking.choice import Choice
+from query.ranking.choice import SearchChoice
 
 
 class StoredVectors:
@@ -19,7 +19,7 @@ class StoredVectors:
         models: models of the documents' vectors; lexical hits without a vector of these models are left out.
     """
 
-    def __init__(self, store: VectorStore, calibration: Calibration, choice: Choice) -> None:
+    def __init__(self, store: VectorStore, calibration: Calibration, choice: SearchChoice) -> None:
         """Find documents by a calibration, to the extent of the choice's balance."""
         self._store, self._calibration = store, calibration
         self._share = centring(choice.balance)

@@ -252,10 +252,10 @@ def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
         "Calibration": "none: plain cosine",
     }
     if stored is not None:
-        setting = stored.summary.setting
-        removed = f"{counted(setting.rank, 'direction')} of each language" if setting.rank else "each language's mean"
+        choice = stored.summary.choice
+        removed = f"{counted(choice.rank, 'direction')} of each language" if choice.rank else "each language's mean"
         facts["Calibration"] = (
-            f"{stored.id}: balance {setting.balance:g}, {setting.margin} margin, {removed} taken out, "
+            f"{stored.id}: balance {choice.balance:g}, {choice.margin} margin, {removed} taken out, "
             f"decided by {stored.summary.decided_by}"
         )
     for evaluation in subject.evaluations:

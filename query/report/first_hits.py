@@ -11,7 +11,7 @@ from encoders.document import unit_rows
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.evaluation.fairness import own_language_share
-from query.ranking.choice import Choice
+from query.ranking.choice import SearchChoice
 from query.ranking.fair_ranker import FairRanker
 
 QUERIES = 128
@@ -39,7 +39,7 @@ class FirstHits:
         return float(np.mean(shares)) if shares else 0.0
 
 
-def first_hits(store: VectorStore, calibration: Calibration, choice: Choice, depth: int) -> FirstHits:
+def first_hits(store: VectorStore, calibration: Calibration, choice: SearchChoice, depth: int) -> FirstHits:
     """First ``depth`` hits of a sample of the calibration's pseudo-queries, each without the document it comes from.
 
     The ``choice`` says how to rank; balance 0 is plain cosine.

@@ -15,7 +15,7 @@ from query.fitting import bias
 from query.fitting.bias import NEIGHBOURS, VectorSample
 from query.fitting.probe import BALANCES
 from query.fitting.separability import separability
-from query.ranking.choice import PLAIN, Choice
+from query.ranking.choice import PLAIN, SearchChoice
 from query.report.figures import (
     DialPoint,
     dial_figure,
@@ -118,11 +118,11 @@ def dial_section(store: VectorStore, calibration: Calibration, summary: Summary)
 
 def _probed(summary: Summary) -> list[DialPoint]:
     """The probe's trials with the chosen rank and margin, sorted by balance."""
-    chosen = summary.setting
+    chosen = summary.choice
     points = {
-        trial.setting.balance: DialPoint(trial.setting.balance, trial.own_language, trial.held_out)
+        trial.choice.balance: DialPoint(trial.choice.balance, trial.own_language, trial.held_out)
         for trial in summary.tried
-        if (trial.setting.rank, trial.setting.margin) == (chosen.rank, chosen.margin)
+        if (trial.choice.rank, trial.choice.margin) == (chosen.rank, chosen.margin)
     }
     return [points[balance] for balance in sorted(points)]
 
@@ -131,7 +131,7 @@ def _measured(store: VectorStore, calibration: Calibration) -> list[DialPoint]:
     depth = len(store.count())
     points = []
     for balance in BALANCES:
-        hits = first_hits(store, calibration, Choice(balance, calibration.margin, passages=False), depth)
+        hits = first_hits(store, calibration, SearchChoice(balance, calibration.margin, passages=False), depth)
         if not hits.query_langs:
             return []
         points.append(DialPoint(balance, hits.own_language(depth), None))
@@ -141,7 +141,10 @@ def _measured(store: VectorStore, calibration: Calibration) -> list[DialPoint]:
 def pair_shares(store: VectorStore, calibration: Calibration) -> dict[str, PairTable]:
     """Shares of the first hits by language pair for pseudo-queries, by plain cosine and calibrated."""
     tables = {}
-    for title, choice in (("plain cosine", PLAIN), ("calibrated", replace(Choice.of(calibration), passages=False))):
+    for title, choice in (
+        ("plain cosine", PLAIN),
+        ("calibrated", replace(SearchChoice.of(calibration), passages=False)),
+    ):
         tables[title] = shares_by_pair(first_hits(store, calibration, choice, FIRST), sorted(store.count()))
     return tables
 

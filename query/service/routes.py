@@ -14,7 +14,7 @@ from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
 from query.calibration import table as calibration_table
 from query.query_log.tables import SearchRow
-from query.ranking.choice import Choice, RankingOptions, choose
+from query.ranking.choice import RankingOptions, SearchChoice, choose
 from query.ranking.hits import Hit, as_json
 from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.searcher import Searcher
@@ -69,7 +69,7 @@ class SearchResult:
     hits: Sequence[Hit]
     lang: str
     confidence: float | None
-    choice: Choice
+    choice: SearchChoice
     took: int
     logged: str | None
 
@@ -194,8 +194,8 @@ class Api:
                 continue
             calibration = None
             if active:
-                setting = active.summary.setting
-                calibration = CalibrationAnswer(id=active.id, balance=setting.balance, margin=setting.margin)
+                choice = active.summary.choice
+                calibration = CalibrationAnswer(id=active.id, balance=choice.balance, margin=choice.margin)
             answers.append(
                 CollectionAnswer(
                     name=row.name,
@@ -260,7 +260,7 @@ def refuse_hybrid(requested: bool | None, served: bool) -> None:
         raise BadInput("hybrid search is not served here; start the service with dragoman serve --hybrid")
 
 
-def chosen(searcher: Searcher, request: SearchRequest, *, hybrid: bool) -> Choice:
+def chosen(searcher: Searcher, request: SearchRequest, *, hybrid: bool) -> SearchChoice:
     """How to rank for a request: its own settings, and the calibration's where it has none."""
     options = RankingOptions(
         balance=request.balance,

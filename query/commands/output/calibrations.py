@@ -35,7 +35,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         {
             "collection": name,
             "calibration": report.kept.id,
-            **asdict(decision.setting),
+            **asdict(decision.choice),
             "decided_by": decision.decided_by,
             "taken_over": decision.taken_over,
             "languages": summary.as_json()["languages"],
@@ -46,14 +46,14 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         }
     )
     measure = "own title" if decision.decided_by in ("titles", "languages") else "MAP"
-    weights = shown_weights(summary.setting.weights)
+    weights = shown_weights(summary.choice.weights)
     if decision.tried and table and not console.json:
         rows = [
             {
-                "taken out": _directions(trial.setting.rank) or "the mean",
-                "margin": trial.setting.margin,
-                ">balance": f"{trial.setting.balance:g}",
-                **({">weights": shown_weights(trial.setting.weights) or "equal"} if weights else {}),
+                "taken out": _directions(trial.choice.rank) or "the mean",
+                "margin": trial.choice.margin,
+                ">balance": f"{trial.choice.balance:g}",
+                **({">weights": shown_weights(trial.choice.weights) or "equal"} if weights else {}),
                 f">{measure}": f"{trial.value:.3f}",
                 ">other half": f"{trial.held_out:.3f}",
                 ">own language": f"{trial.own_language:.0%}",
@@ -62,12 +62,12 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             for trial in decision.tried
         ]
         console.records(rows, title="What the probe tried")
-    setting = decision.setting
-    rank = _directions(setting.rank)
+    choice = decision.choice
+    rank = _directions(choice.rank)
     removed = f"{rank} of each language" if rank else "the language mean"
     weights_text = f", weights {weights}" if weights else ""
     console.result(
-        f"{name}: calibration {report.kept.id}, balance {setting.balance:g}, {setting.margin} margin, "
+        f"{name}: calibration {report.kept.id}, balance {choice.balance:g}, {choice.margin} margin, "
         f"{removed} taken out{weights_text}; "
         f"{'as it was,' if decision.taken_over else 'decided'} {_DECIDED_BY[decision.decided_by]}"
     )
@@ -129,9 +129,9 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Col
         {
             "calibration": calibration.id,
             "made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
-            ">balance": f"{calibration.summary.setting.balance:g}",
-            "margin": calibration.summary.setting.margin,
-            ">taken out": str(calibration.summary.setting.rank or "mean"),
+            ">balance": f"{calibration.summary.choice.balance:g}",
+            "margin": calibration.summary.choice.margin,
+            ">taken out": str(calibration.summary.choice.rank or "mean"),
             **({">weights": _weights(calibration)} if has_weights else {}),
             ">languages": f"{len(calibration.summary.languages)}",
             "decided by": calibration.summary.decided_by + (", maps" if calibration.summary.maps else ""),
@@ -145,7 +145,7 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Col
 
 
 def _weights(calibration: StoredCalibration) -> str:
-    return shown_weights(calibration.summary.setting.weights)
+    return shown_weights(calibration.summary.choice.weights)
 
 
 def _state(calibration: StoredCalibration, active: set[str], model: str) -> str:

@@ -15,7 +15,7 @@ from query.calibration.margin import exponent
 from query.ranking.hits import Hit, Parts
 
 if TYPE_CHECKING:
-    from query.ranking.choice import Choice
+    from query.ranking.choice import SearchChoice
 
 _PASSAGE_CHARACTERS = 240
 _INDENT = 11
@@ -53,7 +53,7 @@ def explained(parts: Parts) -> str:
     return line
 
 
-def scoring(choice: Choice, weights: Sequence[float] = ()) -> str:
+def scoring(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
     """A sentence that says how a score is computed from its parts, and the weights of several encoders."""
     beta = exponent(choice.balance)
     nearness = "the mean of near the query and near the document"

@@ -13,6 +13,7 @@ from encoders.errors import StoreError
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
+from query.calibration.choice import CalibrationChoice
 from query.fitting.shrinkage import Shrunk
 from query.fitting.statistics import CalibrationSamples, fit_statistics
 
@@ -219,7 +220,7 @@ def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> N
     assert again.id == made.id
     assert np.array_equal(again.languages["fr"].bank, made.languages["fr"].bank)
     assert again.languages["fr"].sources == made.languages["fr"].sources
-    assert made.with_choice(balance=1.0, margin="ratio").id != made.id
+    assert made.with_choice(CalibrationChoice(balance=1.0)).id != made.id
     assert fit_statistics(samples({"de": 40, "fr": 5}, seed=7), "m", rank=2).id != made.id
 
 

@@ -16,7 +16,7 @@ from indexer.training.mapping import write
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.cli import run
-from query.ranking.choice import Choice
+from query.ranking.choice import SearchChoice
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.searcher import Searcher
 from tests.query.calibration.test_mapped_calibration import CENTRED, LANGS, collection
@@ -91,7 +91,7 @@ def test_documents_are_compared_through_the_network_of_their_language_and_the_qu
 def test_passages_are_compared_through_it_too(tmp_path: Path, networks: Networks) -> None:
     store, statistics, encoder = collection(tmp_path)
     query = encoder.encode_queries([page("de", "topic7")])
-    ranker = FairRanker(store, MappedCalibration.on(statistics, networks), Choice(0.5, "absolute"))  # type: ignore[arg-type]
+    ranker = FairRanker(store, MappedCalibration.on(statistics, networks), SearchChoice(0.5, "absolute"))  # type: ignore[arg-type]
     (ranking,) = ranker.rank(query, "de", ["en"], 5, detailed=True)
     asked = unit_rows(query - statistics.component("query", "de").mean)[0]
     assert ranking.details is not None

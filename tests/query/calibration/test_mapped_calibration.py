@@ -18,14 +18,14 @@ from query.cli import run
 from query.fitting.calibrate import calibrate
 from query.fitting.decision import CalibrationInput
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import Choice, RankingOptions
+from query.ranking.choice import RankingOptions, SearchChoice
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.searcher import Searcher
 from tests.query.conftest import copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 from trials import DEMO
 
-CENTRED = Choice(0.5, "absolute", passages=False)
+CENTRED = SearchChoice(0.5, "absolute", passages=False)
 LANGS = ("de", "en", "fr")
 
 
@@ -82,7 +82,7 @@ def test_the_ratio_margin_is_of_neighbourhoods_through_the_map(tmp_path: Path, m
     store, statistics, encoder = collection(tmp_path, 40)  # a bank that no other language fills up
     mapped = MappedCalibration.on(statistics, maps)
     query = encoder.encode_queries([page("de", "topic7")])
-    choice = Choice(0.75, "ratio", passages=False)
+    choice = SearchChoice(0.75, "ratio", passages=False)
     (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 50)  # type: ignore[arg-type]
     german = statistics.languages["de"]
     mean = german.components["query"].mean
@@ -124,7 +124,7 @@ def asked_by_hand(rows: FloatArray, mean: FloatArray, maps: SpaceMaps, lang: str
 def test_at_balance_nought_a_map_leaves_the_ranking_to_the_encoder(tmp_path: Path) -> None:
     store, statistics, encoder = collection(tmp_path)
     query = encoder.encode_queries([page("de", "topic7")])
-    raw = Choice(0.0, "absolute", passages=False)
+    raw = SearchChoice(0.0, "absolute", passages=False)
     mapped = MappedCalibration.on(statistics, pairwise())
     plain, found = (
         FairRanker(store, one, raw).rank(query, "de", LANGS, 20)[0]  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
     samples = draw_samples(store, new, stored=encoder.spec)  # type: ignore[arg-type]
     mapped = MappedCalibration.on(fit_statistics(samples, "topics"), maps)
     query = new.encode_queries([page("de", "topic7")])
-    for choice in (CENTRED, Choice(0.75, "ratio")):
+    for choice in (CENTRED, SearchChoice(0.75, "ratio")):
         (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 6, detailed=True)  # type: ignore[arg-type]
         assert ranking.details is not None
         assert -1.0 <= ranking.details[0].parts.cosine <= 1.0

@@ -18,7 +18,7 @@ from indexer.ledger.database import connect, transaction
 from query import Searcher
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.setting import Setting
+from query.calibration.choice import CalibrationChoice
 from query.calibration.summary import Summary
 from query.cli import run
 from query.evaluation.qrels import read_qrels
@@ -63,7 +63,7 @@ def test_the_same_sample_gives_the_same_calibration(home: Settings) -> None:
 
 def test_calibrations_are_switched_without_touching_the_index(home: Settings) -> None:
     (first,) = kept(home)
-    other = calibrate("demo", home, setting=Setting(rank=1, margin="distance", balance=0.6), device="cpu")
+    other = calibrate("demo", home, choice=CalibrationChoice(rank=1, margin="distance", balance=0.6), device="cpu")
     assert {one.id: one.active for one in kept(home)} == {first.id: False, other.kept.id: True}
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.choice is not None
@@ -84,7 +84,7 @@ def test_calibrations_are_switched_without_touching_the_index(home: Settings) ->
 
 def test_an_evaluation_is_by_the_calibration_it_names(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     (first,) = kept(home)
-    calibrate("demo", home, setting=Setting(rank=0, margin="ratio", balance=0.0), device="cpu")
+    calibrate("demo", home, choice=CalibrationChoice(rank=0, margin="ratio", balance=0.0), device="cpu")
     topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
     command = ["evaluate", "-c", "demo", "--home", str(home.home), *topics, "--no-baseline", "--json", "-q"]
 
@@ -143,7 +143,7 @@ def test_judgements_decide_where_they_are_given(real: Settings) -> None:
     report = calibrate("demo", real, judged=JudgedTopics(topics, read_qrels([DEMO / "qrels.txt"])), device="cpu")
     assert report.decision.decided_by == "judgements"
     chosen = next(one for one in report.decision.tried if one.chosen)
-    raw = next(one for one in report.decision.tried if one.setting.balance == 0)
+    raw = next(one for one in report.decision.tried if one.choice.balance == 0)
     assert chosen.held_out > 1.5 * raw.held_out
     with pytest.raises(BadInput, match="too few of the topics"):
         calibrate("demo", real, judged=JudgedTopics(topics[:3], read_qrels([DEMO / "qrels.txt"])), device="cpu")
@@ -161,8 +161,8 @@ def test_titles_decide_where_documents_share_no_concept(settings: Settings, tmp_
     index([str(source) for source in sources], "demo", settings=settings, device="cpu")
     report = calibrate("demo", settings, device="cpu")
     assert report.decision.decided_by == "titles"
-    assert report.decision.setting.balance >= 0.5  # the encoder is biased
-    shares = [one.own_language for one in sorted(report.decision.tried, key=lambda one: one.setting.balance)]
+    assert report.decision.choice.balance >= 0.5  # the encoder is biased
+    shares = [one.own_language for one in sorted(report.decision.tried, key=lambda one: one.choice.balance)]
     assert shares == sorted(shares, reverse=True)
 
 
@@ -178,7 +178,7 @@ def test_languages_that_are_but_labels_are_not_balanced(settings: Settings, tmp_
     source.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
     index([str(source)], "demo", settings=settings, device="cpu")
     report = calibrate("demo", settings, device="cpu")
-    assert (report.decision.decided_by, report.decision.setting) == ("languages", Setting(balance=0.0))
+    assert (report.decision.decided_by, report.decision.choice) == ("languages", CalibrationChoice(balance=0.0))
     separation = kept(settings)[-1].summary.separation
     assert separation
     assert separation.languages == 9
@@ -211,8 +211,8 @@ def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_a
     home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = [Document(f"q{at}", "de", f"wie backe ich Brot Nummer {at}") for at in range(5)]
-    chosen = Setting(rank=2, margin="distance", balance=0.3)
-    calibrate("demo", home, setting=chosen, log=log, device="cpu")
+    chosen = CalibrationChoice(rank=2, margin="distance", balance=0.3)
+    calibrate("demo", home, choice=chosen, log=log, device="cpu")
     source = documents(tmp_path / "nl.jsonl", "nl", DUTCH)
     assert run(["index", str(source), "-c", "demo", "--home", str(home.home)]) == 0
     captured = capsys.readouterr()
@@ -227,7 +227,7 @@ def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_a
 
 def test_more_directions_than_there_are_numbers_are_refused(real: Settings) -> None:
     with pytest.raises(BadInput, match="384 directions can't be taken out of vectors of 384 numbers"):
-        calibrate("demo", real, setting=Setting(rank=384), device="cpu")
+        calibrate("demo", real, choice=CalibrationChoice(rank=384), device="cpu")
 
 
 def test_judgements_and_a_setting_do_not_go_together(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,13 +237,13 @@ def test_judgements_and_a_setting_do_not_go_together(home: Settings, capsys: pyt
 
 
 def test_a_choice_outlives_an_artifact_that_cannot_be_read(home: Settings) -> None:
-    calibrate("demo", home, setting=Setting(balance=0.3), device="cpu")
+    calibrate("demo", home, choice=CalibrationChoice(balance=0.3), device="cpu")
     engine = connect(home.database)
     with transaction(engine) as session:
         session.execute(sa.update(calibration_table.CalibrationRow).values(artifact=b"damaged"))
     report = keep_calibrated("demo", home, device="cpu").report
     assert report is not None
-    assert (report.decision.setting.balance, report.decision.decided_by, report.decision.taken_over) == (
+    assert (report.decision.choice.balance, report.decision.decided_by, report.decision.taken_over) == (
         0.3,
         "you",
         True,
@@ -276,7 +276,7 @@ def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -
 
 
 def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> None:
-    other = calibrate("demo", home, setting=Setting(balance=0.6), device="cpu")
+    other = calibrate("demo", home, choice=CalibrationChoice(balance=0.6), device="cpu")
     engine = connect(home.database)
     with pytest.raises(sa.exc.IntegrityError), engine.begin() as connection:
         connection.execute(sa.update(calibration_table.CalibrationRow).values(active=True))
@@ -285,7 +285,7 @@ def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> No
 
 def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> None:
     (first,) = kept(home)
-    other = calibrate("demo", home, setting=Setting(balance=0.6), device="cpu")
+    other = calibrate("demo", home, choice=CalibrationChoice(balance=0.6), device="cpu")
     engine = connect(home.database)
     with transaction(engine) as session:
         row = calibration_table.CalibrationRow

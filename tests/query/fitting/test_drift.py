@@ -9,6 +9,7 @@ import pytest
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
+from query.calibration.choice import DEFAULT
 from query.fitting import drift as drifting
 from query.fitting.drift import drift, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
@@ -30,9 +31,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedStore:
 
 
 def calibrated(store: EmbeddedStore) -> Calibration:
-    return fit_statistics(draw_samples(store, TopicEncoder(bias=1.0, noise=1.0)), MODEL).with_choice(
-        balance=0.75, margin="ratio"
-    )
+    return fit_statistics(draw_samples(store, TopicEncoder(bias=1.0, noise=1.0)), MODEL).with_choice(DEFAULT)
 
 
 def test_two_samples_of_the_same_documents_have_next_to_no_drift(

@@ -9,7 +9,7 @@ from ir_measures import Qrel
 
 from encoders.document import Document, Int8Array, unit_rows
 from indexer.stores.embedded import EmbeddedStore
-from query.calibration.setting import DEFAULT
+from query.calibration.choice import DEFAULT
 from query.fitting import evidence
 from query.fitting.evidence import from_concepts, from_judgements, from_titles
 from query.fitting.probe import probe
@@ -65,8 +65,8 @@ def test_a_category_is_no_concept(tmp_path: Path) -> None:
     assert from_concepts(store, MODEL, samples) is None
     found = from_titles(store, MODEL, samples)
     assert found is not None
-    setting, table = probe(samples, MODEL, found)
-    assert setting in {one.setting for one in table}
+    choice, table = probe(samples, MODEL, found)
+    assert choice in {one.choice for one in table}
 
 
 def test_concepts_that_many_documents_share_are_cut_and_nothing_is_lost(
@@ -146,7 +146,7 @@ def test_a_probe_by_judgements_keeps_a_topics_translations_in_one_half(tmp_path:
     for asked in (topics, [*topics, *copies]):
         found = from_judgements(store, encoder, asked, qrels)
         assert found is not None
-        tables.append({one.setting: one for one in probe(samples, MODEL, found)[1]})
+        tables.append({one.choice: one for one in probe(samples, MODEL, found)[1]})
     few, many = (table[DEFAULT] for table in tables)
     assert many.held_out == pytest.approx(few.held_out, abs=1e-6)
     assert many.value == pytest.approx(few.value, abs=0.05)

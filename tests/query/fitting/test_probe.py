@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from encoders.document import Encoder, FloatArray
 from encoders.methods.combined import Combined
-from query.calibration.setting import DEFAULT, Setting, TriedSetting
+from query.calibration.choice import DEFAULT, CalibrationChoice, TriedChoice
 from query.fitting.evidence import from_concepts, from_titles
 from query.fitting.probe import probe, without_itself
 from query.fitting.separability import Separability
@@ -20,7 +20,9 @@ from tests.query.synthetic import TopicEncoder, filled, page
 LANGUAGES = ("de", "en", "fr", "ja", "ru")
 
 
-def probed(folder: Path, encoder: Encoder, languages: int, *, concepts: bool) -> tuple[Setting, list[TriedSetting]]:
+def probed(
+    folder: Path, encoder: Encoder, languages: int, *, concepts: bool
+) -> tuple[CalibrationChoice, list[TriedChoice]]:
     """Documents that are translations of each other, or else each of a topic of its own."""
     count = 50 if concepts else 120
     pages = [
@@ -40,14 +42,14 @@ def test_by_titles_an_encoder_without_bias_is_left_as_it_is(tmp_path: Path, lang
     """Its own document is always among a title's first hits, and says nothing of languages."""
     chosen, table = probed(tmp_path, TopicEncoder(bias=0.0), languages, concepts=False)
     assert chosen.balance == 0
-    raw = next(one for one in table if one.setting.balance == 0)
+    raw = next(one for one in table if one.choice.balance == 0)
     assert raw.own_language == pytest.approx(1 / languages, abs=0.08)
 
 
 @pytest.mark.parametrize("languages", [2, 5])
 def test_by_titles_a_biased_encoder_is_balanced(tmp_path: Path, languages: int) -> None:
     chosen, table = probed(tmp_path, TopicEncoder(bias=1.5), languages, concepts=False)
-    raw = next(one for one in table if one.setting.balance == 0)
+    raw = next(one for one in table if one.choice.balance == 0)
     assert raw.own_language > 0.9
     assert chosen.balance >= 0.5
 
@@ -65,14 +67,14 @@ def test_by_titles_languages_that_cannot_be_told_apart_are_not_balanced(tmp_path
 
 def test_by_concepts_a_biased_encoder_is_balanced(tmp_path: Path) -> None:
     chosen, table = probed(tmp_path, TopicEncoder(bias=1.5), 3, concepts=True)
-    values = {one.setting: one for one in table}
+    values = {one.choice: one for one in table}
     assert chosen.balance >= 0.5
-    assert values[chosen].held_out > 1.5 * values[Setting(chosen.rank, chosen.margin, 0.0)].held_out
+    assert values[chosen].held_out > 1.5 * values[CalibrationChoice(chosen.rank, chosen.margin, 0.0)].held_out
 
 
 def test_by_concepts_an_encoder_without_bias_loses_nothing(tmp_path: Path) -> None:
     chosen, table = probed(tmp_path, TopicEncoder(bias=0.0), 3, concepts=True)
-    values = {one.setting: one for one in table}
+    values = {one.choice: one for one in table}
     assert values[chosen].held_out > max(one.held_out for one in table) - 0.02
 
 
@@ -82,14 +84,14 @@ def test_a_part_that_tells_nothing_gets_little_weight(tmp_path: Path, useless: i
     parts = [TopicEncoder(0.0, 1.5, "good"), TopicEncoder(0.0, 50.0, "noise")]
     chosen, table = probed(tmp_path, Combined(parts[::-1] if useless == 0 else parts), 3, concepts=True)
     assert chosen.weights[useless] <= 0.3
-    values = {one.setting: one for one in table}
+    values = {one.choice: one for one in table}
     assert values[chosen].held_out > values[replace(chosen, weights=())].held_out
 
 
 def test_the_choice_is_one_of_the_table_and_marked(tmp_path: Path) -> None:
     chosen, table = probed(tmp_path, TopicEncoder(bias=1.0), 2, concepts=True)
-    assert [one.setting for one in table if one.chosen] == [chosen]
-    assert DEFAULT in {one.setting for one in table}
+    assert [one.choice for one in table if one.chosen] == [chosen]
+    assert DEFAULT in {one.choice for one in table}
 
 
 def _oracle(near: FloatArray, rows: list[int], k: int) -> FloatArray:

@@ -242,7 +242,7 @@ def test_documents_that_come_later_are_encoded_as_before_and_the_migration_stays
 def test_calibrating_a_migrated_collection_does_not_end_its_migration(
     home: Settings, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor does a setting: only what is for its own encoder's vectors on both sides is refused."""
+    """Nor does a choice: only what is for its own encoder's vectors on both sides is refused."""
     before = first(home, "Bienen im Garten")
     learn = ["train", "mapping", "-c", "demo", "--languages", "en,de", "-o", str(tmp_path / "m"), "-q"]
     assert run(learn) == 0

@@ -15,7 +15,7 @@ from indexer.collection.settings import Settings
 from indexer.readers.documents import Sources
 from indexer.training.cr5 import train_cr5
 from query import Searcher
-from query.calibration.setting import Setting
+from query.calibration.choice import CalibrationChoice
 from query.cli import root, run
 from query.fitting import calibrate as calibrating
 from query.ranking.choice import RankingOptions
@@ -113,7 +113,7 @@ def test_weights_are_shown_wherever_a_calibration_is(home: Settings) -> None:
 
 def test_the_probe_takes_out_no_more_directions_than_the_narrowest_part_has(home: Settings) -> None:
     report = calibrating.calibrate("both", home, device="cpu")
-    assert {one.setting.rank for one in report.decision.tried} == {0, 1, 2}
+    assert {one.choice.rank for one in report.decision.tried} == {0, 1, 2}
 
 
 def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
@@ -121,4 +121,4 @@ def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
 ) -> None:
     monkeypatch.setattr(calibrating, "draw_samples", lambda *_, **__: pytest.fail("queries were drawn"))
     with pytest.raises(BadInput, match="2 parts, and 1 weights"):
-        calibrating.calibrate("both", home, setting=Setting(weights=(0.2,)), device="cpu")
+        calibrating.calibrate("both", home, choice=CalibrationChoice(weights=(0.2,)), device="cpu")

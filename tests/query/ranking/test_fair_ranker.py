@@ -18,7 +18,7 @@ from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibration.calibration import Calibration
-from query.calibration.setting import DEFAULT, Setting
+from query.calibration.choice import DEFAULT, CalibrationChoice
 from query.commands.output.hits import explained, scoring
 from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
@@ -27,7 +27,7 @@ from query.evaluation.trec_run import Run
 from query.fitting.calibrate import calibrate
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranking_module
-from query.ranking.choice import Choice, RankingOptions
+from query.ranking.choice import RankingOptions, SearchChoice
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.passages import opening
 from tests.query.synthetic import TopicEncoder, filled, page
@@ -96,7 +96,7 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
             near = np.delete(near, own)
             bwd = np.mean(sorted(near)[-min(3, max(1, len(bank) // 8)) :])
             expected[item.document.doc_id] = cosine / max(float(fwd + bwd) / 2, 0.1) ** beta
-    (ranking,) = searcher.rank([query], k=300, choice=Choice(balance, "ratio"))
+    (ranking,) = searcher.rank([query], k=300, choice=SearchChoice(balance, "ratio"))
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found.keys() == expected.keys()
     assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in expected) < 2e-3
@@ -143,7 +143,7 @@ def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(sear
     queries = [query for lang in searcher.languages for query in topics(lang)[::3]]
     shares = []
     for balance in np.linspace(0, 1, 9):
-        rankings = searcher.rank(queries, k=10, choice=Choice(float(balance), "ratio", passages=passages))
+        rankings = searcher.rank(queries, k=10, choice=SearchChoice(float(balance), "ratio", passages=passages))
         shares.append(np.mean([one.langs.count(query.lang) / 10 for query, one in zip(queries, rankings, strict=True)]))
     noise = 0.01 if passages else 0.005  # from the middle on the demo's shares lie within a hundredth of each other
     assert all(after <= before + noise for before, after in pairwise(shares))
@@ -154,7 +154,7 @@ def test_at_balance_0_without_passages_the_ranking_is_the_encoders(searcher: Sea
     queries = topics("ru")
     with Searcher.open("demo", demo, device="cpu") as plain:
         expected = plain.rank(queries, k=30)
-    found = searcher.rank(queries, k=30, choice=Choice(0.0, "ratio", passages=False))
+    found = searcher.rank(queries, k=30, choice=SearchChoice(0.0, "ratio", passages=False))
     assert [one.doc_ids for one in found] == [one.doc_ids for one in expected]
 
 
@@ -176,7 +176,7 @@ def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Search
             for query in topics(lang)
             for missing in set(searcher.languages) - {doc_id.split(":")[1] for doc_id in relevant[query.doc_id]}
         ]
-        rankings = searcher.rank([query for query, _ in lacking], k=60, choice=Choice(1.0, "ratio"))
+        rankings = searcher.rank([query for query, _ in lacking], k=60, choice=SearchChoice(1.0, "ratio"))
         for (query, missing), ranking in zip(lacking, rankings, strict=True):
             first = list(ranking.langs).index(missing)
             assert first >= 2
@@ -235,7 +235,7 @@ def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
     """Compared with a query that repeats title and text, the opening is nearer than the title alone is."""
     place = Settings.read(home=tmp_path)
     index([str(DEMO / "docs.en.jsonl")], "demo", settings=place, method="sentences", device="cpu")
-    calibrate("demo", place, setting=Setting(), device="cpu")
+    calibrate("demo", place, choice=CalibrationChoice(), device="cpu")
     with Searcher.open("demo", place, device="cpu") as opened:
         document = opened.store.get(["demo:en:earthquake"])[0]
         (hit,) = opened.search(document.content, lang="en", k=1, explain=True)
@@ -307,7 +307,7 @@ def test_the_first_hits_are_the_same_however_many_are_asked_for(
 ) -> None:
     """What an evaluation to depth 1,000 scores is what a search shows."""
     store, made = many
-    ranker = FairRanker(store, made, Choice(balance, "ratio", passages, hybrid))
+    ranker = FairRanker(store, made, SearchChoice(balance, "ratio", passages, hybrid))
     queries = [Document(str(at), "de", f"t{at} sentence {7 * at}") for at in range(12)]
     vectors, texts = TopicEncoder(0.5, 1.0).encode_queries(queries), [query.text for query in queries]
     deepest = ranker.rank(vectors, "de", ("de", "fr", "ja"), 1200, texts=texts)
@@ -324,13 +324,13 @@ def test_the_first_hits_are_the_same_however_many_are_asked_for(
 def test_a_choice_that_is_none_is_refused_where_it_is_made() -> None:
     for balance in (-0.1, 1.5, float("nan")):
         with pytest.raises(BadInput, match="balance goes from 0"):
-            Choice(balance, "ratio")
+            SearchChoice(balance, "ratio")
         with pytest.raises(BadInput, match="balance goes from 0"):
-            Setting(balance=balance)
+            CalibrationChoice(balance=balance)
     with pytest.raises(BadInput, match="there is no margin 'cosine'; take one of ratio, distance, absolute"):
-        Choice(0.5, "cosine")  # type: ignore[arg-type]
+        SearchChoice(0.5, "cosine")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="-1 directions can't be taken out"):
-        Setting(rank=-1)
+        CalibrationChoice(rank=-1)
 
 
 def test_the_passage_shown_is_the_one_that_the_score_is_of(searcher: Searcher) -> None:
@@ -387,7 +387,7 @@ def test_in_a_tiny_collection_the_right_document_is_first(tmp_path: Path, each: 
     store = filled(tmp_path, encoder, pages)
     made = fit_statistics(draw_samples(store, encoder), encoder.spec.model)
     assert (made.balance, made.margin) == (DEFAULT.balance, DEFAULT.margin)
-    ranker = FairRanker(store, made, Choice.of(made))
+    ranker = FairRanker(store, made, SearchChoice.of(made))
     for lang in langs:
         queries = [Document(one.doc_id, lang, f"{one.text.split()[0]} asked") for one in pages]
         rankings = ranker.rank(encoder.encode_queries(queries), lang, langs, 3)

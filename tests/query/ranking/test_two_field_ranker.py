@@ -13,14 +13,14 @@ from indexer.stores.embedded import EmbeddedStore
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.two_fields import TwoFields
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import Choice
+from query.ranking.choice import SearchChoice
 from query.ranking.fair_ranker import FairRanker
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 LANGS = ("de", "en", "fr")
 TOPICS = 30
-CENTRED = Choice(0.5, "absolute", passages=False)
-MARGIN = Choice(0.75, "ratio")
+CENTRED = SearchChoice(0.5, "absolute", passages=False)
+MARGIN = SearchChoice(0.75, "ratio")
 WIDTH = 40
 NOISE = 3.0
 TURN = np.random.default_rng(0).standard_normal((DIM, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
@@ -71,22 +71,22 @@ class Migrating:
             made = self.new.encode_documents(some)
             store.put("new-model", [StoredDocument.of(one, made, at) for at, one in enumerate(some)])
 
-    def ranker(self, choice: Choice) -> FairRanker:
+    def ranker(self, choice: SearchChoice) -> FairRanker:
         return FairRanker(self.store, TwoFields.beside(self.mapped, self.fresh), choice)
 
     def queries(self, lang: str) -> FloatArray:
         return self.new.encode_queries([Document("", lang, f"topic{n} asked") for n in range(TOPICS)])
 
-    def found(self, choice: Choice, ranker: FairRanker | None = None) -> float:
+    def found(self, choice: SearchChoice, ranker: FairRanker | None = None) -> float:
         """Of the first three hits of each German query, how many are its topic's pages."""
         rankings = (ranker or self.ranker(choice)).rank(self.queries("de"), "de", LANGS, 3)
         right = [doc_id.split(":")[1] == f"topic{n}" for n, one in enumerate(rankings) for doc_id in one.doc_ids]
         return float(np.mean(right))
 
 
-@pytest.mark.parametrize("choice", [CENTRED, MARGIN, Choice(0.75, "distance", passages=False)])
+@pytest.mark.parametrize("choice", [CENTRED, MARGIN, SearchChoice(0.75, "distance", passages=False)])
 def test_before_the_first_document_it_is_the_map_and_after_the_last_the_new_vectors(
-    tmp_path: Path, choice: Choice
+    tmp_path: Path, choice: SearchChoice
 ) -> None:
     none, every = Migrating(tmp_path / "none", ()), Migrating(tmp_path / "every", range(90))
     for migrating, alone in (
@@ -122,7 +122,7 @@ def test_every_document_is_found_once_and_by_its_new_vector_if_it_has_one(tmp_pa
 
 def test_words_find_documents_with_either_vector_and_none_without(tmp_path: Path) -> None:
     migrating = Migrating(tmp_path, range(0, 90, 2))
-    hybrid = Choice(0.75, "ratio", hybrid=True)
+    hybrid = SearchChoice(0.75, "ratio", hybrid=True)
     query, text = migrating.queries("de")[7:8], ["topic7 sentence"]
     (ranking,) = migrating.ranker(hybrid).rank(query, "de", LANGS, 90, texts=text)
     assert sorted(ranking.doc_ids) == sorted(one.doc_id for one in migrating.pages)
@@ -133,7 +133,9 @@ def test_words_find_documents_with_either_vector_and_none_without(tmp_path: Path
 
 @pytest.mark.parametrize("choice", [CENTRED, MARGIN])
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.95])
-def test_at_no_time_is_less_found_than_through_the_map_alone(tmp_path: Path, choice: Choice, share: float) -> None:
+def test_at_no_time_is_less_found_than_through_the_map_alone(
+    tmp_path: Path, choice: SearchChoice, share: float
+) -> None:
     order = np.random.default_rng(1).permutation(90)
     migrating = Migrating(tmp_path, order[: int(90 * share)].tolist())
     by_map = migrating.found(choice, FairRanker(migrating.store, migrating.mapped, choice))

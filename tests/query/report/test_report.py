@@ -18,7 +18,7 @@ from indexer.collection.store_factory import open_store
 from indexer.index import index
 from indexer.ledger.database import connect
 from indexer.stores.contract import StoredDocument
-from query.calibration.setting import Setting
+from query.calibration.choice import CalibrationChoice
 from query.calibration.table import use
 from query.cli import run
 from query.evaluation import evaluation_log
@@ -211,7 +211,7 @@ def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
 
 
 def test_a_calibration_without_a_probe_is_measured_by_its_pseudo_queries(home: Settings) -> None:
-    calibrate("demo", home, setting=Setting(balance=0.75), device="cpu")
+    calibrate("demo", home, choice=CalibrationChoice(balance=0.75), device="cpu")
     dial = section(page_of(home), sections.DIAL)
     first, last = re.findall(r"(\d+)%", dial.rpartition("<figcaption>")[2])[:2]
     assert "From balance 0 to 1" in dial

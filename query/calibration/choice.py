@@ -1,4 +1,4 @@
-"""A setting to rank with, and the result of probing it."""
+"""How a collection is ranked, as its calibration decides it, and the result of probing a choice."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from query.calibration.margin import Margin, check
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How to rank with a calibration.
+class CalibrationChoice:
+    """How a collection is ranked, decided when it is calibrated and stored with the calibration.
 
     Attributes:
         rank: number of directions of the language subspace taken out; 0: the mean is taken out.
@@ -34,12 +34,12 @@ class Setting:
             raise BadInput(f"{self.rank} directions can't be taken out; 0 takes the mean out, 1 one direction")
 
 
-DEFAULT = Setting()
+DEFAULT = CalibrationChoice()
 
 
 @dataclass(frozen=True)
-class TriedSetting:
-    """The result of probing a setting.
+class TriedChoice:
+    """The result of probing a choice.
 
     Attributes:
         value: MAP on the half of the topics that decides; for ``titles``, the mean reciprocal rank of their own
@@ -48,12 +48,12 @@ class TriedSetting:
         own_language: share of the first hits without the answers, as many as languages, in the query's language.
     """
 
-    setting: Setting
+    choice: CalibrationChoice
     value: float
     held_out: float
     own_language: float
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """The setting and its result as one flat mapping, for JSON."""
-        return {**asdict(self.setting), **{key: value for key, value in asdict(self).items() if key != "setting"}}
+        """The choice and its result as one flat mapping, for JSON."""
+        return {**asdict(self.choice), **{key: value for key, value in asdict(self).items() if key != "choice"}}
