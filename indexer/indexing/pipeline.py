@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from indexer.indexing import pruning
 from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.reading import check_sources, count_ahead, documents_with, read_chunks, readings
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
-from indexer.indexing.wanted_documents import counting_rows, replaces
+from indexer.indexing.wanted_documents import stamps_of_winners, wanted_in_process
 from indexer.ledger.index_runs import Note
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
@@ -109,8 +109,8 @@ def index(
     with console.progress("indexing", None, "documents") as progress:
         if not console.quiet:
             count_ahead(sources, options, progress)
-        last_stamps = _last_stamps(sources, options, ledger.repeated())
-        Pipeline(encoder, store, ledger, last_stamps, console, progress).run(read_chunks(readings(sources, options)))
+        winning_stamps = stamps_of_winners(documents_with(ledger.repeated(), sources, options))
+        Pipeline(encoder, store, ledger, winning_stamps, console, progress).run(read_chunks(readings(sources, options)))
     pruned = pruning.prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
@@ -128,8 +128,8 @@ class _PlannedChunk(NamedTuple):
 class Pipeline:
     """Plans chunks in a ledger, and stores them in order when they are encoded.
 
-    ``last_stamps`` are the stamps of the last documents of ids that the sources have more than once. With ``beside``,
-    the documents are the store's own, and another encoder's vectors are added to them.
+    ``winning_stamps`` are the stamps of ``stamps_of_winners``, for the ids that the sources have more than once. With
+    ``beside``, the documents are the store's own, and another encoder's vectors are added to them.
     """
 
     def __init__(
@@ -137,13 +137,13 @@ class Pipeline:
         encoder: Encoder,
         store: VectorStore,
         ledger: Ledger,
-        last_stamps: Mapping[str, Stamp],
+        winning_stamps: Mapping[str, Stamp],
         console: Console,
         progress: Progress,
         *,
         beside: bool = False,
     ) -> None:
-        self.encoder, self.store, self.ledger, self.last_stamps = encoder, store, ledger, last_stamps
+        self.encoder, self.store, self.ledger, self.winning_stamps = encoder, store, ledger, winning_stamps
         self.console, self.progress, self.beside = console, progress, beside
         self.queue = EncodingQueue(encoder, self._finish)
 
@@ -168,12 +168,7 @@ class Pipeline:
         """Flag for each document: whether it is new or changed, once the chunks in flight are stored."""
         stamps = self.store.stamps(self.encoder.spec.model, [document.doc_id for document in documents])
         stamps |= {document.doc_id: Stamp.of(document) for planned in self.queue.items for document in planned.todo}
-        wanted = [False] * len(documents)
-        for doc_id, row in counting_rows(documents).items():
-            stamp = stamps.get(doc_id)
-            last_is_stored = stamp is not None and stamp == self.last_stamps.get(doc_id)
-            wanted[row] = not last_is_stored and replaces(documents[row], stamp)
-        return wanted
+        return wanted_in_process(documents, stamps, self.winning_stamps)
 
     def _warn_if_slow(self, documents: Sequence[Document]) -> AbstractContextManager[None]:
         """Show a message if encoding is slow because of one long document."""
@@ -194,14 +189,3 @@ class Pipeline:
                 outcome = put_encoded(self.store, self.encoder.spec.model, planned.todo, encoded)
         self.ledger.done(planned.chunk, outcome.stored, outcome.notes)
         self.progress(planned.records)
-
-
-def _last_stamps(sources: Sequence[str], options: ReadOptions, doc_ids: Collection[str]) -> dict[str, Stamp]:
-    """Stamp of the document that counts for each id; reads the sources again."""
-    if not doc_ids:
-        return {}
-    last_stamps: dict[str, Stamp] = {}
-    for document in documents_with(doc_ids, sources, options):
-        if replaces(document, last_stamps.get(document.doc_id)):
-            last_stamps[document.doc_id] = Stamp.of(document)
-    return last_stamps

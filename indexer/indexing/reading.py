@@ -40,6 +40,8 @@ def readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
 
 def documents_with(doc_ids: Collection[str], sources: Sequence[str], options: ReadOptions) -> Iterator[Document]:
     """The documents with these ids, read from the sources' beginning, every document with a language."""
+    if not doc_ids:
+        return iter(())
     all_readings = (reading for source in sources for reading in read(source, options))
     documents = (reading for reading in all_readings if isinstance(reading, Document) and reading.doc_id in doc_ids)
     return (reading for reading in with_languages(documents) if isinstance(reading, Document))

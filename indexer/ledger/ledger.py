@@ -137,12 +137,12 @@ class Ledger(RunLedger):
         todo: Sequence[bool],
         *,
         spool: bytes | None = None,
-        beaten: Mapping[str, tuple[int, Sequence[int]]] | None = None,
+        superseded: Mapping[str, tuple[int, Sequence[int]]] | None = None,
     ) -> Chunk:
         """Write down a chunk before any work on it: which documents to encode, and which records were refused.
 
-        ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them. ``beaten`` has by
-        id the earlier chunk and the positions in it whose document this chunk replaces.
+        ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them. ``superseded`` has
+        by id the earlier chunk and the positions in it whose document this chunk replaces.
 
         Raises:
             BadInput: the run was given up meanwhile.
@@ -163,11 +163,11 @@ class Ledger(RunLedger):
             session.add(chunk)
             if spool is not None:
                 session.add(Spool(run_id=self.run.id, number=number, documents=spool))
-            for earlier, positions in (beaten or {}).values():
+            for earlier, positions in (superseded or {}).values():
                 _leave_out(session.get_one(Chunk, (self.run.id, earlier)), positions)
-            if beaten:
+            if superseded:
                 update = sa.update(SeenDocument).where(
-                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(doc_id) for doc_id in beaten])
+                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(doc_id) for doc_id in superseded])
                 )
                 session.execute(update.values(chunk=number))
             # Documents that a note names are in the sources, and must not be pruned.

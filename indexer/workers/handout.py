@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec, short_hash
 from indexer.indexing.reading import check_sources, count_ahead, read_chunks, readings
-from indexer.indexing.wanted_documents import counting_rows, replaces
+from indexer.indexing.wanted_documents import EarlierDocuments, wanted_for_workers
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import READING
 from indexer.readers.source import ReadOptions
-from indexer.stores.contract import Stamp, VectorStore
+from indexer.stores.contract import VectorStore
 from indexer.workers.spool import pack, unpack
 
 
@@ -70,42 +70,18 @@ def hand_out_chunks(
         if ledger.recall(read_chunk) is None:
             stamps = store.stamps(model, read_chunk.doc_ids)
             earlier = _earlier(ledger, read_chunk.doc_ids)
-            todo, beaten = wanted_documents(read_chunk.documents, stamps, earlier)
-            replaced = {doc_id: (earlier[doc_id][0], positions) for doc_id, positions in beaten.items()}
-            ledger.plan(read_chunk, todo, spool=pack_documents(read_chunk.documents), beaten=replaced)
+            todo, superseded = wanted_for_workers(read_chunk.documents, stamps, earlier)
+            earlier_positions = {doc_id: (earlier[doc_id].chunk, positions) for doc_id, positions in superseded.items()}
+            ledger.plan(read_chunk, todo, spool=pack_documents(read_chunk.documents), superseded=earlier_positions)
         progress(read_chunk.records)
     ledger.start_workers()
 
 
-Earlier = tuple[int, Sequence[tuple[int, Document]]]
-"""Number of a chunk, and its documents of one id with their positions."""
-
-
-def wanted_documents(
-    documents: Sequence[Document], stamps: Mapping[str, Stamp], earlier: Mapping[str, Earlier]
-) -> tuple[list[bool], dict[str, list[int]]]:
-    """Which documents of a chunk to encode, and which documents of earlier chunks not to encode any more.
-
-    ``stamps`` are those of the stored documents, and ``earlier`` the documents of these ids in earlier chunks of the
-    run. Returns a flag for each document, and by id the positions in the earlier chunk that its document replaces.
-    """
-    wanted = [False] * len(documents)
-    beaten = {}
-    for doc_id, row in counting_rows(documents).items():
-        if doc_id in earlier:
-            earlier_documents = earlier[doc_id][1]
-            if any(other.revision > documents[row].revision for _, other in earlier_documents):
-                continue
-            beaten[doc_id] = [position for position, _ in earlier_documents]
-        wanted[row] = replaces(documents[row], stamps.get(doc_id))
-    return wanted, beaten
-
-
-def _earlier(ledger: Ledger, doc_ids: Sequence[str]) -> dict[str, Earlier]:
+def _earlier(ledger: Ledger, doc_ids: Sequence[str]) -> dict[str, EarlierDocuments]:
     numbers = ledger.seen_in(doc_ids)
     chunks = {number: unpack(ledger.spool_of(number)) for number in set(numbers.values())}
     return {
-        doc_id: (
+        doc_id: EarlierDocuments(
             number,
             [(position, document) for position, document in enumerate(chunks[number]) if document.doc_id == doc_id],
         )

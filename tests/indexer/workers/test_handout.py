@@ -26,6 +26,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
+from indexer.indexing.wanted_documents import EarlierDocuments, wanted_for_workers
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.index_runs import runs
@@ -34,7 +35,7 @@ from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDoc
 from indexer.readers.source import ReadOptions
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel
-from indexer.workers.handout import hand_out_sources, wanted_documents
+from indexer.workers.handout import hand_out_sources
 from indexer.workers.spool import pack, unpack
 from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field, one_document, records
@@ -155,10 +156,10 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
 
 def test_of_documents_with_one_revision_the_last_counts_wherever_the_others_stand() -> None:
     old, new = Document("a", "en", "old"), Document("a", "en", "new")
-    assert wanted_documents([old, new], {}, {}) == ([False, True], {})
-    assert wanted_documents([new], {}, {"a": (3, [(7, old)])}) == ([True], {"a": [7]})
+    assert wanted_for_workers([old, new], {}, {}) == ([False, True], {})
+    assert wanted_for_workers([new], {}, {"a": EarlierDocuments(3, [(7, old)])}) == ([True], {"a": [7]})
     newer = Document("a", "en", "newer", revision=2)
-    assert wanted_documents([new], {}, {"a": (3, [(7, newer)])}) == ([False], {})
+    assert wanted_for_workers([new], {}, {"a": EarlierDocuments(3, [(7, newer)])}) == ([False], {})
 
 
 def test_workers_begin_when_the_sources_are_read_and_an_interrupted_reader_goes_on(
