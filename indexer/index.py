@@ -20,7 +20,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
-from indexer.ledger.database import opened, owner_of
+from indexer.ledger.database import opened, read_database_id
 from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.tables import RUNNING
 from indexer.readers import elastic
@@ -140,16 +140,16 @@ def _open_for_indexing(
         check_sources(request.sources, request.options)
         refuse_while_workers(engine, name, unless=encoder.spec.model if settings.broker else "")
         with collection_lock(settings, name):
-            generation, owner = 1, owner_of(engine)
+            generation, database_id = 1, read_database_id(engine)
             if collection is None:
-                store = open_store(settings.store, name, credentials=settings.credentials, owner=owner)
+                store = open_store(settings.store, name, credentials=settings.credentials, database_id=database_id)
                 collections.register(engine, name, settings, reference, encoder.spec)
             elif request.rebuild:
                 generation = generations.begin(engine, name, settings, reference, encoder.spec).number
-                store = collection.open_store(settings, generation=generation, make=True, owner=owner)
+                store = collection.open_store(settings, generation=generation, make=True, database_id=database_id)
             else:
                 generation = collection.generation
-                store = collection.open_store(settings, owner=owner)
+                store = collection.open_store(settings, database_id=database_id)
             with closing(store):
                 yield encoder, store, engine, generation
 

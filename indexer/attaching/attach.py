@@ -21,7 +21,7 @@ from indexer.collection.store_factory import open_attached
 from indexer.elastic import connection
 from indexer.index import collection_lock
 from indexer.ledger import attach_ledger
-from indexer.ledger.database import opened, owner_of
+from indexer.ledger.database import opened, read_database_id
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.users_index import UsersIndex
@@ -95,8 +95,9 @@ class Attaching:
             BadInput: the index can't be attached to any more.
             StoreError: the server or the database failed; finished work stays stored.
         """
-        credentials, owner = self.settings.credentials, owner_of(self.engine)
-        with closing(open_attached(self.attachment, self.collection, credentials, make=True, owner=owner)) as store:
+        credentials, database_id = self.settings.credentials, read_database_id(self.engine)
+        store = open_attached(self.attachment, self.collection, credentials, make=True, database_id=database_id)
+        with closing(store):
             return catch_up(store, self.encoder, self.engine, self.collection, console=self.console)
 
 

@@ -14,7 +14,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import drop_store, open_store, stored_generations
 from indexer.ledger import index_runs
 from indexer.ledger.attach_ledger import AttachedIndex
-from indexer.ledger.database import Base, now, owner_of, transaction
+from indexer.ledger.database import Base, now, read_database_id, transaction
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
 
@@ -46,11 +46,11 @@ class Collection(Base):
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
 
     def open_store(
-        self, settings: Settings, *, generation: int | None = None, make: bool = False, owner: str = ""
+        self, settings: Settings, *, generation: int | None = None, make: bool = False, database_id: str = ""
     ) -> VectorStore:
         """Open the store of a generation, by default of the searched one; with ``make`` it is created if missing.
 
-        ``owner`` is the id of the database that has the collection; writers must give it.
+        ``database_id`` is the id of the database that has the collection; writers must give it.
 
         Raises:
             BadInput: the store belongs to somebody else.
@@ -58,7 +58,7 @@ class Collection(Base):
         """
         number = self.generation if generation is None else generation
         place, credentials = self.place(settings), settings.credentials
-        return open_store(place, self.name, number, make=make, credentials=credentials, owner=owner)
+        return open_store(place, self.name, number, make=make, credentials=credentials, database_id=database_id)
 
     def place(self, settings: Settings) -> str:
         """URL of the collection's stores."""
@@ -135,8 +135,8 @@ def remove(engine: sa.Engine, collection: Collection, settings: Settings, *, for
 
 
 def _drop_stores(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
-    place, credentials, owner = collection.place(settings), settings.credentials, owner_of(engine)
+    place, credentials, database_id = collection.place(settings), settings.credentials, read_database_id(engine)
     named = [generation["number"] for generation in (collection.building, collection.previous) if generation]
-    stored = stored_generations(place, collection.name, credentials=credentials, owner=owner)
+    stored = stored_generations(place, collection.name, credentials=credentials, database_id=database_id)
     for number in sorted({*stored, *named, collection.generation}):
-        drop_store(place, collection.name, number, credentials=credentials, owner=owner)
+        drop_store(place, collection.name, number, credentials=credentials, database_id=database_id)

@@ -20,7 +20,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.collection.store_factory import drop_store
-from indexer.ledger.database import owner_of, transaction
+from indexer.ledger.database import read_database_id, transaction
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: 
     if unfinished and unfinished.model == spec.model:
         return unfinished
     if unfinished:
-        place, owner = row.place(settings), owner_of(engine)
-        drop_store(place, name, unfinished.number, credentials=settings.credentials, owner=owner)
+        place, database_id = row.place(settings), read_database_id(engine)
+        drop_store(place, name, unfinished.number, credentials=settings.credentials, database_id=database_id)
     named = (row.building, row.previous, {"number": row.generation})
     number = 1 + max(generation["number"] for generation in named if generation)
     new = Generation(number, encoder, spec.method, spec.model, spec.dim)
@@ -76,7 +76,8 @@ def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
         row.building = None
         place = row.place(settings)
     if obsolete and obsolete["number"] != searched:
-        drop_store(place, name, obsolete["number"], credentials=settings.credentials, owner=owner_of(engine))
+        database_id = read_database_id(engine)
+        drop_store(place, name, obsolete["number"], credentials=settings.credentials, database_id=database_id)
 
 
 def change_field(session: Session, name: str, encoder: str, spec: EncoderSpec) -> int:
@@ -105,7 +106,7 @@ def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
             f"Another calibration, with maps or without, is chosen by dragoman calibrate -c {name} --use ID (--list)"
         )
     previous = Generation(**row.previous)
-    with closing(row.open_store(settings, generation=previous.number, owner=owner_of(engine))) as store:
+    with closing(row.open_store(settings, generation=previous.number, database_id=read_database_id(engine))) as store:
         store.publish()
     with transaction(engine) as session:
         previous.take_place(session.get_one(Collection, name))

@@ -24,7 +24,7 @@ def open_store(
     *,
     make: bool = True,
     credentials: Credentials | None = None,
-    owner: str = "",
+    database_id: str = "",
 ) -> VectorStore:
     """Open the store of a collection by the store's URL.
 
@@ -34,7 +34,7 @@ def open_store(
         generation: number of the collection's generation.
         make: create a missing store; otherwise a missing store is an error.
         credentials: credentials for a server; None: those in the URL or the environment.
-        owner: id of the database that has the collection: on a server, a collection of the same name in another
+        database_id: id of the database that has the collection: on a server, a collection of the same name in another
             database is not opened.
 
     Raises:
@@ -45,12 +45,12 @@ def open_store(
     """
     if is_attached(url):
         credentials = credentials or Credentials.read(url)
-        return open_attached(Attachment.parse(url), collection, credentials, make=make, owner=owner)
+        return open_attached(Attachment.parse(url), collection, credentials, make=make, database_id=database_id)
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import ElasticStore  # noqa: PLC0415 - half a second
 
         credentials = credentials or Credentials.read(url)
-        return ElasticStore(Address.parse(url), collection, credentials, generation, make=make, owner=owner)
+        return ElasticStore(Address.parse(url), collection, credentials, generation, make=make, database_id=database_id)
     from indexer.stores.embedded import EmbeddedStore, path_of  # noqa: PLC0415 - imports SQLAlchemy
 
     path = path_of(_folder(url), collection, generation)
@@ -60,7 +60,7 @@ def open_store(
 
 
 def open_attached(
-    attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = False, owner: str = ""
+    attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = False, database_id: str = ""
 ) -> JoinedStore:
     """Open the store of a collection that is attached to a user's index.
 
@@ -71,14 +71,14 @@ def open_attached(
     if attachment.companion:
         from indexer.stores.attached.companion_index import CompanionStore  # noqa: PLC0415 - half a second
 
-        return CompanionStore(attachment, collection, credentials, make=make, owner=owner)
+        return CompanionStore(attachment, collection, credentials, make=make, database_id=database_id)
     from indexer.stores.attached.in_place import AttachedStore  # noqa: PLC0415
 
     return AttachedStore(attachment, credentials)
 
 
 def drop_store(
-    url: str, collection: str, generation: int = 1, *, credentials: Credentials | None = None, owner: str = ""
+    url: str, collection: str, generation: int = 1, *, credentials: Credentials | None = None, database_id: str = ""
 ) -> None:
     """Remove a generation's store, even if it can't be opened any more, or was never created.
 
@@ -89,10 +89,10 @@ def drop_store(
         StoreError: the store can't be removed.
     """
     if is_attached(url):
-        _drop_attached(Attachment.parse(url), collection, credentials or Credentials.read(url), owner)
+        _drop_attached(Attachment.parse(url), collection, credentials or Credentials.read(url), database_id)
         return
     if urlsplit(url).scheme in SCHEMES:
-        drop(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url), generation)
+        drop(Address.parse(url), Claim(collection, database_id), credentials or Credentials.read(url), generation)
         return
     from indexer.stores.embedded import path_of, remove_file  # noqa: PLC0415
 
@@ -104,7 +104,7 @@ def drop_store(
 
 
 def stored_generations(
-    url: str, collection: str, *, credentials: Credentials | None = None, owner: str = ""
+    url: str, collection: str, *, credentials: Credentials | None = None, database_id: str = ""
 ) -> list[int]:
     """Numbers of a collection's generations that have a store, also of those that no row names any more.
 
@@ -115,15 +115,15 @@ def stored_generations(
     if is_attached(url):
         return []  # an attached collection has a single generation, whose number is known
     if urlsplit(url).scheme in SCHEMES:
-        return generations(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url))
+        return generations(Address.parse(url), Claim(collection, database_id), credentials or Credentials.read(url))
     from indexer.stores import embedded  # noqa: PLC0415
 
     return embedded.generations(_folder(url), collection)
 
 
-def _drop_attached(attachment: Attachment, collection: str, credentials: Credentials, owner: str) -> None:
+def _drop_attached(attachment: Attachment, collection: str, credentials: Credentials, database_id: str) -> None:
     if attachment.companion:
-        drop(attachment.address, Claim(collection, owner, attachment.index), credentials)
+        drop(attachment.address, Claim(collection, database_id, attachment.index), credentials)
         return
     from indexer.stores.attached.in_place import detach  # noqa: PLC0415
 

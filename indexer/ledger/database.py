@@ -225,7 +225,7 @@ def is_away(error: StoreError) -> bool:
     )
 
 
-class Owner(Base):
+class DatabaseId(Base):
     """The id of this database, drawn when the table was created; the table has one row."""
 
     __tablename__ = "owners"
@@ -233,7 +233,7 @@ class Owner(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
 
 
-def owner_of(engine: sa.Engine) -> str:
+def read_database_id(engine: sa.Engine) -> str:
     """The id of a database."""
     with transaction(engine) as session:
-        return session.scalars(sa.select(Owner.id)).one()
+        return session.scalars(sa.select(DatabaseId.id)).one()

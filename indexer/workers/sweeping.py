@@ -13,7 +13,7 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
 from indexer.indexing import pruning
-from indexer.ledger.database import clock, owner_of, transaction
+from indexer.ledger.database import clock, read_database_id, transaction
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import LEASED, PENDING, RUNNING, Chunk, IndexRun
 from indexer.workers.hints import Hints
@@ -112,7 +112,8 @@ def end(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
     if collection is None:
         return
     ledger = Ledger(engine, run, resumed=True)
-    with closing(collection.open_store(settings, generation=run.generation, owner=owner_of(engine))) as store:
+    database_id = read_database_id(engine)
+    with closing(collection.open_store(settings, generation=run.generation, database_id=database_id)) as store:
         pruned = pruning.prune(ledger, store, Console(quiet=True)) if run.prune else 0
         store.publish()
         if collection.building and collection.building["number"] == run.generation and store.count():

@@ -20,7 +20,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.indexing.storing import add_vectors, existing_documents, put_encoded
-from indexer.ledger.database import is_away, owner_of
+from indexer.ledger.database import is_away, read_database_id
 from indexer.ledger.index_runs import storable
 from indexer.ledger.tables import IndexRun
 from indexer.stores.contract import VectorStore
@@ -202,8 +202,8 @@ class ChunkWorker:
         if store is None or open_key != key:
             if store is not None:
                 store.close()
-            owner = self._retry_while_away(lambda: owner_of(self._engine))
-            store = _open_existing_store(collection, run.generation, self._settings, owner)
+            database_id = self._retry_while_away(lambda: read_database_id(self._engine))
+            store = _open_existing_store(collection, run.generation, self._settings, database_id)
         self._stores[collection.name] = (key, store)
         return store
 
@@ -307,9 +307,9 @@ class ChunkWorker:
                 logger.exception("sweeping")
 
 
-def _open_existing_store(collection: Collection, generation: int, settings: Settings, owner: str) -> VectorStore:
+def _open_existing_store(collection: Collection, generation: int, settings: Settings, database_id: str) -> VectorStore:
     try:
-        return collection.open_store(settings, generation=generation, owner=owner)
+        return collection.open_store(settings, generation=generation, database_id=database_id)
     except StoreError as error:
         place = collection.place(settings)
         if urlsplit(place).scheme not in {"", "file"}:

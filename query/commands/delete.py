@@ -15,7 +15,7 @@ from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened, owner_of
+from indexer.ledger.database import opened, read_database_id
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection
 from query.commands.options import collection_option, common_options
@@ -73,7 +73,7 @@ def _delete_documents(
     engine: sa.Engine, collection: Collection, doc_ids: Sequence[str], settings: Settings, console: Console
 ) -> None:
     name = collection.name
-    with closing(collection.open_store(settings, owner=owner_of(engine))) as store:
+    with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
         deleted = store.delete(doc_ids)
     if not deleted:
         raise BadInput(f"collection {name} has none of these documents; search shows ids in brackets")

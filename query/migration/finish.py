@@ -28,7 +28,7 @@ from indexer.collection.store_factory import drop_store
 from indexer.index import collection_lock
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.storing import NOTHING_KNOWN
-from indexer.ledger.database import opened, owner_of, transaction
+from indexer.ledger.database import opened, read_database_id, transaction
 from indexer.ledger.index_runs import Note, refuse_while_workers
 from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import VectorStore
@@ -123,7 +123,11 @@ def finish_migration(
             )
         refuse_while_workers(engine, name, unless=asker.model if settings.broker else "", again=True)
         new = open_specified(collection, asker, device, console)
-        with collection_lock(settings, name), closing(collection.open_store(settings, owner=owner_of(engine))) as store:
+        database_id = read_database_id(engine)
+        with (
+            collection_lock(settings, name),
+            closing(collection.open_store(settings, database_id=database_id)) as store,
+        ):
             report = _SecondFieldRun(engine, collection, store, asker, new, active, settings, console).run()
             _refuse_gaps(name, asker, report.refused)
             if not store.count(asker.model):
@@ -264,5 +268,5 @@ def _switch(
         calibration_table.choose(session, collection, before)
         dropped = generations.change_field(session, collection.name, asker.encoder, new.spec)
     if dropped:
-        place, owner = collection.place(settings), owner_of(engine)
-        drop_store(place, collection.name, dropped, credentials=settings.credentials, owner=owner)
+        place, database_id = collection.place(settings), read_database_id(engine)
+        drop_store(place, collection.name, dropped, credentials=settings.credentials, database_id=database_id)

@@ -41,7 +41,13 @@ class CompanionStore(JoinedStore):
     _index: OwnIndex
 
     def __init__(
-        self, attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = True, owner: str = ""
+        self,
+        attachment: Attachment,
+        collection: str,
+        credentials: Credentials,
+        *,
+        make: bool = True,
+        database_id: str = "",
     ) -> None:
         """Connect to the server, read the users' index's description, and create our index if it is missing.
 
@@ -52,7 +58,7 @@ class CompanionStore(JoinedStore):
         """
         check_name(collection)
         with connection.opening(attachment.server, credentials) as client:
-            index = OwnIndex.of(client, attachment.address, Claim(collection, owner, attachment.index))
+            index = OwnIndex.of(client, attachment.address, Claim(collection, database_id, attachment.index))
             index.open(make=make)
             users = UsersIndex.open(client, attachment)
         super().__init__(users, index, CompanionLayout(attachment.field, users=users))

@@ -48,12 +48,12 @@ class Claim:
     """The collection and the database that an index belongs to.
 
     Attributes:
-        owner: id of the database that has the collection; empty if the reader does not know the id.
+        database_id: id of the database that has the collection; empty if the reader does not know the id.
         attached: the users' index that a companion belongs to; empty if the index is no companion.
     """
 
     collection: str
-    owner: str = ""
+    database_id: str = ""
     attached: str = ""
 
     @classmethod
@@ -65,7 +65,7 @@ class Claim:
 
     def meta(self, mapping: Mapping[str, Any]) -> dict[str, Any]:
         """The ``_meta`` of a mapping with this claim in it."""
-        mark = {"collection": self.collection, "owner": self.owner, "attached": self.attached}
+        mark = {"collection": self.collection, "owner": self.database_id, "attached": self.attached}
         return {**mapping.get("_meta", {}), _MARK: mark}
 
     def holds(self, mapping: Mapping[str, Any], layout: Layout) -> bool:
@@ -74,12 +74,12 @@ class Claim:
         if marked is None:
             return not layout.differs(mapping)
         same = (marked.collection, marked.attached) == (self.collection, self.attached)
-        return same and (marked.owner == self.owner or not (marked.owner and self.owner))
+        return same and (marked.database_id == self.database_id or not (marked.database_id and self.database_id))
 
     def is_to_mark(self, mapping: Mapping[str, Any]) -> bool:
-        """Whether an index that is ours lacks the mark, or the owner in the mark."""
+        """Whether an index that is ours lacks the mark, or the database's id in the mark."""
         marked = Claim.of(mapping)
-        return bool(self.owner) and (marked is None or not marked.owner)
+        return bool(self.database_id) and (marked is None or not marked.database_id)
 
     def refusal(self, server: str, index: str, mapping: Mapping[str, Any]) -> BadInput:
         """The error for an index that is not ours."""

@@ -285,11 +285,11 @@ class ElasticStore(ServerStore):
         generation: int = 1,
         *,
         make: bool = True,
-        owner: str = "",
+        database_id: str = "",
     ) -> None:
         """Connect to the server, and create the index if it is missing; the parameters are those of ``open_store``.
 
-        The id of the database that has the collection, ``owner``, is written into the index's mapping.
+        ``database_id``, the id of the database that has the collection, is written into the index's mapping.
 
         Raises:
             BadInput: the collection's name is no valid index name, or the index or its alias belongs to somebody else.
@@ -297,7 +297,7 @@ class ElasticStore(ServerStore):
         """
         check_name(collection)
         with connection.opening(address.server, credentials) as client:
-            index = OwnIndex.of(client, address, Claim(collection, owner), generation)
+            index = OwnIndex.of(client, address, Claim(collection, database_id), generation)
             index.open(make=make)
         super().__init__(address, index, index.layout)
         self.alias = index.alias

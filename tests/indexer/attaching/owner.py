@@ -14,7 +14,7 @@ from encoders.document import Document, FloatArray
 from indexer.attaching.catch_up import AttachReport, catch_up
 from indexer.collection.store_factory import open_attached
 from indexer.elastic.address import Credentials
-from indexer.ledger.database import owner_of
+from indexer.ledger.database import read_database_id
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedStore
 from trials.counting_encoder import CountingEncoder
@@ -84,7 +84,7 @@ class Owner:
         return found
 
     def open(self) -> JoinedStore:
-        return open_attached(self.attachment, "c", Credentials(), make=True, owner=owner_of(self.engine))
+        return open_attached(self.attachment, "c", Credentials(), make=True, database_id=read_database_id(self.engine))
 
     def follow(self) -> AttachReport:
         store = self.open()

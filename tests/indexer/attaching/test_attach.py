@@ -19,7 +19,7 @@ from indexer.collection.collection import find, register
 from indexer.collection.settings import Settings
 from indexer.collection.store_factory import drop_store, open_attached, open_store
 from indexer.elastic.address import Credentials
-from indexer.ledger.database import connect, owner_of
+from indexer.ledger.database import connect, read_database_id
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.in_place import detach as detach_from
@@ -370,7 +370,7 @@ def test_two_homes_with_companions_of_one_name_leave_each_others_alone(
     second.attachment = first.attachment
     with pytest.raises(BadInput, match="belongs to a collection of another home"):
         second.follow()
-    drop_store(second.attachment.url, "c", owner=owner_of(second.engine))
+    drop_store(second.attachment.url, "c", database_id=read_database_id(second.engine))
     first.check()
     second.engine.dispose()
     for one in (first, second):

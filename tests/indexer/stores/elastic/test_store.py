@@ -391,16 +391,16 @@ def test_indices_behind_a_rollover_alias_of_our_name_stay_their_owners(
 def test_another_home_with_the_same_collection_and_prefix_is_refused_and_removes_nothing(
     elastic_url: str, client: Elasticsearch
 ) -> None:
-    mine = open_store(elastic_url, "c", owner="mine")
+    mine = open_store(elastic_url, "c", database_id="mine")
     with pytest.raises(BadInput, match=r"belongs to a collection of another home, and is left alone"):
-        open_store(elastic_url, "c", owner="theirs")
+        open_store(elastic_url, "c", database_id="theirs")
     mine.publish()
     with pytest.raises(BadInput, match=r"is the name of an alias of .*-c-000001, which is not this collection's"):
-        open_store(elastic_url, "c", 2, owner="theirs")
-    assert stored_generations(elastic_url, "c", owner="theirs") == []
-    drop_store(elastic_url, "c", owner="theirs")
+        open_store(elastic_url, "c", 2, database_id="theirs")
+    assert stored_generations(elastic_url, "c", database_id="theirs") == []
+    drop_store(elastic_url, "c", database_id="theirs")
     assert names(client, elastic_url) == [f"{elastic_url.rpartition('/')[2]}-c-000001"]
-    assert stored_generations(elastic_url, "c", owner="mine") == [1]
+    assert stored_generations(elastic_url, "c", database_id="mine") == [1]
     mine.drop()
     assert names(client, elastic_url) == []
 
@@ -410,10 +410,10 @@ def test_a_store_made_before_there_were_marks_is_taken_over_once(elastic_url: st
     client.indices.create(index=index, mappings=Layout().mapping())
     old = open_store(elastic_url, "c")
     old.create(MODEL, DIM)
-    assert stored_generations(elastic_url, "c", owner="mine") == [1]
-    open_store(elastic_url, "c", owner="mine", make=False).close()
+    assert stored_generations(elastic_url, "c", database_id="mine") == [1]
+    open_store(elastic_url, "c", database_id="mine", make=False).close()
     with pytest.raises(BadInput, match="of another home"):
-        open_store(elastic_url, "c", owner="theirs")
+        open_store(elastic_url, "c", database_id="theirs")
     open_store(elastic_url, "c", make=False).close()
     assert old.models() == {MODEL: DIM}
     old.close()
