@@ -95,7 +95,7 @@ def _comparison(ranking: str, best: str, systems: Precisions, baselines: Sequenc
         ]
     )
     sentences = ", ".join(
-        f"{comparison.b} {comparison.difference:+.3f} (p = {comparison.p_randomisation:.2g}, "
+        f"{comparison.run} {comparison.difference:+.3f} (p = {comparison.p_randomisation:.2g}, "
         f"Holm {comparison.p_holm:.2g})"
         for comparison in comparisons
     )

@@ -137,7 +137,7 @@ def _evaluate(folder: Path, settings: Settings, console: Console) -> None:
         COLLECTION,
         topic_set,
         settings,
-        replace(plan, baseline=False),
+        replace(plan, same_language=False),
         ranking=RankingOptions(calibration=NONE),
         console=console,
     )

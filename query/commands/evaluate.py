@@ -40,7 +40,9 @@ from query.ranking.choice import RankingOptions
 )
 @click.option("--run-file", type=FILE, help="Write the run here as TREC does; of several languages the pooled one.")
 @click.option("--tag", default="", help="Name of the run.  [default: the encoder's]")
-@click.option("--compare", "baseline", default="", metavar="RUN", help="Compare with a logged run, or a TREC run file.")
+@click.option(
+    "--compare", "compared_with", default="", metavar="RUN", help="Compare with a logged run, or a TREC run file."
+)
 @click.option("--no-baseline", is_flag=True, help="Leave out same-language search and BM25.")
 @ranking_options
 @common_options
@@ -58,7 +60,7 @@ def command(
     depth: int,
     run_file: Path | None,
     tag: str,
-    baseline: str,
+    compared_with: str,
     no_baseline: bool,
     ranking: RankingOptions,
     settings: Settings,
@@ -90,10 +92,10 @@ def command(
         _fields(fields),
         None if to is None else language_list(to),
         depth,
-        baseline=not no_baseline,
+        same_language=not no_baseline,
     )
     evaluation = evaluate_collection(
-        name, topic_set, settings, plan, ranking=ranking, baseline=baseline, console=console
+        name, topic_set, settings, plan, ranking=ranking, compared_with=compared_with, console=console
     )
     if run_file:
         with opened(settings.database) as engine:

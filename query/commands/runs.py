@@ -13,7 +13,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
 from query.commands.options import FILE, common_options
-from query.commands.output.evaluations import comparison_json, run_json, show_comparisons, show_found
+from query.commands.output.evaluations import comparison_json, run_json, show_comparisons, show_relevant_counts
 from query.evaluation import evaluation_log
 from query.evaluation.fairness import is_fairness
 from query.evaluation.file_patterns import writable, write_lines
@@ -100,7 +100,7 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
     ]
     rows.append(["mean", *(f"{mean:.4f}" for mean in run.means.values())])
     console.table(["topic", *(f">{measure}" for measure in run.means)], rows)
-    show_found(run.found, console)
+    show_relevant_counts(run.relevant_counts, console)
 
 
 def _first_ten(names: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ class Evaluation:
     """An evaluation that was logged.
 
     Attributes:
-        baseline: what the runs are compared with: a run from a TREC file, or logged runs; none if nothing was named.
+        compared_with: the runs to compare with: a run from a TREC file, or logged runs; none if nothing was named.
     """
 
     number: int
@@ -44,30 +44,30 @@ class Evaluation:
     plan: EvaluationPlan
     topic_set: TopicSet
     scored_runs: ScoredRuns
-    baseline: Run | Sequence[EarlierRun] | None
+    compared_with: Run | Sequence[EarlierRun] | None
 
     def comparisons(self) -> list[Comparison]:
-        """Compare the runs with the baseline's runs of the same names, or else the main run with its first run.
+        """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.
 
         Raises:
-            BadInput: the baseline has none of the topics or none of the measures.
+            BadInput: the runs to compare with have none of the topics or none of the measures.
         """
-        if self.baseline is None:
+        if self.compared_with is None:
             return []
         measures = [str(measure) for measure in self.plan.measures if str(measure) != JUDGED]
         main = self.scored_runs.main
-        if isinstance(self.baseline, Run):
-            scores = self._scored(self.baseline)
+        if isinstance(self.compared_with, Run):
+            scores = self._scored(self.compared_with)
             name = f"{self.number}.{main.name}"
             return corrected(
-                compare(self.baseline.tag, scores.topics, name, main.scores.topics, measures, topic=main.topic)
+                compare(self.compared_with.tag, scores.topics, name, main.scores.topics, measures, topic=main.topic)
             )
         by_name = {scored_run.name: scored_run for scored_run in self.scored_runs.runs}
         matched_runs = [
-            (earlier, by_name[earlier.run.name]) for earlier in self.baseline if earlier.run.name in by_name
+            (earlier, by_name[earlier.run.name]) for earlier in self.compared_with if earlier.run.name in by_name
         ]
         comparisons: list[Comparison] = []
-        for earlier, scored_run in matched_runs or [(self.baseline[0], main)]:
+        for earlier, scored_run in matched_runs or [(self.compared_with[0], main)]:
             run = earlier.run
             shared = [measure for measure in measures if measure in run.means]
             if not shared:
@@ -89,13 +89,13 @@ def evaluate_collection(
     plan: EvaluationPlan,
     *,
     ranking: RankingOptions | None = None,
-    baseline: str = "",
+    compared_with: str = "",
     console: Console | None = None,
 ) -> Evaluation:
     """Rank every topic against a collection, score the rankings, and log them.
 
     The encoder's name replaces an empty tag of the plan; the options ``ranking`` replace those of the calibration. The
-    ``baseline`` is a logged run or a TREC run file to compare with.
+    results are compared with ``compared_with``, a logged run or a TREC run file.
 
     Raises:
         BadInput: there is no such collection or run, or no topic has a relevant document.
@@ -104,7 +104,7 @@ def evaluate_collection(
     if UNDETERMINED in topic_set.topics:
         console.warn("there are topics that name no language; say which with --lang en")
     with opened(settings.database) as engine:
-        earlier = _baseline(engine, baseline) if baseline else None
+        earlier = _earlier_runs(engine, compared_with) if compared_with else None
         with Searcher.open(collection, settings, ranking=ranking, console=console) as searcher:
             plan = replace(plan, tag=plan.tag or searcher.spec.name)
             with console.progress("evaluating", sum(map(len, topic_set.topics.values())), "topics") as advance:
@@ -129,7 +129,7 @@ def _setup(searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet) -> eva
     )
 
 
-def _baseline(engine: sa.Engine, name: str) -> Run | list[EarlierRun]:
+def _earlier_runs(engine: sa.Engine, name: str) -> Run | list[EarlierRun]:
     """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked."""
     if Path(name).is_file():
         return Run.read_trec(name)

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationsh
 
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
-from query.evaluation.fairness import FoundRelevant
+from query.evaluation.fairness import RelevantCounts
 from query.evaluation.scored_runs import Kind, ScoredRun, main_run, topic_of
 from query.evaluation.trec_run import unpack
 
@@ -74,7 +74,7 @@ class LoggedRun(Base):
         unjudged: topics left out because the qrels have no relevant document for them.
         without_hits: topics that count 0 because the run has no hits for them.
         means: mean score by measure.
-        counts: by language, the numbers of ``FoundRelevant``; none in runs that an earlier version logged.
+        counts: by language, the numbers of ``RelevantCounts``; none in runs that an earlier version logged.
         trec: the run, compressed; read from the database only when it is used.
     """
 
@@ -111,9 +111,9 @@ class LoggedRun(Base):
         return self.evaluation_row.setup
 
     @property
-    def found(self) -> dict[str, FoundRelevant]:
+    def relevant_counts(self) -> dict[str, RelevantCounts]:
         """Counts of relevant documents by their language, as in ``ScoredRun``."""
-        return {lang: FoundRelevant(*counts) for lang, counts in (self.counts or {}).items()}
+        return {lang: RelevantCounts(*counts) for lang, counts in (self.counts or {}).items()}
 
     @property
     def calibrated(self) -> bool:
@@ -168,7 +168,7 @@ def _log_run(session: Session, evaluation: EvaluationRow, scored_run: ScoredRun,
         unjudged=list(scores.unjudged),
         without_hits=list(scores.without_hits),
         means=dict(scores.means),
-        counts={lang: list(astuple(counts)) for lang, counts in scored_run.found.items()},
+        counts={lang: list(astuple(counts)) for lang, counts in scored_run.relevant_counts.items()},
         trec=scored_run.trec,
     )
     session.add(run)

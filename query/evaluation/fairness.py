@@ -21,26 +21,26 @@ DEPTH = 100
 OWN_LANGUAGE, PEER = "own-language", f"PEER@{DEPTH}"
 
 Judged = Mapping[str, int]
-"""Relevance by document id."""
+"""Level of relevance by document id; 0 is not relevant."""
 _NO_HITS = Ranking((), (), np.zeros(0, dtype=np.float32))
 
 
 @dataclass(frozen=True)
-class FoundRelevant:
+class RelevantCounts:
     """Counts of the relevant documents of one language, over all topics.
 
     Attributes:
-        found: number of relevant documents among the first hundred of their topic's ranking.
+        retrieved: number of relevant documents among the first hundred of their topic's ranking.
         relevant: number of relevant documents.
     """
 
-    found: int
+    retrieved: int
     relevant: int
 
     @property
     def share(self) -> float:
-        """Share of the relevant documents that were found; 0 if there are none."""
-        return self.found / self.relevant if self.relevant else 0.0
+        """Share of the relevant documents that were retrieved; 0 if there are none."""
+        return self.retrieved / self.relevant if self.relevant else 0.0
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Fairness:
         own_language: by topic id, the share of the topic's language in the first ``targets`` hits; empty if no
             documents of that language were searched.
         peer: PEER by topic id.
-        found: counts of relevant documents by language of documents.
+        relevant_counts: counts of relevant documents by language of documents.
     """
 
     targets: int
     own_language: Mapping[str, float] = field(default_factory=dict)
     peer: Mapping[str, float] = field(default_factory=dict)
-    found: Mapping[str, FoundRelevant] = field(default_factory=dict)
+    relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
 
     def measures(self) -> dict[str, Mapping[str, float]]:
         """Values by measure and topic: ``own-language@9``, if nine languages were searched, and ``PEER@100``."""
@@ -73,25 +73,25 @@ def is_fairness(measure: str) -> bool:
 
 def fairness(
     rankings: Mapping[str, Ranking],
-    qrels: Mapping[str, Judged],
+    relevance: Mapping[str, Judged],
     langs: Mapping[str, str],
     lang: str,
     targets: Sequence[str],
 ) -> Fairness:
-    """The fairness of one topic language's rankings, over the topics of the qrels.
+    """The fairness of one topic language's rankings, over the topics of ``relevance``.
 
     The rankings are of documents in the languages ``targets``. A topic without a ranking has no hits; judged documents
     without a language in ``langs`` don't count.
     """
-    hits = {qid: rankings.get(qid, _NO_HITS) for qid in qrels}
+    hits = {qid: rankings.get(qid, _NO_HITS) for qid in relevance}
     own_shares = {}
     if lang in targets:
         own_shares = {qid: own_language_share(ranking.langs, lang, len(targets)) for qid, ranking in hits.items()}
     return Fairness(
         targets=len(targets),
         own_language=own_shares,
-        peer={qid: peer(hits[qid].doc_ids, judged, langs) for qid, judged in qrels.items()},
-        found=found_by_language({qid: ranking.doc_ids for qid, ranking in hits.items()}, qrels, langs),
+        peer={qid: peer(hits[qid].doc_ids, judged, langs) for qid, judged in relevance.items()},
+        relevant_counts=relevant_by_language({qid: ranking.doc_ids for qid, ranking in hits.items()}, relevance, langs),
     )
 
 
@@ -99,13 +99,13 @@ def pooled_fairness(parts: Mapping[str, Fairness]) -> Fairness:
     """The fairness of all topic languages' runs, over the same targets, as of one run whose topics are ``qid.lang``."""
     own_shares: dict[str, float] = {}
     peers: dict[str, float] = {}
-    relevant_counts: dict[str, FoundRelevant] = {}
+    relevant_counts: dict[str, RelevantCounts] = {}
     for topic_lang, part in parts.items():
         own_shares.update((f"{qid}.{topic_lang}", value) for qid, value in part.own_language.items())
         peers.update((f"{qid}.{topic_lang}", value) for qid, value in part.peer.items())
-        for lang, counts in part.found.items():
-            total = relevant_counts.get(lang, FoundRelevant(0, 0))
-            relevant_counts[lang] = FoundRelevant(total.found + counts.found, total.relevant + counts.relevant)
+        for lang, counts in part.relevant_counts.items():
+            total = relevant_counts.get(lang, RelevantCounts(0, 0))
+            relevant_counts[lang] = RelevantCounts(total.retrieved + counts.retrieved, total.relevant + counts.relevant)
     targets = max((part.targets for part in parts.values()), default=0)
     return Fairness(targets, own_shares, peers, dict(sorted(relevant_counts.items())))
 
@@ -119,21 +119,21 @@ def own_language_share(langs: Sequence[str], lang: str, depth: int) -> float:
     return first_langs.count(lang) / len(first_langs) if first_langs else 0.0
 
 
-def found_by_language(
-    rankings: Mapping[str, Sequence[str]], qrels: Mapping[str, Judged], langs: Mapping[str, str], depth: int = DEPTH
-) -> dict[str, FoundRelevant]:
+def relevant_by_language(
+    rankings: Mapping[str, Sequence[str]], relevance: Mapping[str, Judged], langs: Mapping[str, str], depth: int = DEPTH
+) -> dict[str, RelevantCounts]:
     """Count each language's relevant documents, and those among the first ``depth`` of their topic's ranking.
 
     Judged documents without a language in ``langs`` don't count.
     """
-    found: Counter[str] = Counter()
+    retrieved: Counter[str] = Counter()
     relevant: Counter[str] = Counter()
-    for qid, judged in qrels.items():
+    for qid, judged in relevance.items():
         top_ids = set(rankings.get(qid, ())[:depth])
-        relevant_ids = [doc_id for doc_id, relevance in judged.items() if relevance > 0 and doc_id in langs]
+        relevant_ids = [doc_id for doc_id, level in judged.items() if level > 0 and doc_id in langs]
         relevant.update(langs[doc_id] for doc_id in relevant_ids)
-        found.update(langs[doc_id] for doc_id in relevant_ids if doc_id in top_ids)
-    return {lang: FoundRelevant(found[lang], relevant[lang]) for lang in sorted(relevant)}
+        retrieved.update(langs[doc_id] for doc_id in relevant_ids if doc_id in top_ids)
+    return {lang: RelevantCounts(retrieved[lang], relevant[lang]) for lang in sorted(relevant)}
 
 
 def peer(
@@ -155,9 +155,9 @@ def peer(
     """
     rank_of = {doc_id: rank for rank, doc_id in enumerate(doc_ids[:depth])}
     levels: dict[int, dict[str, list[int]]] = {}
-    for doc_id, relevance in judged.items():
-        if relevance > 0 and doc_id in langs:
-            ranks = levels.setdefault(relevance, {}).setdefault(langs[doc_id], [])
+    for doc_id, level in judged.items():
+        if level > 0 and doc_id in langs:
+            ranks = levels.setdefault(level, {}).setdefault(langs[doc_id], [])
             ranks.append(rank_of.get(doc_id, depth))
     level_weights = {level: weights.get(level, 0.0) if weights is not None else 1.0 for level in levels}
     total = sum(level_weights.values())

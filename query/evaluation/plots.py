@@ -30,7 +30,7 @@ def empty_figure(width: float, height: float) -> Figure:
 
 def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
     """Draw the per-topic differences as sorted bars, with a panel for each comparison."""
-    widest = max(len(comparison.topics) for comparison in comparisons)
+    widest = max(len(comparison.differences) for comparison in comparisons)
     figure = empty_figure(min(10.0, max(7.0, 0.26 * widest)), 3.4 * len(comparisons))
     for axes, comparison in zip(np.atleast_1d(figure.subplots(len(comparisons))), comparisons, strict=True):
         _draw(axes, comparison)
@@ -52,7 +52,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 
 def _draw(axes: Axes, comparison: Comparison) -> None:
-    topics = sorted(comparison.topics.items(), key=lambda topic: (-topic[1], topic[0]))
+    topics = sorted(comparison.differences.items(), key=lambda topic: (-topic[1], topic[0]))
     values = np.array([value for _, value in topics])
     axes.bar(np.arange(len(values)), values, width=0.85, color=[BETTER if value > 0 else WORSE for value in values])
     axes.axhline(0, color="black", linewidth=0.8)
@@ -60,12 +60,12 @@ def _draw(axes: Axes, comparison: Comparison) -> None:
     axes.axhline(comparison.difference, color=MEAN, linewidth=1, linestyle="--", label=mean)
     axes.legend(loc="upper right", frameon=False, fontsize=9)
     axes.set_title(
-        f"{comparison.b} against {comparison.a}: {counted(comparison.wins, 'topic')} better, "
+        f"{comparison.run} against {comparison.baseline}: {counted(comparison.wins, 'topic')} better, "
         f"{comparison.losses} worse, {comparison.ties} equal (p {comparison.p_holm:.3g}, Holm)",
         fontsize=10,
         loc="left",
     )
-    axes.set_ylabel(f"{comparison.measure} of {comparison.b} − {comparison.a}")
+    axes.set_ylabel(f"{comparison.measure} of {comparison.run} − {comparison.baseline}")
     axes.set_xlim(-0.8, len(values) - 0.2)
     peak = float(np.abs(values).max()) or 1.0
     axes.set_ylim(-1.08 * peak, 1.08 * peak)

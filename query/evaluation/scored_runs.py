@@ -11,7 +11,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
 from query.evaluation.bm25_baseline import rank_by_bm25
-from query.evaluation.fairness import Fairness, FoundRelevant, fairness, pooled_fairness
+from query.evaluation.fairness import Fairness, RelevantCounts, fairness, pooled_fairness
 from query.evaluation.measures import Measure, Scores, pooled, relevant_topics, score
 from query.evaluation.topics import FIELDS, Topic, queries_of
 from query.evaluation.trec_run import Run, Scored, pack
@@ -36,7 +36,7 @@ class EvaluationPlan:
         fields: parts of a topic that form the query.
         to: languages of documents; none: all languages of the collection.
         depth: number of documents ranked per topic.
-        baseline: also rank within each topic's own language, by the encoder and by BM25.
+        same_language: also rank within each topic's own language, by the encoder and by BM25.
     """
 
     measures: Sequence[Measure]
@@ -44,7 +44,7 @@ class EvaluationPlan:
     fields: Sequence[str] = FIELDS
     to: Sequence[str] | None = None
     depth: int = 1000
-    baseline: bool = True
+    same_language: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class ScoredRun:
         lang: language of the topics; ``mul`` for a pooled run.
         scores: the scores, with the measures of fairness if several languages were searched.
         trec: the run, compressed by ``pack``; none for a pooled run, which consists of its languages' runs.
-        found: relevant documents, and those among the first hundred hits, by their language; empty unless several
-            languages were searched.
+        relevant_counts: relevant documents, and those among the first hundred hits, by their language; empty unless
+            several languages were searched.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ScoredRun:
     lang: str
     scores: Scores
     trec: bytes | None
-    found: Mapping[str, FoundRelevant] = field(default_factory=dict)
+    relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
 
     def topic(self, qid: str) -> str:
         """The topic that an id is a version of: what a pooled run's ``qid.lang`` is of."""
@@ -178,7 +178,7 @@ def rank_and_score(
             scored_run = _with_fairness(scored_run, fairness_by_lang[lang])
         scored_runs.runs.append(scored_run)
         own_qrels = judgements.within([lang])
-        if plan.baseline and lang in targets and relevant_topics(own_qrels) & qids:
+        if plan.same_language and lang in targets and relevant_topics(own_qrels) & qids:
             own_run = run if targets == [lang] else None
             scored_runs.runs += _own_language(searcher, queries, own_run, lang, own_qrels, qids, plan)
         advance(len(lang_topics))
@@ -207,7 +207,11 @@ def _with_fairness(scored_run: ScoredRun, run_fairness: Fairness) -> ScoredRun:
         means[measure] = sum(by_topic.values()) / len(by_topic)
         for qid, value in by_topic.items():
             topics[qid][measure] = value
-    return replace(scored_run, scores=replace(scored_run.scores, means=means, topics=topics), found=run_fairness.found)
+    return replace(
+        scored_run,
+        scores=replace(scored_run.scores, means=means, topics=topics),
+        relevant_counts=run_fairness.relevant_counts,
+    )
 
 
 def _own_language(

@@ -31,25 +31,25 @@ class Comparison:
     other. The tests then take the topic, the sum over its versions, as one observation; all else is over versions.
 
     Attributes:
-        a: name of the run that is compared to; ``mean_a`` is its mean over the common topics.
-        b: name of the run that is compared; ``mean_b`` is its mean over the common topics.
-        difference: ``mean_b - mean_a``.
+        baseline: name of the run that ``run`` is compared with; ``baseline_mean`` is its mean over the common topics.
+        run: name of the run that is compared; ``run_mean`` is its mean over the common topics.
+        difference: ``run_mean - baseline_mean``.
         effect: difference by the standard deviation of the differences (Cohen's d for pairs); 0 if they don't vary.
-        wins: number of topics where ``b`` is better; at ``losses`` topics ``a`` is better, at ``ties`` they are equal.
+        wins: number of topics where ``run`` is better; at ``losses`` it is worse, at ``ties`` both are equal.
         p_randomisation: two-sided p of the randomisation test.
         p_t: two-sided p of the paired t-test; none with a single topic.
         p_holm: ``p_randomisation`` corrected for all comparisons made together.
         observations: number of independent topics in the tests.
         exact: whether all assignments of signs were tried.
-        topics: by topic id, the value of ``b`` minus that of ``a``.
+        differences: by topic id, the value of ``run`` minus that of ``baseline``.
         left_out: number of topics that only one of the runs has.
     """
 
     measure: str
-    a: str
-    b: str
-    mean_a: float
-    mean_b: float
+    baseline: str
+    run: str
+    baseline_mean: float
+    run_mean: float
     difference: float
     effect: float
     wins: int
@@ -60,7 +60,7 @@ class Comparison:
     p_holm: float
     observations: int
     exact: bool
-    topics: Mapping[str, float]
+    differences: Mapping[str, float]
     left_out: int
 
 
@@ -69,24 +69,32 @@ Topics = Mapping[str, Mapping[str, float]]
 
 
 def compare(
-    name_a: str, a: Topics, name_b: str, b: Topics, measures: Sequence[str], *, topic: Callable[[str], str] = str
+    baseline: str,
+    baseline_scores: Topics,
+    run: str,
+    run_scores: Topics,
+    measures: Sequence[str],
+    *,
+    topic: Callable[[str], str] = str,
 ) -> list[Comparison]:
-    """Compare two runs over the topics they share: a comparison for each measure, not yet corrected for their number.
+    """Compare a run with a baseline over their common topics: a comparison for each measure, not yet corrected.
 
     ``topic`` gives the topic that an id is a version of; these topics are the independent observations of the tests.
 
     Raises:
         BadInput: the runs share no topic, or a run lacks a measure.
     """
-    common = sorted(a.keys() & b.keys())
+    common = sorted(baseline_scores.keys() & run_scores.keys())
     if not common:
-        raise BadInput(f"the runs {name_a} and {name_b} share no topic; compare runs over the same topics")
-    for name, topics in ((name_a, a), (name_b, b)):
-        if missing := [measure for measure in measures if any(measure not in topics[qid] for qid in common)]:
+        raise BadInput(f"the runs {baseline} and {run} share no topic; compare runs over the same topics")
+    for name, scores in ((baseline, baseline_scores), (run, run_scores)):
+        if missing := [measure for measure in measures if any(measure not in scores[qid] for qid in common)]:
             raise BadInput(f"the run {name} was not measured with {missing[0]}; choose a measure that both have")
-    values_a = np.array([[a[qid][measure] for measure in measures] for qid in common], dtype=np.float64)
-    values_b = np.array([[b[qid][measure] for measure in measures] for qid in common], dtype=np.float64)
-    differences = values_b - values_a
+    baseline_values, run_values = (
+        np.array([[scores[qid][measure] for measure in measures] for qid in common], dtype=np.float64)
+        for scores in (baseline_scores, run_scores)
+    )
+    differences = run_values - baseline_values
     clusters, members = np.unique([topic(qid) for qid in common], return_inverse=True)
     observed = np.zeros((len(clusters), len(measures)))
     np.add.at(observed, members, differences)
@@ -94,10 +102,10 @@ def compare(
     return [
         Comparison(
             measure=measure,
-            a=name_a,
-            b=name_b,
-            mean_a=float(values_a[:, column].mean()),
-            mean_b=float(values_b[:, column].mean()),
+            baseline=baseline,
+            run=run,
+            baseline_mean=float(baseline_values[:, column].mean()),
+            run_mean=float(run_values[:, column].mean()),
             difference=float(difference.mean()),
             effect=_effect(difference),
             wins=int((difference > 0).sum()),
@@ -108,8 +116,8 @@ def compare(
             p_holm=float(p_values[column]),
             observations=len(clusters),
             exact=len(clusters) <= EXACT_TOPICS,
-            topics=dict(zip(common, difference.tolist(), strict=True)),
-            left_out=len(a.keys() ^ b.keys()),
+            differences=dict(zip(common, difference.tolist(), strict=True)),
+            left_out=len(baseline_scores.keys() ^ run_scores.keys()),
         )
         for column, (measure, difference) in enumerate(zip(measures, differences.T, strict=True))
     ]

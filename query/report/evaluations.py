@@ -109,14 +109,14 @@ def by_topic(engine: sa.Engine, before: ShownEvaluation, after: ShownEvaluation)
     (comparison,) = corrected(
         compare(before.label, scores[0], after.label, scores[1], [measure], topic=after.run.topic)
     )
-    differences_by_topic: dict[str, list[float]] = {}
-    for qid, difference in comparison.topics.items():
-        differences_by_topic.setdefault(after.run.topic(qid), []).append(difference)
-    topics = {topic: sum(differences) / len(differences) for topic, differences in differences_by_topic.items()}
+    values_by_topic: dict[str, list[float]] = {}
+    for qid, difference in comparison.differences.items():
+        values_by_topic.setdefault(after.run.topic(qid), []).append(difference)
+    differences = {topic: sum(values) / len(values) for topic, values in values_by_topic.items()}
     return replace(
         comparison,
-        topics=topics,
-        wins=sum(difference > 0 for difference in topics.values()),
-        losses=sum(difference < 0 for difference in topics.values()),
-        ties=sum(difference == 0 for difference in topics.values()),
+        differences=differences,
+        wins=sum(difference > 0 for difference in differences.values()),
+        losses=sum(difference < 0 for difference in differences.values()),
+        ties=sum(difference == 0 for difference in differences.values()),
     )

@@ -168,9 +168,9 @@ def topics_section(comparison: Comparison) -> Section:
 
     measure = "MAP" if comparison.measure == "AP" else comparison.measure
     text = (
-        f"Each bar is a topic, as high as {comparison.b} is better at it than {comparison.a}: "
-        f"{comparison.wins} of {len(comparison.topics)} topics gain, {comparison.losses} lose; {measure} goes from "
-        f"{comparison.mean_a:.3f} to {comparison.mean_b:.3f}."
+        f"Each bar is a topic, as high as {comparison.run} is better at it than {comparison.baseline}: "
+        f"{comparison.wins} of {len(comparison.differences)} topics gain, {comparison.losses} lose; "
+        f"{measure} goes from {comparison.baseline_mean:.3f} to {comparison.run_mean:.3f}."
     )
     return Section(TOPICS, inline_svg(partial(difference_figure, [comparison]), "topics", text), text)
 

@@ -9,7 +9,7 @@ from typing import Any
 from encoders.console import Console, values_of
 from query.evaluation import evaluation_log
 from query.evaluation.evaluate import Evaluation
-from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, FoundRelevant, is_fairness
+from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, RelevantCounts, is_fairness
 from query.evaluation.measures import pooled
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns
 from query.evaluation.significance import Comparison
@@ -27,6 +27,15 @@ _RUN_NAMES = (
     "without_hits",
     "means",
 )
+
+_COMPARISON_NAMES = {
+    "baseline": "a",
+    "run": "b",
+    "baseline_mean": "mean_a",
+    "run_mean": "mean_b",
+    "differences": "topics",
+}
+"""Names in JSON of a comparison's fields that have other names in Python."""
 
 
 def show_evaluation(evaluation: Evaluation, console: Console) -> None:
@@ -51,7 +60,7 @@ def show_evaluation(evaluation: Evaluation, console: Console) -> None:
     console.table([*columns, "run"], rows, title=f"{plan.tag}, evaluation {number}")
     for measure in fair:
         console.result(_meaning(measure))
-    show_found(scored_runs.main.found, console)
+    show_relevant_counts(scored_runs.main.relevant_counts, console)
     for sentence in _omitted_topics(scored_runs):
         console.say(sentence)
     console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
@@ -113,7 +122,7 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
                 "lang": run.lang,
                 "topics": len(run.scores.topics),
                 "means": dict(run.scores.means),
-                "found": found_json(run.found),
+                "found": _relevant_counts_json(run.relevant_counts),
                 "unjudged": list(run.scores.unjudged),
                 "without_hits": list(run.scores.without_hits),
             }
@@ -124,13 +133,13 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
     }
 
 
-def show_found(counts_by_lang: Mapping[str, FoundRelevant], console: Console) -> None:
+def show_relevant_counts(counts_by_lang: Mapping[str, RelevantCounts], console: Console) -> None:
     """Print a table of the relevant documents among the first hundred, by language; nothing if none was counted."""
     if counts_by_lang:
         console.table(
             ["documents in", ">relevant", f">in the first {DEPTH}", ">share"],
             [
-                [lang, f"{counts.relevant:,}", f"{counts.found:,}", f"{counts.share:.1%}"]
+                [lang, f"{counts.relevant:,}", f"{counts.retrieved:,}", f"{counts.share:.1%}"]
                 for lang, counts in counts_by_lang.items()
             ],
         )
@@ -159,7 +168,7 @@ def show_comparisons(comparisons: Sequence[Comparison], console: Console) -> Non
         "effect: difference in standard deviations."
     )
     for baseline, run, left_out in dict.fromkeys(
-        (comparison.a, comparison.b, comparison.left_out) for comparison in comparisons
+        (comparison.baseline, comparison.run, comparison.left_out) for comparison in comparisons
     ):
         if left_out:
             console.warn(f"topics that only one of {baseline} and {run} has, and are left out: {left_out}")
@@ -169,10 +178,10 @@ def _comparison_row(comparison: Comparison) -> list[str]:
     constant = comparison.effect == 0 != comparison.difference  # every topic differs by the same amount
     return [
         comparison.measure,
-        comparison.b,
-        f"{comparison.mean_b:.3f}",
-        comparison.a,
-        f"{comparison.mean_a:.3f}",
+        comparison.run,
+        f"{comparison.run_mean:.3f}",
+        comparison.baseline,
+        f"{comparison.baseline_mean:.3f}",
         f"{comparison.difference:+.3f}",
         "–" if constant else f"{comparison.effect:+.2f}",
         f"{comparison.wins}/{comparison.losses}/{comparison.ties}",
@@ -188,7 +197,7 @@ def _p(p: float) -> str:
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """A comparison as JSON values."""
-    return {**comparison.__dict__, "topics": dict(comparison.topics)}
+    return {_COMPARISON_NAMES.get(name, name): value for name, value in comparison.__dict__.items()}
 
 
 def run_json(run: evaluation_log.LoggedRun) -> dict[str, Any]:
@@ -199,14 +208,14 @@ def run_json(run: evaluation_log.LoggedRun) -> dict[str, Any]:
         **asdict(run.setup),
         "topics": run.topics,
         "topic_files": run.setup.topics,
-        "found": found_json(run.found),
+        "found": _relevant_counts_json(run.relevant_counts),
     }
 
 
-def found_json(counts_by_lang: Mapping[str, FoundRelevant]) -> dict[str, Any]:
-    """Relevant documents found, by language, as JSON values."""
+def _relevant_counts_json(counts_by_lang: Mapping[str, RelevantCounts]) -> dict[str, Any]:
+    """Relevant documents, and those retrieved, by language as JSON values."""
     return {
-        lang: {"found": counts.found, "relevant": counts.relevant, "share": round(counts.share, 6)}
+        lang: {"found": counts.retrieved, "relevant": counts.relevant, "share": round(counts.share, 6)}
         for lang, counts in counts_by_lang.items()
     }
 

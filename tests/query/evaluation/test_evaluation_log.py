@@ -10,7 +10,7 @@ from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import Base
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import Setup
-from query.evaluation.fairness import FoundRelevant
+from query.evaluation.fairness import RelevantCounts
 from query.evaluation.measures import Scores, parse_measures, pooled, score
 from query.evaluation.scored_runs import ScoredRun
 from query.evaluation.trec_run import Run, pack
@@ -78,9 +78,9 @@ def test_every_topics_score_is_kept(engine: sa.Engine) -> None:
 
 def test_fairness_is_kept_and_a_topic_may_lack_a_measure(engine: sa.Engine) -> None:
     scores = Scores({"AP": 0.5, "own-language@2": 1.0}, {"1.de": {"AP": 1.0, "own-language@2": 1.0}, "1.ko": {"AP": 0}})
-    found = {"de": FoundRelevant(3, 4), "fi": FoundRelevant(0, 2)}
+    found = {"de": RelevantCounts(3, 4), "fi": RelevantCounts(0, 2)}
     number = evaluation_log.log(engine, setup(), [ScoredRun("all", "pooled", "mul", scores, None, found)])
-    assert evaluation_log.find(engine, str(number)).found == found
+    assert evaluation_log.find(engine, str(number)).relevant_counts == found
     assert evaluation_log.scores(engine, str(number)) == scores.topics
 
 
@@ -88,7 +88,7 @@ def test_a_run_logged_before_fairness_was_has_none(engine: sa.Engine) -> None:
     evaluation_log.log(engine, setup(), outcomes())
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE evaluation_runs SET found = NULL"))
-    assert evaluation_log.find(engine, "1").found == {}
+    assert evaluation_log.find(engine, "1").relevant_counts == {}
 
 
 def test_a_number_alone_is_the_pooled_run(engine: sa.Engine) -> None:

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from query.evaluation.fairness import (
     PEER,
     Fairness,
-    FoundRelevant,
+    RelevantCounts,
     fairness,
-    found_by_language,
     is_fairness,
     own_language_share,
     peer,
     pooled_fairness,
+    relevant_by_language,
 )
 from query.ranking.hits import Ranking
 
@@ -111,9 +111,9 @@ def test_the_own_language_share_is_of_the_first_hits() -> None:
 def test_relevant_documents_are_counted_by_their_language() -> None:
     qrels = {"1": {"a0": 1, "b0": 2, "b1": 0}, "2": {"b2": 1, "c0": 1, "gone": 1}}
     langs = langs_of(["a0", "b0", "b1", "b2", "c0"])
-    found = found_by_language({"1": ["a0", "x", "b0"], "2": ["c0"]}, qrels, langs, depth=2)
-    assert found == {"a": FoundRelevant(1, 1), "b": FoundRelevant(0, 2), "c": FoundRelevant(1, 1)}
-    assert (found["a"].share, found["b"].share, FoundRelevant(0, 0).share) == (1.0, 0.0, 0.0)
+    found = relevant_by_language({"1": ["a0", "x", "b0"], "2": ["c0"]}, qrels, langs, depth=2)
+    assert found == {"a": RelevantCounts(1, 1), "b": RelevantCounts(0, 2), "c": RelevantCounts(1, 1)}
+    assert (found["a"].share, found["b"].share, RelevantCounts(0, 0).share) == (1.0, 0.0, 0.0)
 
 
 def ranking(letters: str) -> Ranking:
@@ -125,7 +125,7 @@ def test_a_run_has_its_measures_by_topic() -> None:
     qrels = {"1": dict.fromkeys(pages("aabb"), 1), "2": {"b0": 1}}
     fair = fairness({"1": ranking("aabb")}, qrels, langs_of(pages("aabb")), "a", ["a", "b"])
     assert fair.measures() == {"own-language@2": {"1": 1.0, "2": 0.0}, PEER: {"1": peer_of("aabb"), "2": 1.0}}
-    assert fair.found == {"a": FoundRelevant(2, 2), "b": FoundRelevant(2, 3)}
+    assert fair.relevant_counts == {"a": RelevantCounts(2, 2), "b": RelevantCounts(2, 3)}
     assert all(map(is_fairness, fair.measures()))
     assert not is_fairness("AP")
 
@@ -137,10 +137,10 @@ def test_topics_in_a_language_that_is_not_searched_have_no_own_language_share() 
 
 def test_runs_of_several_topic_languages_are_pooled() -> None:
     parts = {
-        "a": Fairness(2, {"1": 1.0}, {"1": 0.5}, {"a": FoundRelevant(1, 2)}),
-        "c": Fairness(2, {}, {"1": 0.25}, {"a": FoundRelevant(2, 2), "b": FoundRelevant(0, 1)}),
+        "a": Fairness(2, {"1": 1.0}, {"1": 0.5}, {"a": RelevantCounts(1, 2)}),
+        "c": Fairness(2, {}, {"1": 0.25}, {"a": RelevantCounts(2, 2), "b": RelevantCounts(0, 1)}),
     }
     pool = pooled_fairness(parts)
     assert pool.measures() == {"own-language@2": {"1.a": 1.0}, PEER: {"1.a": 0.5, "1.c": 0.25}}
-    assert pool.found == {"a": FoundRelevant(3, 4), "b": FoundRelevant(0, 1)}
+    assert pool.relevant_counts == {"a": RelevantCounts(3, 4), "b": RelevantCounts(0, 1)}
     assert pooled_fairness({}).measures() == {}

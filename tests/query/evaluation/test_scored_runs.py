@@ -107,20 +107,20 @@ def test_each_run_against_several_languages_says_how_fair_it_is(searcher: Search
     assert scored_runs.main is pooled
     assert german.scores.values("own-language@3")["1"] == pytest.approx(1 / 3)  # elbe stands in all three languages
     assert set(german.scores.values("PEER@100")) == {"1", "2"}
-    assert {lang: (one.found, one.relevant) for lang, one in german.found.items()} == {
+    assert {lang: (one.retrieved, one.relevant) for lang, one in german.relevant_counts.items()} == {
         "de": (2, 2),
         "en": (2, 2),
         "fi": (1, 1),
     }
     assert set(pooled.scores.values("own-language@3")) == {"1.de", "2.de", "1.en", "2.en"}
-    assert pooled.found["fi"].relevant == 2
-    assert not any(run.found for run in scored_runs.runs if run.kind in {"same", "bm25"})
+    assert pooled.relevant_counts["fi"].relevant == 2
+    assert not any(run.relevant_counts for run in scored_runs.runs if run.kind in {"same", "bm25"})
 
 
 def test_fairness_is_not_asked_of_a_search_in_one_language(searcher: Searcher) -> None:
     scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan(to=["de"]))
     assert all(set(run.scores.means) == {"AP", "P@10", "Judged@10"} for run in scored_runs.runs)
-    assert not any(run.found for run in scored_runs.runs)
+    assert not any(run.relevant_counts for run in scored_runs.runs)
 
 
 def test_topics_in_a_language_that_is_not_searched_have_no_own_language_share(searcher: Searcher) -> None:
@@ -154,7 +154,7 @@ def test_judged_documents_that_are_not_in_the_collection_are_said(searcher: Sear
 
 
 def test_the_baseline_can_be_left_out(searcher: Searcher) -> None:
-    scored_runs = rank_and_score(searcher, by_language(TOPICS, ["en"]), QRELS, plan(baseline=False))
+    scored_runs = rank_and_score(searcher, by_language(TOPICS, ["en"]), QRELS, plan(same_language=False))
     assert [run.name for run in scored_runs.runs] == ["en"]
 
 

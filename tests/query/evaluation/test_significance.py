@@ -86,11 +86,11 @@ def test_a_comparison_counts_wins_losses_and_ties_over_common_topics() -> None:
     b = {"1": {"AP": 0.7}, "2": {"AP": 0.4}, "3": {"AP": 0.5}}
     (one,) = compare("1", a, "2", b, ["AP"])
     assert (one.wins, one.losses, one.ties, one.left_out) == (1, 1, 1, 1)
-    assert one.mean_a == pytest.approx(0.5)
+    assert one.baseline_mean == pytest.approx(0.5)
     assert one.difference == pytest.approx(0.1 / 3)
     assert one.effect == pytest.approx((0.1 / 3) / np.std([0.2, -0.1, 0.0], ddof=1))
     assert one.exact
-    assert one.topics == pytest.approx({"1": 0.2, "2": -0.1, "3": 0.0})
+    assert one.differences == pytest.approx({"1": 0.2, "2": -0.1, "3": 0.0})
 
 
 def test_versions_of_one_topic_are_one_observation() -> None:
