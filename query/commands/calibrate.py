@@ -26,7 +26,7 @@ from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import queries_of, read_topics
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import CalibrationInput, JudgedTopics
+from query.fitting.request import CalibrationRequest, JudgedTopics
 from query.query_log.judged_queries import logged_queries
 
 
@@ -108,17 +108,14 @@ def command(
     judged = None
     if topic_files:
         judged = JudgedTopics(_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
-    report = calibrate(
-        name,
-        settings,
-        judged=judged,
-        log=[*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
-        choice=choice if choice_given else None,
-        given=CalibrationInput(maps=read_mapping(mapping)) if mapping else None,
-        seed=seed,
-        device=device,
-        console=console,
+    request = CalibrationRequest(
+        choice if choice_given else None,
+        judged,
+        [*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
+        read_mapping(mapping) if mapping else None,
+        seed,
     )
+    report = calibrate(name, settings, request, device=device, console=console)
     show_calibration(report, name, console)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from encoders.console import Console
-from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
@@ -19,9 +17,10 @@ from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.mapped_calibration import MappedCalibration, check_model
 from query.calibration.summary import MapSummary, Separation, Summary
 from query.calibration.table import StoredCalibration
-from query.fitting.decision import CalibrationInput, Decision, JudgedTopics, check_choice, decide
+from query.fitting.decision import Decision, check_choice, decide
 from query.fitting.drift import changed_hits
 from query.fitting.open_collection import OpenCollection
+from query.fitting.request import CalibrationRequest, InheritedInput
 from query.fitting.separability import Separability
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
 from query.ranking.query_encoder import query_encoder_spec
@@ -44,56 +43,44 @@ class CalibrationReport:
 def calibrate(
     name: str,
     settings: Settings | None = None,
+    request: CalibrationRequest | None = None,
     *,
-    judged: JudgedTopics | None = None,
-    log: Sequence[Document] = (),
-    choice: CalibrationChoice | None = None,
-    given: CalibrationInput | None = None,
-    seed: int = 0,
+    inherited: InheritedInput | None = None,
     device: Device = "auto",
     console: Console | None = None,
 ) -> CalibrationReport:
     """Calibrate a collection, and make the result the active calibration.
 
-    ``judged`` topics decide the choice; unless given, documents' ``concept`` or titles do, or a person's ``choice``
-    without a probe. Logged queries go into the bank. ``given`` is a person's input to the previous calibration or to
-    this one, with maps; without maps the maps of a migration stay.
+    Only a migration is inherited unless ``inherited`` is given.
 
     Raises:
-        BadInput: there is no such collection, it is empty, or it has migrated and the input is for its own encoder.
+        BadInput: there is no such collection, it is empty, or it has migrated and the request is for its own encoder.
         DragomanError: store, database or encoder fail.
     """
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
-        return calibrate_open(opened, judged=judged, log=log, choice=choice, given=given, seed=seed)
+        return calibrate_open(opened, request or CalibrationRequest(), inherited or InheritedInput())
 
 
-def calibrate_open(
-    opened: OpenCollection,
-    *,
-    judged: JudgedTopics | None = None,
-    log: Sequence[Document] = (),
-    choice: CalibrationChoice | None = None,
-    given: CalibrationInput | None = None,
-    seed: int = 0,
-) -> CalibrationReport:
+def calibrate_open(opened: OpenCollection, request: CalibrationRequest, inherited: InheritedInput) -> CalibrationReport:
     """``calibrate`` an open collection."""
     stored = opened.encoder.spec
     previous = opened.calibration()
-    inherited = _with_migration(opened, given or CalibrationInput(), previous, choice, judged)
-    if inherited.maps:
-        check_model(inherited.maps, opened.collection.model, opened.collection.dim)
-    check_choice(choice or inherited.choice or DEFAULT, stored)
+    inherited = _with_migration(opened, previous, request, inherited)
+    request = replace(request, maps=request.maps or inherited.maps)
+    if request.maps:
+        check_model(request.maps, opened.collection.model, opened.collection.dim)
+    check_choice(request.choice or inherited.choice or DEFAULT, stored)
     samples = draw_samples(
         opened.store,
-        opened.query_encoder(inherited.maps),
-        stored=stored,
-        log=log,
-        asked=inherited.asked,
-        seed=seed,
+        opened.query_encoder(request.maps),
+        document_spec=stored,
+        logged_queries=request.logged_queries,
+        encoded_queries=inherited.encoded_queries,
+        seed=request.seed,
         console=opened.console,
     )
-    decision = decide(opened, samples, inherited, choice=choice, judged=judged, seed=seed)
-    fitted = _fit(samples, stored.model, decision.choice, inherited.maps)
+    decision = decide(opened, samples, request, inherited)
+    fitted = _fit(samples, stored.model, decision.choice, request.maps)
     return _keep(opened, previous, fitted, decision, samples)
 
 
@@ -145,29 +132,25 @@ def _map_summary(fitted: Calibration, samples: CalibrationSamples) -> MapSummary
 
 
 def _with_migration(
-    opened: OpenCollection,
-    inherited: CalibrationInput,
-    previous: Calibration | None,
-    choice: CalibrationChoice | None,
-    judged: JudgedTopics | None,
-) -> CalibrationInput:
-    """The input, or that of the collection's migration with its maps: a new calibration does not end a migration.
+    opened: OpenCollection, previous: Calibration | None, request: CalibrationRequest, inherited: InheritedInput
+) -> InheritedInput:
+    """The inherited input, or that of the collection's migration: a new calibration does not end a migration.
 
     Raises:
-        BadInput: the collection has migrated and the input is for queries by the collection's own encoder.
+        BadInput: the collection has migrated and the request is for queries by the collection's own encoder.
     """
-    asker = query_encoder_spec(previous)
-    if asker is None or (inherited.maps and inherited.maps.asker):
+    asker, maps = query_encoder_spec(previous), request.maps or inherited.maps
+    if asker is None or (maps and maps.asker):
         return inherited
     name = opened.collection.name
     advice = f"leave the migration first: dragoman rollback -c {name}"
-    if inherited.maps:
+    if maps:
         raise BadInput(
             f"{name} has migrated to {asker.encoder}, and these maps are for its own encoder's queries; {advice}"
         )
-    if judged:
+    if request.judged:
         raise BadInput(f"{name} has migrated to {asker.encoder}, where nothing is decided by judgements; {advice}")
-    if choice and choice.rank:
+    if request.choice and request.choice.rank:
         raise BadInput(f"{name} has migrated to {asker.encoder}, and its maps are for what the mean leaves; {advice}")
-    kept = calibration_table.active(opened.engine, opened.collection)
-    return CalibrationInput.of(kept, previous) if kept else inherited
+    stored = calibration_table.active(opened.engine, opened.collection)
+    return InheritedInput.of(stored, previous) if stored else inherited

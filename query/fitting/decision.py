@@ -2,69 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from encoders.document import Document, EncoderSpec, FloatArray, unit_rows
+from encoders.document import EncoderSpec
 from encoders.errors import BadInput
-from encoders.maps.networks import Networks
-from encoders.maps.space import SpaceMaps
 from encoders.methods.vector_parts import VectorParts
 from encoders.wording import counted
-from query.calibration.calibration import Calibration
 from query.calibration.choice import DEFAULT, CalibrationChoice, TriedChoice
-from query.calibration.mapped_calibration import MappedCalibration
-from query.calibration.table import StoredCalibration
 from query.fitting import evidence
 from query.fitting.bias import VectorSample
 from query.fitting.open_collection import OpenCollection
 from query.fitting.probe import UNBALANCED, probe
+from query.fitting.request import CalibrationRequest, InheritedInput, JudgedTopics
 from query.fitting.separability import Separability, separability
 from query.fitting.statistics import CalibrationSamples
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
-
-
-@dataclass(frozen=True)
-class JudgedTopics:
-    """Topics with judgements that decide the choice; the queries' ids are the qrels' topic ids."""
-
-    topics: Sequence[Document]
-    qrels: Sequence[Qrel]
-
-
-@dataclass(frozen=True)
-class CalibrationInput:
-    """A person's input to a calibration, which the next calibration takes over.
-
-    Attributes:
-        choice: how to rank, if a person or judgements decided it; none: it is decided anew.
-        decided_by: what decided the choice.
-        asked: logged queries, by language, (n, dim) unit rows.
-    """
-
-    choice: CalibrationChoice | None = None
-    decided_by: str = ""
-    asked: Mapping[str, FloatArray] = field(default_factory=dict)
-    maps: SpaceMaps | Networks | None = None
-
-    @classmethod
-    def of(cls, kept: StoredCalibration, calibration: Calibration | None) -> CalibrationInput:
-        """The input to a calibration; if the calibration can't be read (none), only its choice."""
-        asked = {
-            lang: unit_rows(statistics.bank[[not doc_id for doc_id in statistics.sources]])
-            for lang, statistics in (calibration.languages.items() if calibration else ())
-            if "" in statistics.sources
-        }
-        maps = calibration.maps if isinstance(calibration, MappedCalibration) else None
-        if kept.summary.decided_by not in _LASTING and not maps:
-            return cls(asked=asked)
-        return cls(kept.summary.choice, kept.summary.decided_by, asked, maps)
-
-
-_LASTING = ("you", "judgements")
 
 
 @dataclass(frozen=True)
@@ -86,39 +38,36 @@ class Decision:
 
 
 def decide(
-    opened: OpenCollection,
-    samples: CalibrationSamples,
-    inherited: CalibrationInput,
-    *,
-    choice: CalibrationChoice | None = None,
-    judged: JudgedTopics | None = None,
-    seed: int = 0,
+    opened: OpenCollection, samples: CalibrationSamples, request: CalibrationRequest, inherited: InheritedInput
 ) -> Decision:
     """Decide how a collection is ranked.
 
-    A person's ``choice`` of now decides, or else that of the ``inherited`` input, the ``judged`` topics, or the
-    documents' ``concept`` or titles.
+    The first that applies decides: the person's choice; the inherited choice; judged topics; documents of one concept;
+    titles; whether a classifier tells the languages apart; the default. Titles balance no languages that a classifier
+    can't tell apart. Evidence needs queries and documents of one model, so maps of another encoder's queries leave the
+    default; and all maps are for what the mean leaves (rank 0).
 
     Raises:
         BadInput: too few topics have a relevant document in the collection.
     """
-    if choice or inherited.choice:
-        decided_by = "you" if choice else inherited.decided_by or "default"
-        decision = Decision(choice or inherited.choice or DEFAULT, decided_by, taken_over=choice is None)
-    elif inherited.maps is not None and inherited.maps.asker is not None:
-        # the probe needs queries and documents of one model
+    maps = request.maps
+    choice = request.choice or inherited.choice
+    if choice:
+        decided_by = "you" if request.choice else inherited.decided_by or "default"
+        decision = Decision(choice, decided_by, taken_over=request.choice is None)
+    elif maps is not None and maps.asker is not None:
         decision = Decision(DEFAULT, inherited.decided_by or "default")
     else:
-        decision = _by_evidence(opened, samples, judged, inherited.decided_by or "default", seed)
-    return replace(decision, choice=replace(decision.choice, rank=0)) if inherited.maps else decision
+        decision = _by_evidence(opened, samples, request, inherited.decided_by or "default")
+    return replace(decision, choice=replace(decision.choice, rank=0)) if maps else decision
 
 
 def _by_evidence(
-    opened: OpenCollection, samples: CalibrationSamples, judged: JudgedTopics | None, fallback: str, seed: int
+    opened: OpenCollection, samples: CalibrationSamples, request: CalibrationRequest, fallback: str
 ) -> Decision:
     """Decide by judgements or by the collection's documents; with neither, ``fallback`` is what decided."""
-    answers = _evidence(opened, samples, judged, seed)
-    separation = _separability(opened, seed) if answers is None or answers.kind == "titles" else None
+    answers = _evidence(opened, samples, request.judged, request.seed)
+    separation = _separability(opened, request.seed) if answers is None or answers.kind == "titles" else None
     hidden = separation is not None and separation.hidden
     if answers:
         choice, tried = probe(samples, opened.encoder.spec.model, answers, separation)

@@ -52,38 +52,37 @@ def draw_samples(
     store: VectorStore,
     encoder: Encoder,
     *,
-    stored: EncoderSpec | None = None,
-    log: Sequence[Document] = (),
-    asked: Mapping[str, FloatArray] | None = None,
-    sample: int = SAMPLE,
-    bank: int = BANK,
+    document_spec: EncoderSpec | None = None,
+    logged_queries: Sequence[Document] = (),
+    encoded_queries: Mapping[str, FloatArray] | None = None,
+    max_documents: int = SAMPLE,
+    max_pseudo_queries: int = BANK,
     seed: int = 0,
     console: Console | None = None,
 ) -> CalibrationSamples:
     """Draw a bounded random sample of each language's vectors, and encode pseudo-queries.
 
-    The encoder encodes the pseudo-queries, as queries; ``stored`` is the spec of the documents' encoder if that is
-    another. ``log`` has logged queries: they fill half of a language's bank, drawn at random, and more if there are too
-    few titles and first sentences, which tell the probe the documents that belong to them. ``asked`` has logged queries
-    that are encoded already, by language, (n, dim); they come first. ``sample`` and ``bank`` are the maximum documents
-    and pseudo-queries of each language.
+    The encoder encodes the pseudo-queries, as queries; ``document_spec`` is the spec of the documents' encoder if that
+    is another. Logged queries fill half of a language's bank, drawn at random, and more if there are too few titles and
+    first sentences, which tell the probe the documents that belong to them. Logged queries that are encoded already, by
+    language, (n, dim), come first. The maxima are of each language.
     """
-    spec = stored or encoder.spec
+    spec = document_spec or encoder.spec
     model, parts = spec.model, VectorParts.of(spec)
-    samples, asked = CalibrationSamples(), asked or {}
+    samples, encoded_queries = CalibrationSamples(), encoded_queries or {}
     encoded: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
-    for lang, doc_ids in draw_each(store, model, sample, seed=seed).items():
+    for lang, doc_ids in draw_each(store, model, max_documents, seed=seed).items():
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
-        passages = [of_document.unit_vectors() for of_document in store.passages(model, doc_ids[:bank])]
+        passages = [of_document.unit_vectors() for of_document in store.passages(model, doc_ids[:max_pseudo_queries])]
         samples.passages[lang] = PartMoments(parts)
         samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
-        titles = pseudo_queries(store.get(doc_ids[:bank]))
-        limit = max(bank // 2, bank - len(titles))
-        encoded[lang] = asked.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:limit]
-        logged = [Document("", lang, query.content) for query in log if query.lang == lang]
+        titles = pseudo_queries(store.get(doc_ids[:max_pseudo_queries]))
+        limit = max(max_pseudo_queries // 2, max_pseudo_queries - len(titles))
+        encoded[lang] = encoded_queries.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:limit]
+        logged = [Document("", lang, query.content) for query in logged_queries if query.lang == lang]
         order = np.random.default_rng(seed).permutation(len(logged))[: limit - len(encoded[lang])]
-        pseudo += [*(logged[row] for row in sorted(order)), *titles][: bank - len(encoded[lang])]
+        pseudo += [*(logged[row] for row in sorted(order)), *titles][: max_pseudo_queries - len(encoded[lang])]
     vectors = _query_vectors(encoder, pseudo, console or Console(quiet=True))
     known = np.any(vectors, axis=1).tolist()
     for lang in samples.documents:

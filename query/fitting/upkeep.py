@@ -11,9 +11,9 @@ from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.fitting.calibrate import CalibrationReport, calibrate_open
-from query.fitting.decision import CalibrationInput
 from query.fitting.drift import drift
 from query.fitting.open_collection import OpenCollection
+from query.fitting.request import CalibrationRequest, InheritedInput
 
 DRIFT = 0.25
 """Least drift of a language that makes a collection be calibrated again; drift of unchanged documents is below half of
@@ -61,8 +61,8 @@ def keep_calibrated(
             reason, fits = _fits(opened.store, active)
             if fits:
                 return UpkeepReport(None, reason)
-        inherited = CalibrationInput.of(kept, active) if kept else None
-        return UpkeepReport(calibrate_open(opened, given=inherited), reason)
+        inherited = InheritedInput.of(kept, active) if kept else InheritedInput()
+        return UpkeepReport(calibrate_open(opened, CalibrationRequest(), inherited), reason)
 
 
 def _new_languages(store: VectorStore, active: Calibration) -> list[str]:

@@ -42,7 +42,7 @@ from query.calibration.calibration import Calibration
 from query.calibration.lineage import cancel_abandoned_migration, leads_to, origin
 from query.calibration.summary import Summary
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import CalibrationInput
+from query.fitting.request import InheritedInput
 from query.fitting.sampling import draw
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.migration.overlap import ComparedQueries, overlap
@@ -138,8 +138,8 @@ def finish_migration(
             with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
                 old_hits = compared.first(searcher)
             _switch(engine, collection, new, asker, before, settings)
-    inherited = replace(CalibrationInput.of(kept, None), asked=CalibrationInput.of(kept, active).asked)
-    calibrate(name, settings, given=inherited, device=device, console=console)
+    inherited = replace(InheritedInput.of(kept, None), encoded_queries=InheritedInput.of(kept, active).encoded_queries)
+    calibrate(name, settings, inherited=inherited, device=device, console=console)
     with Searcher.open(name, settings, device=device, console=console, encoder=new) as searcher:
         shared = overlap(old_hits, compared.first(searcher))
     return ReencodingReport(

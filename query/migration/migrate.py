@@ -29,8 +29,8 @@ from query.calibration.lineage import calibration_to_return_to
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import CalibrationInput
 from query.fitting.open_collection import OpenCollection
+from query.fitting.request import CalibrationRequest, InheritedInput
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.migration.candidate_maps import MapQuality, MapRecipe, choose_recipe, map_learner
 from query.migration.overlap import ComparedQueries, overlap
@@ -120,16 +120,17 @@ def migrate(
         **asdict(quality),
     }
     maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, asker=asker)
-    calibration_input, kept = _input_with_maps(maps, active), None
+    inherited, kept = _inherited_choice(active), None
     with Searcher.open(name, settings, device=device, console=console) as searcher:
         compared = ComparedQueries.on(name, searcher.store, model, settings)
         hits_before = compared.first(searcher)
         if dry_run or not (quality.pays or anyway):
-            calibration_samples = draw_samples(searcher.store, new, stored=old.spec, seed=seed, console=console)
+            calibration_samples = draw_samples(searcher.store, new, document_spec=old.spec, seed=seed, console=console)
             mapped = MappedCalibration.on(fit_statistics(calibration_samples, model), maps)
-            hits_after = compared.first(_ranking_by(searcher, mapped, calibration_input.choice or DEFAULT, new))
+            hits_after = compared.first(_ranking_by(searcher, mapped, inherited.choice or DEFAULT, new))
         else:
-            kept = calibrate(name, settings, given=calibration_input, seed=seed, device=device, console=console).kept
+            request = CalibrationRequest(maps=maps, seed=seed)
+            kept = calibrate(name, settings, request, inherited=inherited, device=device, console=console).kept
             with Searcher.open(name, settings, device=device, console=console, encoder=new) as migrated:
                 hits_after = compared.first(migrated)
     shared = overlap(hits_before, hits_after)
@@ -144,9 +145,8 @@ def _ranking_by(searcher: Searcher, calibration: Calibration, choice: Calibratio
     return replace(searcher, encoder=encoder, calibration=adjusted, choice=SearchChoice.of(adjusted))
 
 
-def _input_with_maps(maps: SpaceMaps, active: StoredCalibration | None) -> CalibrationInput:
-    """Calibration input: the new maps with the collection's present choice."""
+def _inherited_choice(active: StoredCalibration | None) -> InheritedInput:
+    """The collection's present choice, without the weights of a combined encoder's parts."""
     if active is None:
-        return CalibrationInput(maps=maps)
-    choice = replace(active.summary.choice, weights=())
-    return CalibrationInput(choice, active.summary.decided_by, maps=maps)
+        return InheritedInput()
+    return InheritedInput(replace(active.summary.choice, weights=()), active.summary.decided_by)

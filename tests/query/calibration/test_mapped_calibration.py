@@ -16,7 +16,7 @@ from query.calibration.mapped_calibration import MappedCalibration, read_calibra
 from query.calibration.margin import FLOOR
 from query.cli import run
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import CalibrationInput
+from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.choice import RankingOptions, SearchChoice
 from query.ranking.fair_ranker import FairRanker
@@ -191,7 +191,7 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
 
     new = New(bias=1.0)
     new.spec = encoder.spec.__class__("new", "segments", 40, (), "new-model", "new")
-    samples = draw_samples(store, new, stored=encoder.spec)  # type: ignore[arg-type]
+    samples = draw_samples(store, new, document_spec=encoder.spec)  # type: ignore[arg-type]
     mapped = MappedCalibration.on(fit_statistics(samples, "topics"), maps)
     query = new.encode_queries([page("de", "topic7")])
     for choice in (CENTRED, SearchChoice(0.75, "ratio")):
@@ -212,7 +212,7 @@ def test_weights_too_large_to_be_kept_are_refused_and_not_made_infinite(tmp_path
 
 def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo_by_words: Settings) -> None:
     with pytest.raises(ModelMismatch, match="the mapping is for vectors of model topics"):
-        calibrate("demo", demo_by_words, given=CalibrationInput(maps=pairwise()), device="cpu")
+        calibrate("demo", demo_by_words, CalibrationRequest(maps=pairwise()), device="cpu")
 
 
 @pytest.fixture

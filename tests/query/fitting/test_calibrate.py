@@ -24,7 +24,7 @@ from query.cli import run
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import JudgedTopics
+from query.fitting.request import CalibrationRequest, JudgedTopics
 from query.fitting.upkeep import keep_calibrated
 from query.ranking.choice import RankingOptions
 from tests.query.conftest import copied
@@ -63,7 +63,9 @@ def test_the_same_sample_gives_the_same_calibration(home: Settings) -> None:
 
 def test_calibrations_are_switched_without_touching_the_index(home: Settings) -> None:
     (first,) = kept(home)
-    other = calibrate("demo", home, choice=CalibrationChoice(rank=1, margin="distance", balance=0.6), device="cpu")
+    other = calibrate(
+        "demo", home, CalibrationRequest(choice=CalibrationChoice(rank=1, margin="distance", balance=0.6)), device="cpu"
+    )
     assert {one.id: one.active for one in kept(home)} == {first.id: False, other.kept.id: True}
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.choice is not None
@@ -84,7 +86,9 @@ def test_calibrations_are_switched_without_touching_the_index(home: Settings) ->
 
 def test_an_evaluation_is_by_the_calibration_it_names(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     (first,) = kept(home)
-    calibrate("demo", home, choice=CalibrationChoice(rank=0, margin="ratio", balance=0.0), device="cpu")
+    calibrate(
+        "demo", home, CalibrationRequest(choice=CalibrationChoice(rank=0, margin="ratio", balance=0.0)), device="cpu"
+    )
     topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
     command = ["evaluate", "-c", "demo", "--home", str(home.home), *topics, "--no-baseline", "--json", "-q"]
 
@@ -140,13 +144,20 @@ def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> Non
 @pytest.mark.parts
 def test_judgements_decide_where_they_are_given(real: Settings) -> None:
     topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
-    report = calibrate("demo", real, judged=JudgedTopics(topics, read_qrels([DEMO / "qrels.txt"])), device="cpu")
+    report = calibrate(
+        "demo", real, CalibrationRequest(judged=JudgedTopics(topics, read_qrels([DEMO / "qrels.txt"]))), device="cpu"
+    )
     assert report.decision.decided_by == "judgements"
     chosen = next(one for one in report.decision.tried if one.chosen)
     raw = next(one for one in report.decision.tried if one.choice.balance == 0)
     assert chosen.held_out > 1.5 * raw.held_out
     with pytest.raises(BadInput, match="too few of the topics"):
-        calibrate("demo", real, judged=JudgedTopics(topics[:3], read_qrels([DEMO / "qrels.txt"])), device="cpu")
+        calibrate(
+            "demo",
+            real,
+            CalibrationRequest(judged=JudgedTopics(topics[:3], read_qrels([DEMO / "qrels.txt"]))),
+            device="cpu",
+        )
 
 
 @pytest.mark.parts
@@ -212,7 +223,7 @@ def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_a
 ) -> None:
     log = [Document(f"q{at}", "de", f"wie backe ich Brot Nummer {at}") for at in range(5)]
     chosen = CalibrationChoice(rank=2, margin="distance", balance=0.3)
-    calibrate("demo", home, choice=chosen, log=log, device="cpu")
+    calibrate("demo", home, CalibrationRequest(choice=chosen, logged_queries=log), device="cpu")
     source = documents(tmp_path / "nl.jsonl", "nl", DUTCH)
     assert run(["index", str(source), "-c", "demo", "--home", str(home.home)]) == 0
     captured = capsys.readouterr()
@@ -227,7 +238,7 @@ def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_a
 
 def test_more_directions_than_there_are_numbers_are_refused(real: Settings) -> None:
     with pytest.raises(BadInput, match="384 directions can't be taken out of vectors of 384 numbers"):
-        calibrate("demo", real, choice=CalibrationChoice(rank=384), device="cpu")
+        calibrate("demo", real, CalibrationRequest(choice=CalibrationChoice(rank=384)), device="cpu")
 
 
 def test_judgements_and_a_setting_do_not_go_together(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,7 +248,7 @@ def test_judgements_and_a_setting_do_not_go_together(home: Settings, capsys: pyt
 
 
 def test_a_choice_outlives_an_artifact_that_cannot_be_read(home: Settings) -> None:
-    calibrate("demo", home, choice=CalibrationChoice(balance=0.3), device="cpu")
+    calibrate("demo", home, CalibrationRequest(choice=CalibrationChoice(balance=0.3)), device="cpu")
     engine = connect(home.database)
     with transaction(engine) as session:
         session.execute(sa.update(calibration_table.CalibrationRow).values(artifact=b"damaged"))
@@ -276,7 +287,7 @@ def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -
 
 
 def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> None:
-    other = calibrate("demo", home, choice=CalibrationChoice(balance=0.6), device="cpu")
+    other = calibrate("demo", home, CalibrationRequest(choice=CalibrationChoice(balance=0.6)), device="cpu")
     engine = connect(home.database)
     with pytest.raises(sa.exc.IntegrityError), engine.begin() as connection:
         connection.execute(sa.update(calibration_table.CalibrationRow).values(active=True))
@@ -285,7 +296,7 @@ def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> No
 
 def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> None:
     (first,) = kept(home)
-    other = calibrate("demo", home, choice=CalibrationChoice(balance=0.6), device="cpu")
+    other = calibrate("demo", home, CalibrationRequest(choice=CalibrationChoice(balance=0.6)), device="cpu")
     engine = connect(home.database)
     with transaction(engine) as session:
         row = calibration_table.CalibrationRow

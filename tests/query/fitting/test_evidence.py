@@ -41,14 +41,17 @@ def test_a_large_query_log_leaves_titles_to_decide_by(tmp_path: Path) -> None:
     pages = [page(lang, f"t{at % 60}", at, concept=f"t{at % 60}") for lang in langs for at in range(200)]
     store = filled(tmp_path, encoder, pages)
     log = [Document(f"{lang}{at}", lang, f"{at:04d} asked") for lang in langs for at in range(600)]
-    samples = draw_samples(store, encoder, log=log)
+    samples = draw_samples(store, encoder, logged_queries=log)
     assert from_concepts(store, MODEL, samples) is not None
     for lang in langs:
         assert samples.sources[lang].count("") == 128
         assert len(samples.bank[lang]) == 256
-    again = draw_samples(store, encoder, log=log, asked={"de": encoder.encode_queries(log[:400])})
+    again = draw_samples(store, encoder, logged_queries=log, encoded_queries={"de": encoder.encode_queries(log[:400])})
     assert (again.sources["de"].count(""), again.sources["fr"].count("")) == (128, 128)
-    assert draw_samples(filled(tmp_path / "few", encoder, pages[:3]), encoder, log=log).sources["de"].count("") == 253
+    assert (
+        draw_samples(filled(tmp_path / "few", encoder, pages[:3]), encoder, logged_queries=log).sources["de"].count("")
+        == 253
+    )
     numbers = [int(query.content[:4]) for query in log[:600] if _stands(samples.bank["de"], encoder, query)]
     assert len(numbers) == 128
     assert max(numbers) > 500

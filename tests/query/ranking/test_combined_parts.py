@@ -18,6 +18,7 @@ from query import Searcher
 from query.calibration.choice import CalibrationChoice
 from query.cli import root, run
 from query.fitting import calibrate as calibrating
+from query.fitting.request import CalibrationRequest
 from query.ranking.choice import RankingOptions
 from trials import DEMO
 
@@ -121,4 +122,4 @@ def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
 ) -> None:
     monkeypatch.setattr(calibrating, "draw_samples", lambda *_, **__: pytest.fail("queries were drawn"))
     with pytest.raises(BadInput, match="2 parts, and 1 weights"):
-        calibrating.calibrate("both", home, choice=CalibrationChoice(weights=(0.2,)), device="cpu")
+        calibrating.calibrate("both", home, CalibrationRequest(choice=CalibrationChoice(weights=(0.2,))), device="cpu")

@@ -25,6 +25,7 @@ from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
 from query.fitting.calibrate import calibrate
+from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranking_module
 from query.ranking.choice import RankingOptions, SearchChoice
@@ -235,7 +236,7 @@ def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
     """Compared with a query that repeats title and text, the opening is nearer than the title alone is."""
     place = Settings.read(home=tmp_path)
     index([str(DEMO / "docs.en.jsonl")], "demo", settings=place, method="sentences", device="cpu")
-    calibrate("demo", place, choice=CalibrationChoice(), device="cpu")
+    calibrate("demo", place, CalibrationRequest(choice=CalibrationChoice()), device="cpu")
     with Searcher.open("demo", place, device="cpu") as opened:
         document = opened.store.get(["demo:en:earthquake"])[0]
         (hit,) = opened.search(document.content, lang="en", k=1, explain=True)

@@ -55,7 +55,7 @@ class Migrating:
             "topics", {(ANY, ANY): weights}, asker=QueryEncoderSpec("new", "segments", "new-model", WIDTH)
         )
         self.mapped = MappedCalibration.on(
-            fit_statistics(draw_samples(self.store, self.new, stored=old.spec), "topics"), maps
+            fit_statistics(draw_samples(self.store, self.new, document_spec=old.spec), "topics"), maps
         )
         everything = EmbeddedStore(folder / "all", "all")
         everything.create("new-model", WIDTH)

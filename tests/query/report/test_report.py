@@ -27,6 +27,7 @@ from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
 from query.fitting.calibrate import calibrate
+from query.fitting.request import CalibrationRequest
 from query.ranking.choice import RankingOptions
 from query.report import sections
 from query.report.compose import report
@@ -211,7 +212,7 @@ def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
 
 
 def test_a_calibration_without_a_probe_is_measured_by_its_pseudo_queries(home: Settings) -> None:
-    calibrate("demo", home, choice=CalibrationChoice(balance=0.75), device="cpu")
+    calibrate("demo", home, CalibrationRequest(choice=CalibrationChoice(balance=0.75)), device="cpu")
     dial = section(page_of(home), sections.DIAL)
     first, last = re.findall(r"(\d+)%", dial.rpartition("<figcaption>")[2])[:2]
     assert "From balance 0 to 1" in dial
