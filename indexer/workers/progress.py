@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from encoders.errors import StoreError
 from indexer.ledger.database import transaction
-from indexer.ledger.tables import ACTIVE, DONE, LEASED, PENDING, RUNNING, SPLIT, Chunk, IndexRun
+from indexer.ledger.tables import ACTIVE, DONE, LEASED, PAUSED, PENDING, RUNNING, SPLIT, Chunk, IndexRun
 from indexer.workers import registry
 from indexer.workers.registry import Worker
 
@@ -77,6 +77,16 @@ def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
         workers=workers,
         errors=errors[:_ERRORS],
     )
+
+
+def standstill_reason(progress: RunProgress) -> str:
+    """Why a run makes no progress, and what to do; empty where the run goes on."""
+    run = progress.run
+    if run.state == PAUSED:
+        return f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"
+    if run.state == RUNNING and progress.is_waiting:
+        return f"no worker of its model is alive; start one: dragoman worker -c {run.collection}"
+    return ""
 
 
 class Rate:

@@ -1,4 +1,4 @@
-"""Show the progress of a run that workers index: for ``dragoman index`` and ``dragoman status --watch``."""
+"""Watch a run that workers index: its views one after another, and waiting for its end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, StoreError
-from encoders.wording import counted
 from indexer.collection.settings import Settings
 from indexer.indexing.pipeline import IndexReport, report_of
 from indexer.ledger.database import is_away, opened
 from indexer.ledger.ledger import Ledger
-from indexer.ledger.tables import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun
+from indexer.ledger.tables import ACTIVE, DONE, IndexRun
 from indexer.workers.hints import Hints
-from indexer.workers.progress import Rate, RunProgress, run_progress
+from indexer.workers.progress import Rate, RunProgress, run_progress, standstill_reason
 from indexer.workers.sweeping import sweep
 
 _REST = 9
@@ -122,68 +121,3 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
             previous_reason, reason = reason, standstill_reason(view.progress)
             if reason and reason != previous_reason:
                 console.say(reason)
-
-
-def standstill_reason(state: RunProgress) -> str:
-    """Why a run makes no progress, and what to do; empty where the run goes on."""
-    run = state.run
-    if run.state == PAUSED:
-        return f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"
-    if run.state == RUNNING and state.is_waiting:
-        return f"no worker of its model is alive; start one: dragoman worker -c {run.collection}"
-    return ""
-
-
-def watch(engine: sa.Engine, run_id: int, every: float, console: Console) -> None:
-    """Print a run's progress every ``every`` seconds until the run is over; as JSON lines on a JSON console."""
-    for view in run_views(engine, run_id, every, console):
-        console.emit(as_json(view))
-        for line in lines(view):
-            console.result(line)
-
-
-def as_json(view: RunView) -> dict[str, object]:
-    """A view as JSON carries it."""
-    progress = view.progress
-    return {
-        "run": progress.run.id,
-        "collection": progress.run.collection,
-        "state": progress.run.state,
-        "chunks": progress.chunks,
-        "documents": progress.documents,
-        "done": progress.done,
-        "rate": round(view.rate, 1),
-        "seconds_left": view.time_left.total_seconds() if view.time_left else None,
-        "workers": [
-            {
-                "worker": worker.id, "device": worker.device, "build": worker.build, "chunk": worker.chunk,
-                "documents": worker.documents,
-            }
-            for worker in progress.workers
-        ],
-        "errors": progress.errors,
-    }  # fmt: skip
-
-
-def lines(view: RunView) -> list[str]:
-    """A view as lines of text."""
-    progress = view.progress
-    run, documents = progress.run, counted(progress.documents, "document")
-    chunks = ", ".join(f"{number:,} {state}" for state, number in progress.chunks.items()) or "none left"
-    time_left = f", {view.time_left} left" if view.time_left else ""
-    if run.state == READING:
-        return [
-            f"run {run.id} of {run.collection} reading: {documents} read; should the "
-            "command that reads them have ended, give it again: it goes on"
-        ]
-    head = f"run {run.id} of {run.collection} {run.state}: {progress.done:,}/{documents}"
-    text_lines = [
-        f"{head}, {view.rate:,.1f}/s{time_left}; chunks: {chunks}; {counted(len(progress.workers), 'worker')} alive"
-    ]
-    text_lines += [
-        f"  {worker.id} ({worker.device}): {counted(worker.documents, 'document')}"
-        + (f", at chunk {worker.chunk}" if worker.chunk is not None else "")
-        for worker in progress.workers
-    ]
-    text_lines += [f"  last error: {error}" for error in progress.errors]
-    return [*text_lines, *([f"  {reason}"] if (reason := standstill_reason(progress)) else [])]

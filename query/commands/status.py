@@ -14,9 +14,10 @@ from indexer.collection.settings import Settings
 from indexer.ledger import tables
 from indexer.ledger.database import opened
 from indexer.workers.controlling import last_run
-from indexer.workers.watching import watch
+from indexer.workers.watching import run_views
 from query.collections.status import describe
 from query.commands.options import common_options
+from query.commands.output.run_progress import show_views
 
 
 @click.command("status")
@@ -30,7 +31,7 @@ def command(name: str | None, watched: bool, every: float, settings: Settings, c
         raise click.UsageError("--watch looks at one collection; name it with -c")
     with opened(settings.database) as engine:
         if watched and name:
-            watch(engine, last_run(engine, name).id, every, console)
+            show_views(run_views(engine, last_run(engine, name).id, every, console), console)
             return
         selected = [collections.require(engine, name)] if name else collections.all_collections(engine)
         statuses = [describe(engine, collection, settings) for collection in selected]

@@ -20,14 +20,15 @@ from indexer.workers.leases import Leases
 from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
 from indexer.workers.sweeping import sweep
-from indexer.workers.watching import RunView, lines, wait_for
+from indexer.workers.watching import RunView, wait_for
 from query.cli import run as run_command
+from query.commands.output.run_progress import as_lines
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, one_document, records
 
 
 def seen(field: Field, rate: float = 0.0) -> list[str]:
-    return lines(RunView(run_progress(field.engine, 1), rate))
+    return as_lines(RunView(run_progress(field.engine, 1), rate))
 
 
 def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) -> None:

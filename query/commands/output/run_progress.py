@@ -1,0 +1,66 @@
+"""The progress of a run by workers for a person, and as JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from encoders.console import Console
+from encoders.wording import counted
+from indexer.ledger.tables import READING
+from indexer.workers.progress import standstill_reason
+from indexer.workers.watching import RunView
+
+
+def show_views(views: Iterable[RunView], console: Console) -> None:
+    """Print each view of a run; as a JSON line on a JSON console."""
+    for view in views:
+        console.emit(_as_json(view))
+        for line in as_lines(view):
+            console.result(line)
+
+
+def _as_json(view: RunView) -> dict[str, object]:
+    """A view as JSON carries it."""
+    progress = view.progress
+    return {
+        "run": progress.run.id,
+        "collection": progress.run.collection,
+        "state": progress.run.state,
+        "chunks": progress.chunks,
+        "documents": progress.documents,
+        "done": progress.done,
+        "rate": round(view.rate, 1),
+        "seconds_left": view.time_left.total_seconds() if view.time_left else None,
+        "workers": [
+            {
+                "worker": worker.id, "device": worker.device, "build": worker.build, "chunk": worker.chunk,
+                "documents": worker.documents,
+            }
+            for worker in progress.workers
+        ],
+        "errors": progress.errors,
+    }  # fmt: skip
+
+
+def as_lines(view: RunView) -> list[str]:
+    """A view as lines of text."""
+    progress = view.progress
+    run, documents = progress.run, counted(progress.documents, "document")
+    chunks = ", ".join(f"{number:,} {state}" for state, number in progress.chunks.items()) or "none left"
+    time_left = f", {view.time_left} left" if view.time_left else ""
+    if run.state == READING:
+        return [
+            f"run {run.id} of {run.collection} reading: {documents} read; should the "
+            "command that reads them have ended, give it again: it goes on"
+        ]
+    head = f"run {run.id} of {run.collection} {run.state}: {progress.done:,}/{documents}"
+    text_lines = [
+        f"{head}, {view.rate:,.1f}/s{time_left}; chunks: {chunks}; {counted(len(progress.workers), 'worker')} alive"
+    ]
+    text_lines += [
+        f"  {worker.id} ({worker.device}): {counted(worker.documents, 'document')}"
+        + (f", at chunk {worker.chunk}" if worker.chunk is not None else "")
+        for worker in progress.workers
+    ]
+    text_lines += [f"  last error: {error}" for error in progress.errors]
+    return [*text_lines, *([f"  {reason}"] if (reason := standstill_reason(progress)) else [])]
