@@ -169,15 +169,15 @@ class EmbeddedStore:
         """The model's vectors, read again if the file has changed; other threads wait during the reading."""
         cached = self._matrices.get(model)
         with self._file.reading() as connection:
-            if cached is not None and cached[0] == tables.generation(connection):
+            if cached is not None and cached[0] == tables.change_number(connection):
                 return cached[1]
         with self._building, self._file.snapshot() as connection:
-            generation = tables.generation(connection)
+            change_number = tables.change_number(connection)
             cached = self._matrices.get(model)
-            if cached is not None and cached[0] == generation:
+            if cached is not None and cached[0] == change_number:
                 return cached[1]
             matrix = VectorMatrix.build(tables.vectors(connection, model), self._dim(model))
-            self._matrices[model] = (generation, matrix)
+            self._matrices[model] = (change_number, matrix)
             return matrix
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:

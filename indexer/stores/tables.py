@@ -92,10 +92,10 @@ def create(connection: sa.Connection) -> None:
     connection.execute(sa.text("INSERT INTO state SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM state)"))
 
 
-def generation(connection: sa.Connection) -> int:
-    """Number of changes of the file."""
-    changes: int = connection.exec_driver_sql("SELECT generation FROM state").scalar_one()
-    return changes
+def change_number(connection: sa.Connection) -> int:
+    """How often the file was changed; its column is called ``generation``."""
+    number: int = connection.exec_driver_sql("SELECT generation FROM state").scalar_one()
+    return number
 
 
 def count_change(connection: sa.Connection) -> None:
