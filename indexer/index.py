@@ -95,7 +95,7 @@ def index_by_workers(
     hints = Hints(settings.broker)
     request = _IndexRequest(_absolute(sources), options or ReadOptions(), encoder, method, "cpu", rebuild)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
-        hints.waiting(loaded.spec.model)  # fails before the sources are read if the broker is away
+        hints.check_broker(loaded.spec.model)
         ledger = hand_out_sources(
             request.sources, request.options, loaded.spec, store, engine, collection,
             generation=generation, prune=prune, console=console,

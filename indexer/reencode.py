@@ -54,9 +54,9 @@ def reencode(
     def doc_ids() -> Iterator[str]:
         return iter(first) if only_first else _ordered_ids(first, store)
 
-    mark, count = _fingerprint(generation, doc_ids())
+    fingerprint, count = _fingerprint(generation, doc_ids())
     source = OF_COLLECTION + collection + (" (a sample)" if only_first else "")
-    ledger = Ledger.open(engine, collection, [source], mark, model, encoder.spec.build, generation=generation)
+    ledger = Ledger.open(engine, collection, [source], fingerprint, model, encoder.spec.build, generation=generation)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
         done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
@@ -97,9 +97,9 @@ def hand_out_stored(
         ledger = Ledger(engine, newest, resumed=True)
         if newest.state in {RUNNING, PAUSED} or (newest.state == DONE and not _has_retryable_refusals(ledger)):
             return ledger
-    mark, count = _fingerprint(generation, _ordered_ids(first, store))
+    fingerprint, count = _fingerprint(generation, _ordered_ids(first, store))
     ledger = Ledger.open(
-        engine, collection, [OF_COLLECTION + collection], mark, spec.model, spec.build,
+        engine, collection, [OF_COLLECTION + collection], fingerprint, spec.model, spec.build,
         spooled=True, generation=generation, again={"encoder": encoder, "method": spec.method},
     )  # fmt: skip
     store.create(spec.model, spec.dim)

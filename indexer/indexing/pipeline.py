@@ -12,11 +12,11 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from encoders.console import Console, Progress
-from encoders.document import Document, Encoded, Encoder, short_hash
+from encoders.document import Document, Encoded, Encoder
 from encoders.wording import counted
 from indexer.indexing import pruning
 from indexer.indexing.encoding_queue import EncodingQueue
-from indexer.indexing.reading import check_sources, count_ahead, documents_with, read_chunks, readings
+from indexer.indexing.reading import count_ahead, documents_with, read_chunks, readings, run_fingerprint
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
 from indexer.indexing.wanted_documents import stamps_of_winners, wanted_in_process
 from indexer.ledger.index_runs import Note
@@ -100,8 +100,8 @@ def index(
     console = console or Console(quiet=True)
     started = time.monotonic()
     model = encoder.spec.model
-    mark = short_hash(check_sources(sources, options), str(generation))
-    ledger = Ledger.open(engine, collection, sources, mark, model, encoder.spec.build)
+    fingerprint = run_fingerprint(sources, options, generation)
+    ledger = Ledger.open(engine, collection, sources, fingerprint, model, encoder.spec.build)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
         done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")

@@ -33,6 +33,15 @@ def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
     return short_hash(_CHUNKING, version("dragoman"), *(fingerprint(source, options) for source in sources))
 
 
+def run_fingerprint(sources: Sequence[str], options: ReadOptions, generation: int) -> str:
+    """A fingerprint of the unchanged sources and a generation: a run over them is resumed while it is the same.
+
+    Raises:
+        BadInput: as ``check_sources``.
+    """
+    return short_hash(check_sources(sources, options), str(generation))
+
+
 def readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
     """All readings of the sources in order, every document with a language."""
     return with_languages(reading for source in sources for reading in read(source, options))

@@ -58,16 +58,16 @@ class AttachLedger(RunLedger):
     interrupted = False
 
     @staticmethod
-    def knows(engine: sa.Engine, collection: str, mark: str, model: str) -> bool:
+    def knows(engine: sa.Engine, collection: str, fingerprint: str, model: str) -> bool:
         """Whether there is a run over this index and model."""
         with transaction(engine) as session:
             query = sa.select(IndexRun.id).where(
-                IndexRun.collection == collection, IndexRun.fingerprint == mark, IndexRun.model == model
+                IndexRun.collection == collection, IndexRun.fingerprint == fingerprint, IndexRun.model == model
             )
             return session.scalar(query) is not None
 
     @classmethod
-    def open(cls, engine: sa.Engine, collection: str, source: str, mark: str, model: str, build: str) -> Self:
+    def open(cls, engine: sa.Engine, collection: str, source: str, fingerprint: str, model: str, build: str) -> Self:
         """Resume the run over this index, or begin a run; another index of the same name is read from its start.
 
         Runs over other indices or models are deleted with their findings.
@@ -76,13 +76,13 @@ class AttachLedger(RunLedger):
             query = sa.select(IndexRun).where(IndexRun.collection == collection)
             earlier = None
             for collection_run in session.scalars(query):
-                if (collection_run.fingerprint, collection_run.model) == (mark, model):
+                if (collection_run.fingerprint, collection_run.model) == (fingerprint, model):
                     earlier = collection_run
                 else:
                     session.execute(sa.delete(IndexRun).where(IndexRun.id == collection_run.id))
             interrupted = earlier is not None and earlier.state == RUNNING
             run = earlier or IndexRun(
-                collection=collection, sources=[source], fingerprint=mark, model=model, started=now()
+                collection=collection, sources=[source], fingerprint=fingerprint, model=model, started=now()
             )
             run.state, run.build = RUNNING, build
             session.add(run)

@@ -45,8 +45,8 @@ def storable(text: str) -> str:
 class RunLedger:
     """A run's row, and what was refused and remarked in the run; ``resumed``: an earlier call began the run."""
 
-    def __init__(self, engine: sa.Engine, run: IndexRun, *, resumed: bool) -> None:
-        """Use ``open`` of a subclass."""
+    def __init__(self, engine: sa.Engine, run: IndexRun, *, resumed: bool = False) -> None:
+        """The ledger of a run that exists; ``open`` of a subclass begins or resumes a run."""
         self._engine = engine
         self.run = run
         self.resumed = resumed

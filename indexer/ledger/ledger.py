@@ -113,7 +113,7 @@ class Ledger(RunLedger):
             )
             session.add(run)
             session.flush()
-        return cls(engine, run, resumed=False)
+        return cls(engine, run)
 
     def recall(self, read_chunk: ReadChunk) -> Chunk | None:
         """A chunk that was planned before; None if it was not.

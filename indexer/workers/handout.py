@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 import sqlalchemy as sa
 
 from encoders.console import Console, Progress
-from encoders.document import Document, EncoderSpec, short_hash
-from indexer.indexing.reading import check_sources, count_ahead, read_chunks, readings
+from encoders.document import Document, EncoderSpec
+from indexer.indexing.reading import count_ahead, read_chunks, readings, run_fingerprint
 from indexer.indexing.wanted_documents import EarlierDocuments, wanted_for_workers
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import READING
@@ -39,10 +39,11 @@ def hand_out_sources(
         BadInput: a source can't be read at all, or another run of this collection is in progress.
         StoreError: the store or the ledger failed.
     """
-    mark = short_hash(check_sources(sources, options), str(generation))
+    fingerprint = run_fingerprint(sources, options, generation)
     ledger = Ledger.open(
-        engine, collection, sources, mark, spec.model, spec.build, spooled=True, generation=generation, prune=prune
-    )
+        engine, collection, sources, fingerprint, spec.model, spec.build,
+        spooled=True, generation=generation, prune=prune,
+    )  # fmt: skip
     if ledger.run.state != READING:
         return ledger
     store.create(spec.model, spec.dim)

@@ -133,6 +133,14 @@ class Hints:
                     "(rabbitmqctl status shows alarms); nothing is lost: once it takes them, the run goes on"
                 ) from error
 
+    def check_broker(self, model: str) -> None:
+        """Check that the broker takes the messages of a model: nothing is read or encoded in vain if it is away.
+
+        Raises:
+            StoreError: the broker is away.
+        """
+        self.waiting(model)
+
     def waiting(self, model: str) -> int:
         """Number of messages that no worker has taken yet.
 

@@ -111,7 +111,7 @@ def end(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
     collection = collections.find(engine, run.collection)
     if collection is None:
         return
-    ledger = Ledger(engine, run, resumed=True)
+    ledger = Ledger(engine, run)
     database_id = read_database_id(engine)
     with closing(collection.open_store(settings, generation=run.generation, database_id=database_id)) as store:
         pruned = pruning.prune(ledger, store, Console(quiet=True)) if run.prune else 0

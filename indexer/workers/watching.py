@@ -86,7 +86,7 @@ def watch_run(run_id: int, name: str, settings: Settings, console: Console, afte
             run = wait_for(engine, run_id, console, settings)
         if run.state != DONE:
             raise BadInput(f"run {run_id} of collection {name} was {run.state}; what is stored stays")
-        return report_of(Ledger(engine, run, resumed=False), time.monotonic() - started)
+        return report_of(Ledger(engine, run), time.monotonic() - started)
 
 
 def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Settings, *, every: float = 1.0) -> IndexRun:

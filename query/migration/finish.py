@@ -123,10 +123,9 @@ def finish_migration(
             )
         refuse_while_workers(engine, name, unless=asker.model if settings.broker else "", again=True)
         new = open_specified(collection, asker, device, console)
-        database_id = read_database_id(engine)
         with (
             collection_lock(settings, name),
-            closing(collection.open_store(settings, database_id=database_id)) as store,
+            closing(collection.open_store(settings, database_id=read_database_id(engine))) as store,
         ):
             report = _SecondFieldRun(engine, collection, store, asker, new, active, settings, console).run()
             _refuse_gaps(name, asker, report.refused)
@@ -187,7 +186,7 @@ class _SecondFieldRun:
         """Encode a sample and take its statistics; then the documents that searches showed most, then the rest."""
         hints = Hints(self.settings.broker) if self.settings.broker else None
         if hints:
-            hints.waiting(self.asker.model)  # raises if the broker is away, before any document is encoded
+            hints.check_broker(self.asker.model)
         if loading.second_field(self.engine, self.collection, self.asker.model) is None:
             self._encode(self._sample(), only_first=True)
             calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
