@@ -11,17 +11,27 @@ from query.calibration.choice import CalibrationChoice, TriedChoice
 
 
 @dataclass(frozen=True)
-class Separation:
+class Separability:
     """How well a linear classifier tells the languages of documents apart.
 
     Attributes:
         accuracy: mean over languages of the share of documents whose language the classifier finds.
-        bar: accuracy below which nothing is balanced.
+        languages: number of languages in the test: those with enough documents.
+        threshold: accuracy below which nothing is balanced.
     """
 
     accuracy: float
     languages: int
-    bar: float
+    threshold: float
+
+    @property
+    def indistinguishable(self) -> bool:
+        """Whether the languages can't be told apart."""
+        return self.accuracy < self.threshold
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as the database and ``--json`` have it."""
+        return {"accuracy": self.accuracy, "languages": self.languages, "bar": self.threshold}
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Summary:
         languages: by language, the number of documents and of pseudo-queries in the statistics.
         few: number of documents of each language that has few.
         drift: by language, the share of pseudo-queries whose first ten changed.
-        separation: how well languages are told apart; none if it was not measured.
+        separability: how well languages are told apart; none if it was not measured.
         second_field: the second field that the calibration is for; none for the collection's own vectors.
     """
 
@@ -86,7 +96,7 @@ class Summary:
     tried: Sequence[TriedChoice] = ()
     few: Mapping[str, int] = field(default_factory=dict)
     drift: Mapping[str, float] = field(default_factory=dict)
-    separation: Separation | None = None
+    separability: Separability | None = None
     maps: MapSummary | None = None
     second_field: SecondField | None = None
 
@@ -118,8 +128,8 @@ class Summary:
         if self.second_field:
             return {**values, "few": dict(self.few), "second_field": asdict(self.second_field)}
         values["probe"] = [tried.as_dict() for tried in self.tried]
-        if self.separation:
-            values["told_apart"] = asdict(self.separation)
+        if self.separability:
+            values["told_apart"] = self.separability.as_json()
         if self.maps:
             about = {"unknown": list(self.maps.unknown), "stands_in": self.maps.stands_in}
             values["map"] = {**self.maps.about, **about}
@@ -128,7 +138,7 @@ class Summary:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summary:
         """Read what ``as_json`` wrote, by this version or an earlier one."""
-        maps = dict(values.get("map", {}))
+        maps, told_apart = dict(values.get("map", {})), values.get("told_apart")
         return cls(
             _choice(values),
             values.get("neighbours", 0),
@@ -140,7 +150,7 @@ class Summary:
             ],
             values.get("few", {}),
             values.get("drift", {}),
-            Separation(**values["told_apart"]) if "told_apart" in values else None,
+            Separability(told_apart["accuracy"], told_apart["languages"], told_apart["bar"]) if told_apart else None,
             MapSummary(maps, maps.pop("unknown", ()), maps.pop("stands_in", False)) if "map" in values else None,
             SecondField(**values["second_field"]) if "second_field" in values else None,
         )

@@ -15,13 +15,12 @@ from query.calibration.calibration import Calibration
 from query.calibration.choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.mapped_calibration import MappedCalibration, check_model
-from query.calibration.summary import MapSummary, Separation, Summary
+from query.calibration.summary import MapSummary, Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.decision import Decision, check_choice, decide
 from query.fitting.drift import changed_hits
 from query.fitting.open_collection import OpenCollection
 from query.fitting.request import CalibrationRequest, InheritedInput
-from query.fitting.separability import Separability
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
 from query.ranking.query_encoder import query_encoder_spec
 
@@ -110,17 +109,13 @@ def _keep(
         tried=decision.tried,
         few=samples.few(),
         drift=drift,
-        separation=_separation(decision.separability),
+        separability=decision.separability,
         maps=_map_summary(fitted, samples),
     )
     kept = calibration_table.keep(opened.engine, name, fitted, summary)
     cancel_abandoned_migration(opened.engine, name)
     maps_left = isinstance(previous, MappedCalibration) and not isinstance(fitted, MappedCalibration)
     return CalibrationReport(kept, decision, maps_left)
-
-
-def _separation(measured: Separability | None) -> Separation | None:
-    return Separation(measured.accuracy, measured.languages, measured.threshold) if measured else None
 
 
 def _map_summary(fitted: Calibration, samples: CalibrationSamples) -> MapSummary | None:

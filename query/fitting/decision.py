@@ -10,12 +10,13 @@ from encoders.errors import BadInput
 from encoders.methods.vector_parts import VectorParts
 from encoders.wording import counted
 from query.calibration.choice import DEFAULT, CalibrationChoice, TriedChoice
+from query.calibration.summary import Separability
 from query.fitting import evidence
 from query.fitting.bias import VectorSample
 from query.fitting.open_collection import OpenCollection
-from query.fitting.probe import UNBALANCED, probe
+from query.fitting.probe import UNBALANCED, probe, probe_unbalanced
 from query.fitting.request import CalibrationRequest, InheritedInput, JudgedTopics
-from query.fitting.separability import Separability, separability
+from query.fitting.separability import separability
 from query.fitting.statistics import CalibrationSamples
 
 
@@ -67,13 +68,25 @@ def _by_evidence(
 ) -> Decision:
     """Decide by judgements or by the collection's documents; with neither, ``fallback`` is what decided."""
     answers = _evidence(opened, samples, request.judged, request.seed)
-    separation = _separability(opened, request.seed) if answers is None or answers.kind == "titles" else None
-    hidden = separation is not None and separation.hidden
+    measured = _separability(opened, request.seed) if answers is None or answers.kind == "titles" else None
+    return by_evidence(samples, opened.encoder.spec.model, answers, measured, fallback)
+
+
+def by_evidence(
+    samples: CalibrationSamples,
+    model: str,
+    answers: evidence.Evidence | None,
+    measured: Separability | None,
+    fallback: str,
+) -> Decision:
+    """Decide by how well languages are told apart, if that was measured, then by the evidence, if there is some."""
+    if measured and measured.indistinguishable:
+        tried = probe_unbalanced(samples, model, answers) if answers else ()
+        return Decision(UNBALANCED, "languages", tried=tried, separability=measured)
     if answers:
-        choice, tried = probe(samples, opened.encoder.spec.model, answers, separation)
-        return Decision(choice, "languages" if hidden else answers.kind, tried=tried, separability=separation)
-    choice = UNBALANCED if hidden else DEFAULT
-    return Decision(choice, "languages" if hidden else fallback, separability=separation)
+        choice, tried = probe(samples, model, answers)
+        return Decision(choice, answers.kind, tried=tried, separability=measured)
+    return Decision(DEFAULT, fallback, separability=measured)
 
 
 def check_choice(choice: CalibrationChoice, spec: EncoderSpec) -> None:

@@ -42,7 +42,8 @@ class Evidence:
         langs: (n,) languages of the pool's documents.
         vectors: (n, dim) document vectors as the encoder made them.
         relevant: (q,) rows of the pool that answer each query.
-        apart: (q,) row of the pool to leave out for each query: its own document if that is only an opening; −1: none.
+        excluded_rows: (q,) row of the pool to leave out for each query: its own document if that is only an opening;
+            −1: none.
     """
 
     kind: Kind
@@ -54,7 +55,7 @@ class Evidence:
     langs: npt.NDArray[np.str_]
     vectors: FloatArray
     relevant: Sequence[frozenset[int]]
-    apart: npt.NDArray[np.intp]
+    excluded_rows: npt.NDArray[np.intp]
 
 
 def from_judgements(
@@ -190,7 +191,7 @@ def _of_pseudo_queries(
     vectors = pool.vectors.copy()
     for doc_id, vector in rest.items():
         vectors[pool.position[doc_id]] = vector
-    apart = [-1 if query.doc_id in rest else pool.position.get(query.doc_id, -1) for query in drawn]
+    excluded_rows = [-1 if query.doc_id in rest else pool.position.get(query.doc_id, -1) for query in drawn]
     return Evidence(
         kind,
         unit_rows(np.stack([samples.bank[query.lang][query.row] for query in drawn])),
@@ -201,7 +202,7 @@ def _of_pseudo_queries(
         pool.langs,
         vectors,
         relevant,
-        np.array(apart),
+        np.array(excluded_rows),
     )
 
 

@@ -1,9 +1,8 @@
 """The probe: choose the rank, margin and balance that a collection is ranked with, by evidence from the collection.
 
 With judgements, or documents that share a ``concept``, choices are compared by MAP on half of the topics, and the
-best choice is reported on the other half. With neither, nothing is balanced if a linear classifier can't tell the
-languages apart. Else the probe takes the smallest balance that brings the share of own-language neighbours near the
-fair share while titles still find the rest of their own documents.
+best choice is reported on the other half. With neither, the probe takes the smallest balance that brings the share of
+own-language neighbours near the fair share while titles still find the rest of their own documents.
 
 Documents are compared by their vectors alone: passages improve every choice and hardly change which is best
 (docs/methods.md), and they would take the time of a search for each choice.
@@ -28,7 +27,6 @@ from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import score
 from query.evaluation.trec_run import Run
 from query.fitting.evidence import Evidence
-from query.fitting.separability import Separability
 from query.fitting.statistics import CalibrationSamples, fit_statistics
 
 RANKS = (0, 1, 2, 4, 8)
@@ -42,19 +40,16 @@ _DEPTH = 100
 UNBALANCED = CalibrationChoice(balance=0.0)
 
 
-def probe(
-    samples: CalibrationSamples, model: str, evidence: Evidence, apart: Separability | None = None
-) -> tuple[CalibrationChoice, list[TriedChoice]]:
-    """Return the choice to rank with, and all choices tried on the evidence.
-
-    How well languages are told apart (``apart``) counts only if the evidence is titles.
-    """
+def probe(samples: CalibrationSamples, model: str, evidence: Evidence) -> tuple[CalibrationChoice, list[TriedChoice]]:
+    """Return the choice to rank with, and all choices tried on the evidence."""
     trial = _Trial(samples, model, evidence)
-    if evidence.kind != "titles":
-        choice = _by_relevance(trial)
-    else:
-        choice = UNBALANCED if apart and apart.hidden else _by_neighbours(trial)
+    choice = _by_neighbours(trial) if evidence.kind == "titles" else _by_relevance(trial)
     return choice, trial.table(choice)
+
+
+def probe_unbalanced(samples: CalibrationSamples, model: str, evidence: Evidence) -> list[TriedChoice]:
+    """The result of the one choice that balances nothing."""
+    return _Trial(samples, model, evidence).table(UNBALANCED)
 
 
 def _by_relevance(trial: _Trial) -> CalibrationChoice:
@@ -205,8 +200,8 @@ class _Trial:
             bank_cosines = calibration.parts.cosines(documents, bank.vectors)
             bank.exclude_sources(bank_cosines, evidence.doc_ids)
             bwd[of_lang] = without_itself(bank_cosines, evidence.bank_rows[of_lang], bank.neighbours)
-        excluded = np.flatnonzero(evidence.apart >= 0)
-        cosines[excluded, evidence.apart[excluded]] = -np.inf
+        excluded = np.flatnonzero(evidence.excluded_rows >= 0)
+        cosines[excluded, evidence.excluded_rows[excluded]] = -np.inf
         languages = (evidence.langs == lang for lang in self._languages)
         fwd = language_neighbourhoods(cosines, languages, calibration.neighbours)
         self._compared[rank, share, weights] = cosines, fwd, bwd

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.methods.moments import Moments
+from query.calibration.summary import Separability
 
 IntArray = npt.NDArray[np.int64]
 
@@ -41,36 +42,6 @@ class RankChoice:
     accuracies: Mapping[int, float]
 
 
-@dataclass(frozen=True)
-class Separability:
-    """How well languages are told apart.
-
-    Attributes:
-        accuracy: mean accuracy over languages, in [0, 1].
-        tested: number of test vectors of each language.
-    """
-
-    accuracy: float
-    tested: tuple[int, ...]
-
-    @property
-    def languages(self) -> int:
-        """Number of languages in the test: those with enough vectors."""
-        return len(self.tested)
-
-    @property
-    def threshold(self) -> float:
-        """Accuracy below which the languages can't be told apart: the bar minus its standard error."""
-        limit = bar(self.languages)
-        error: float = (limit * (1 - limit) * sum(1 / count for count in self.tested)) ** 0.5 / self.languages
-        return limit - error
-
-    @property
-    def hidden(self) -> bool:
-        """Whether the languages can't be told apart."""
-        return self.accuracy < self.threshold
-
-
 def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0) -> Separability | None:
     """How well a linear SVM tells the vectors' languages apart, tested on a fifth of the vectors.
 
@@ -86,7 +57,8 @@ def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0
         return None
     vectors, codes = vectors[enough], _codes(langs[enough].tolist())
     train, test = _split(codes, seed)
-    return Separability(_accuracy(vectors, codes, train, test, seed), tuple(map(len, test)))
+    accuracy = _accuracy(vectors, codes, train, test, seed)
+    return Separability(accuracy, len(test), threshold([len(rows) for rows in test]))
 
 
 def _split(codes: IntArray, seed: int) -> tuple[list[IntArray], list[IntArray]]:
@@ -136,6 +108,13 @@ def bar(languages: int) -> float:
     """
     chance = 1 / languages
     return chance + 0.1 * (1 - chance)
+
+
+def threshold(tested: Sequence[int]) -> float:
+    """The bar minus its standard error, for a test on so many vectors of each language."""
+    limit = bar(len(tested))
+    error: float = (limit * (1 - limit) * sum(1 / count for count in tested)) ** 0.5 / len(tested)
+    return limit - error
 
 
 def accuracy_by_component(

@@ -41,7 +41,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             "languages": summary.as_json()["languages"],
             "few": dict(summary.few),
             "drift": dict(summary.drift),
-            "told_apart": summary.separation and asdict(summary.separation),
+            "told_apart": summary.separability and summary.separability.as_json(),
             "probe": [trial.as_dict() for trial in decision.tried],
         }
     )
@@ -71,10 +71,10 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         f"{removed} taken out{weights_text}; "
         f"{'as it was,' if decision.taken_over else 'decided'} {_DECIDED_BY[decision.decided_by]}"
     )
-    if separation := summary.separation:
+    if separability := summary.separability:
         console.say(
-            f"a linear classifier tells the language of {separation.accuracy:.0%} of documents, of "
-            f"{separation.languages} languages; below {separation.bar:.0%} nothing would be balanced"
+            f"a linear classifier tells the language of {separability.accuracy:.0%} of documents, of "
+            f"{separability.languages} languages; below {separability.threshold:.0%} nothing would be balanced"
         )
     if report.maps_left:
         console.warn(

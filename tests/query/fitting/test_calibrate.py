@@ -190,10 +190,10 @@ def test_languages_that_are_but_labels_are_not_balanced(settings: Settings, tmp_
     index([str(source)], "demo", settings=settings, device="cpu")
     report = calibrate("demo", settings, device="cpu")
     assert (report.decision.decided_by, report.decision.choice) == ("languages", CalibrationChoice(balance=0.0))
-    separation = kept(settings)[-1].summary.separation
-    assert separation
-    assert separation.languages == 9
-    assert separation.accuracy < separation.bar
+    separability = kept(settings)[-1].summary.separability
+    assert separability
+    assert separability.languages == 9
+    assert separability.accuracy < separability.threshold
 
 
 @pytest.mark.parametrize(

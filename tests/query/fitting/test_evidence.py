@@ -121,7 +121,7 @@ def test_a_document_without_a_rest_is_not_met_by_its_own_opening(tmp_path: Path)
     assert short
     for at in short:
         own = f"{found.query_langs[at]}:t0:0"
-        assert found.doc_ids[found.apart[at]] == own
+        assert found.doc_ids[found.excluded_rows[at]] == own
         assert own not in {found.doc_ids[row] for row in found.relevant[at]}
 
 

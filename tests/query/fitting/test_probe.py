@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from encoders.document import Encoder, FloatArray
 from encoders.methods.combined import Combined
 from query.calibration.choice import DEFAULT, CalibrationChoice, TriedChoice
+from query.calibration.summary import Separability
+from query.fitting.decision import by_evidence
 from query.fitting.evidence import from_concepts, from_titles
 from query.fitting.probe import probe, without_itself
-from query.fitting.separability import Separability
+from query.fitting.separability import threshold
 from query.fitting.statistics import draw_samples
 from tests.query.synthetic import TopicEncoder, filled, page
 
@@ -60,7 +62,10 @@ def test_by_titles_languages_that_cannot_be_told_apart_are_not_balanced(tmp_path
     samples = draw_samples(store, encoder)
     found = from_titles(store, encoder.spec.model, samples)
     assert found is not None
-    told = [probe(samples, encoder.spec.model, found, Separability(right, (80,) * 5))[0] for right in (0.2, 0.9)]
+    told = [
+        by_evidence(samples, encoder.spec.model, found, Separability(right, 5, threshold((80,) * 5)), "default").choice
+        for right in (0.2, 0.9)
+    ]
     assert told[0].balance == 0
     assert told[1].balance >= 0.5
 

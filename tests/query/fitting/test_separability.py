@@ -5,7 +5,8 @@ import pytest
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from query.fitting.separability import Separability, accuracy_by_component, bar, separability, smallest_rank
+from query.calibration.summary import Separability
+from query.fitting.separability import accuracy_by_component, bar, separability, smallest_rank, threshold
 
 
 def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[FloatArray, list[str]]:
@@ -81,15 +82,16 @@ def test_languages_of_a_handful_of_vectors_are_left_out() -> None:
     vectors, langs = vectors_of({"en": 50, "de": 50, "fi": 3}, 2.0)
     found = separability(vectors, np.array(langs))
     assert found is not None
-    assert (found.languages, found.tested, found.hidden) == (2, (10, 10), False)
+    assert (found.languages, found.threshold, found.indistinguishable) == (2, threshold((10, 10)), False)
     assert separability(vectors[:50], np.array(langs[:50])) is None
 
 
-def test_languages_are_hidden_where_the_accuracy_is_surely_below_the_bar() -> None:
+def test_languages_are_indistinguishable_where_the_accuracy_is_surely_below_the_bar() -> None:
     vectors, langs = vectors_of({f"l{at}": 200 for at in range(9)}, 0.0)
-    hidden = separability(vectors, np.array(langs))
-    assert hidden is not None
-    assert hidden.hidden
-    assert not Separability(0.5, (5, 5)).hidden  # ten vectors are too few to say so
-    assert not Separability(0.5, (200, 1)).hidden  # and so is one of a language, however many the other has
-    assert Separability(0.5, (200, 200)).hidden
+    found = separability(vectors, np.array(langs))
+    assert found is not None
+    assert found.indistinguishable
+    assert not Separability(0.5, 2, threshold((5, 5))).indistinguishable  # ten vectors are too few to say so
+    # and so is one of a language, however many the other has
+    assert not Separability(0.5, 2, threshold((200, 1))).indistinguishable
+    assert Separability(0.5, 2, threshold((200, 200))).indistinguishable
