@@ -12,7 +12,8 @@ from encoders.languages import language_list
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
 from query.commands.options import FILE, collection_option, common_options, ranking_options
-from query.commands.output.evaluations import evaluation_json, show_comparisons, show_evaluation, show_weeks
+from query.commands.output.comparisons import show_comparisons
+from query.commands.output.evaluations import evaluation_json, show_evaluation, show_weeks
 from query.evaluation import evaluation_log
 from query.evaluation.evaluate import evaluate_collection
 from query.evaluation.file_patterns import expand, writable, write_lines

@@ -13,7 +13,8 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
 from query.commands.options import FILE, common_options
-from query.commands.output.evaluations import comparison_json, run_json, show_comparisons, show_relevant_counts
+from query.commands.output.comparisons import comparison_json, show_comparisons
+from query.commands.output.logged_runs import show_logged_run, show_logged_runs
 from query.evaluation import evaluation_log
 from query.evaluation.fairness import is_fairness
 from query.evaluation.file_patterns import writable, write_lines
@@ -44,31 +45,7 @@ def list_runs(collection: str | None, every: bool, limit: int, settings: Setting
     logged_runs = evaluation_log.runs(engine, collection, every=every, limit=limit)
     if collection is not None and not logged_runs:
         collections.require(engine, collection)
-    for run in logged_runs:
-        console.emit(run_json(run))
-    if not logged_runs:
-        console.say("No runs are logged yet; make one: dragoman evaluate --topics T --qrels Q -c NAME")
-        return
-    measures = list(dict.fromkeys(measure for run in logged_runs for measure in run.means))[:7]
-    console.records(
-        [
-            {
-                "run": run.id,
-                "when (UTC)": f"{run.created:%Y-%m-%d %H:%M}",
-                "collection": run.setup.collection,
-                "tag": run.setup.tag,
-                "topics in": _topics_in(run),
-                ">topics": f"{run.topics:,}",
-                **{f">{measure}": f"{run.means[measure]:.3f}" if measure in run.means else "–" for measure in measures},
-            }
-            for run in logged_runs
-        ]
-    )
-
-
-def _topics_in(run: evaluation_log.LoggedRun) -> str:
-    words = {"language": "{}", "pooled": "all, pooled", "same": "{} → {}", "bm25": "{} → {}, BM25"}
-    return words[run.kind].format(run.lang, run.lang)
+    show_logged_runs(logged_runs, console)
 
 
 @command.command("show", short_help="Show a run's settings and every topic's scores.")
@@ -79,32 +56,8 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
     engine = click.get_current_context().with_resource(opened(settings.database))
     run = evaluation_log.find(engine, run_id)
     scores = evaluation_log.scores(engine, run_id)
-    console.emit({**run_json(run), "scores": scores})
-    console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC on {run.setup.collection}, {_topics_in(run)}")
-    console.result(f"tag {run.setup.tag} · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}")
-    console.result(f"topics {run.setup.topics} ({run.setup.topics_hash}) · qrels {run.setup.qrels_hash}")
-    other_runs = [member.id for member in evaluation_log.members(engine, run.evaluation) if member.id != run.id]
-    if other_runs:
-        console.result(f"with {', '.join(other_runs)}")
-    if run.unjudged:
-        console.result(
-            f"topics that have nothing relevant, and are left out ({len(run.unjudged)}): {_first_ten(run.unjudged)}"
-        )
-    if run.without_hits:
-        console.result(
-            f"topics that found nothing, and count 0 ({len(run.without_hits)}): {_first_ten(run.without_hits)}"
-        )
-    rows = [
-        [qid, *(f"{values[measure]:.4f}" if measure in values else "–" for measure in run.means)]
-        for qid, values in scores.items()
-    ]
-    rows.append(["mean", *(f"{mean:.4f}" for mean in run.means.values())])
-    console.table(["topic", *(f">{measure}" for measure in run.means)], rows)
-    show_relevant_counts(run.relevant_counts, console)
-
-
-def _first_ten(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (" …" if len(names) > 10 else "")
+    members = evaluation_log.members(engine, run.evaluation)
+    show_logged_run(run, scores, [member.id for member in members if member.id != run.id], console)
 
 
 @command.command("compare", short_help="Test runs against the first one, topic by topic.")

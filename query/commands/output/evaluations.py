@@ -1,4 +1,4 @@
-"""Evaluations, logged runs and comparisons for a person, and as JSON."""
+"""Evaluations for a person, and as JSON."""
 
 from __future__ import annotations
 
@@ -6,36 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from encoders.console import Console, values_of
-from query.evaluation import evaluation_log
+from encoders.console import Console
+from query.commands.output.comparisons import comparison_json
 from query.evaluation.evaluate import Evaluation
 from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, RelevantCounts, is_fairness
 from query.evaluation.measures import pooled
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns
 from query.evaluation.significance import Comparison
-
-_RUN_NAMES = (
-    "id",
-    "evaluation",
-    "created",
-    "name",
-    "kind",
-    "lang",
-    "main",
-    "topics",
-    "unjudged",
-    "without_hits",
-    "means",
-)
-
-_COMPARISON_NAMES = {
-    "baseline": "a",
-    "run": "b",
-    "baseline_mean": "mean_a",
-    "run_mean": "mean_b",
-    "differences": "topics",
-}
-"""Names in JSON of a comparison's fields that have other names in Python."""
 
 
 def show_evaluation(evaluation: Evaluation, console: Console) -> None:
@@ -122,7 +99,7 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
                 "lang": run.lang,
                 "topics": len(run.scores.topics),
                 "means": dict(run.scores.means),
-                "found": _relevant_counts_json(run.relevant_counts),
+                "found": relevant_counts_json(run.relevant_counts),
                 "unjudged": list(run.scores.unjudged),
                 "without_hits": list(run.scores.without_hits),
             }
@@ -145,74 +122,7 @@ def show_relevant_counts(counts_by_lang: Mapping[str, RelevantCounts], console: 
         )
 
 
-def show_comparisons(comparisons: Sequence[Comparison], console: Console) -> None:
-    """Print a table of comparisons, and how many topics they left out."""
-    console.table(
-        [
-            "measure",
-            "run",
-            ">mean",
-            "against",
-            ">mean",
-            ">difference",
-            ">effect",
-            ">better/worse/equal",
-            ">p",
-            ">p t-test",
-            ">p Holm",
-        ],
-        [_comparison_row(comparison) for comparison in comparisons],
-    )
-    console.result(
-        "p: two-sided randomisation test over topics; Holm: p corrected for all comparisons shown; *: below 0.05; "
-        "effect: difference in standard deviations."
-    )
-    for baseline, run, left_out in dict.fromkeys(
-        (comparison.baseline, comparison.run, comparison.left_out) for comparison in comparisons
-    ):
-        if left_out:
-            console.warn(f"topics that only one of {baseline} and {run} has, and are left out: {left_out}")
-
-
-def _comparison_row(comparison: Comparison) -> list[str]:
-    constant = comparison.effect == 0 != comparison.difference  # every topic differs by the same amount
-    return [
-        comparison.measure,
-        comparison.run,
-        f"{comparison.run_mean:.3f}",
-        comparison.baseline,
-        f"{comparison.baseline_mean:.3f}",
-        f"{comparison.difference:+.3f}",
-        "–" if constant else f"{comparison.effect:+.2f}",
-        f"{comparison.wins}/{comparison.losses}/{comparison.ties}",
-        _p(comparison.p_randomisation),
-        "–" if comparison.p_t is None or constant else _p(comparison.p_t),
-        _p(comparison.p_holm) + ("*" if comparison.p_holm < 0.05 else ""),
-    ]
-
-
-def _p(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
-
-
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """A comparison as JSON values."""
-    return {_COMPARISON_NAMES.get(name, name): value for name, value in comparison.__dict__.items()}
-
-
-def run_json(run: evaluation_log.LoggedRun) -> dict[str, Any]:
-    """A logged run as JSON values."""
-    return {
-        **values_of(run, *_RUN_NAMES),
-        "created": f"{run.created.isoformat()}Z",
-        **asdict(run.setup),
-        "topics": run.topics,
-        "topic_files": run.setup.topics,
-        "found": _relevant_counts_json(run.relevant_counts),
-    }
-
-
-def _relevant_counts_json(counts_by_lang: Mapping[str, RelevantCounts]) -> dict[str, Any]:
+def relevant_counts_json(counts_by_lang: Mapping[str, RelevantCounts]) -> dict[str, Any]:
     """Relevant documents, and those retrieved, by language as JSON values."""
     return {
         lang: {"found": counts.retrieved, "relevant": counts.relevant, "share": round(counts.share, 6)}
