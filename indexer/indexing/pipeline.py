@@ -129,7 +129,7 @@ class Pipeline:
     """Plans chunks in a ledger, and stores them in order when they are encoded.
 
     ``winning_stamps`` are the stamps of ``stamps_of_winners``, for the ids that the sources have more than once. With
-    ``beside``, the documents are the store's own, and another encoder's vectors are added to them.
+    ``reencoding``, the documents are the store's own, and another encoder's vectors are added to them.
     """
 
     def __init__(
@@ -141,10 +141,10 @@ class Pipeline:
         console: Console,
         progress: Progress,
         *,
-        beside: bool = False,
+        reencoding: bool = False,
     ) -> None:
         self.encoder, self.store, self.ledger, self.winning_stamps = encoder, store, ledger, winning_stamps
-        self.console, self.progress, self.beside = console, progress, beside
+        self.console, self.progress, self.reencoding = console, progress, reencoding
         self.queue = EncodingQueue(encoder, self._finish)
 
     def run(self, chunks: Iterable[ReadChunk]) -> None:
@@ -183,7 +183,7 @@ class Pipeline:
         if encoding is not None:
             with self._warn_if_slow(planned.todo):
                 encoded = encoding.result()
-            if self.beside:
+            if self.reencoding:
                 outcome = add_vectors(self.store, self.encoder, planned.todo, encoded)
             else:
                 outcome = put_encoded(self.store, self.encoder.spec.model, planned.todo, encoded)

@@ -60,16 +60,16 @@ class RunLedger:
         return [note for note in self.findings() if note.kind == REFUSED]
 
 
-def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", again: bool = False) -> None:
+def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", reencoding: bool = False) -> None:
     """Check that no workers are at a run of a collection, except a run with the model ``unless``.
 
-    The allowed run reads sources or, with ``again``, encodes the collection's own documents again.
+    The allowed run reads sources or, with ``reencoding``, encodes the collection's own documents again.
 
     Raises:
         BadInput: workers are at another run.
     """
     for run in runs(engine, collection):
-        if (run.model, bool(run.again)) != (unless, again):
+        if (run.model, bool(run.again)) != (unless, reencoding):
             refuse_if_at_work(run)
 
 
@@ -100,7 +100,7 @@ def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:
         return list(session.scalars(query))
 
 
-def encoding_again(engine: sa.Engine, collection: str) -> IndexRun | None:
+def active_reencoding(engine: sa.Engine, collection: str) -> IndexRun | None:
     """The active run in which workers encode a collection's own documents again; None if there is no such run."""
     return next((run for run in runs(engine, collection) if run.again and run.state in ACTIVE), None)
 

@@ -1,4 +1,4 @@
-"""Leases: how a worker takes, keeps and returns chunks. Each change is one SQL statement that checks the old state."""
+"""Leases: how a worker takes, renews and returns chunks. Each change is one SQL statement that checks the old state."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ class Leases:
         worker: str,
         model: str,
         build: str,
-        seconds: float,
+        lease_seconds: float,
         *,
         refused: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """Take and keep chunks of a model; after ``seconds`` without a sign of life, any worker may take the chunk.
+        """Take chunks of a model. After ``lease_seconds`` without ``renew`` any worker may take the chunk.
 
         ``build`` is written into each chunk, and ``refused`` called with the number of documents that can't be encoded.
         """
         self._refused = refused
-        self._engine, self._model, self._build, self._seconds = engine, model, build, seconds
+        self._engine, self._model, self._build, self._lease_seconds = engine, model, build, lease_seconds
         self.worker = worker
 
     def take(self, run_id: int, number: int) -> Lease | None:
@@ -128,7 +128,7 @@ class Leases:
             .values(
                 state=LEASED,
                 owner=self.worker,
-                until=clock() + self._seconds,
+                until=clock() + self._lease_seconds,
                 attempts=Chunk.attempts + 1,
                 build=self._build,
                 updated=now(),
@@ -164,10 +164,10 @@ class Leases:
         with transaction(self._engine) as session:
             return session.get(IndexRun, lease.run_id)
 
-    def keep(self, lease: Lease) -> bool:
+    def renew(self, lease: Lease) -> bool:
         """Renew the lease; false if another worker has the chunk by now, or the run was cancelled."""
         with transaction(self._engine) as session:
-            return self._change(session, lease, until=clock() + self._seconds)
+            return self._change(session, lease, until=clock() + self._lease_seconds)
 
     def done(self, lease: Lease, stored: int, notes: Iterable[Note]) -> bool:
         """Mark the chunk done and count its documents; false if another worker has the chunk, which then does so."""

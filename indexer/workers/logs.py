@@ -14,7 +14,7 @@ logger = logging.getLogger("dragoman.worker")
 _IDS = ("run", "chunk")
 
 
-def of(lease: Lease | None) -> dict[str, int]:
+def log_ids(lease: Lease | None) -> dict[str, int]:
     """Ids of a lease's run and chunk, for the ``extra`` of a log call."""
     return {"run": lease.run_id, "chunk": lease.number} if lease else {}
 

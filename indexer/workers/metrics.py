@@ -51,7 +51,7 @@ class _Prometheus(Metrics):
 
 
 def serve_metrics(port: int) -> None:
-    """Answer ``GET /metrics`` for this process and its forked children; call this before ``counting``.
+    """Answer ``GET /metrics`` for this process and its forked children; call this before ``open_metrics``.
 
     Raises:
         BadInput: the port is not available.
@@ -74,6 +74,6 @@ def serve_metrics(port: int) -> None:
         raise BadInput(f"port {port} can't be had for metrics ({error.strerror}); name another") from error
 
 
-def counting(port: int | None) -> Metrics:
+def open_metrics(port: int | None) -> Metrics:
     """Prometheus metrics if there is a port, else metrics that count nothing."""
     return _Prometheus() if port is not None else Metrics()

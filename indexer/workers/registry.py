@@ -43,19 +43,25 @@ class Identity:
     build: str
 
 
-def show_life(
-    engine: sa.Engine, who: Identity, seconds: float, at: tuple[int, int] | None, documents: int, error: str
+def record_sign_of_life(
+    engine: sa.Engine,
+    identity: Identity,
+    lease_seconds: float,
+    chunk_key: tuple[int, int] | None,
+    documents: int,
+    error: str,
 ) -> None:
-    """Record that a worker is alive for ``seconds`` more, with its current chunk ``at`` as run id and number."""
-    run_id, chunk = at or (None, None)
-    values = {"until": clock() + seconds, "run_id": run_id, "chunk": chunk, "documents": documents, "error": error}
+    """Record that a worker is alive for ``lease_seconds`` more; ``chunk_key`` is the run id and number of its chunk."""
+    run_id, chunk = chunk_key or (None, None)
+    until = clock() + lease_seconds
+    values = {"until": until, "run_id": run_id, "chunk": chunk, "documents": documents, "error": error}
     with transaction(engine) as session:
         update_result = session.execute(
-            sa.update(Worker).where(Worker.id == who.id).values(values),
+            sa.update(Worker).where(Worker.id == identity.id).values(values),
             execution_options={"synchronize_session": False},
         )
         if not update_result.rowcount:  # type: ignore[attr-defined]
-            session.execute(sa.insert(Worker).values({**asdict(who), **values}))
+            session.execute(sa.insert(Worker).values({**asdict(identity), **values}))
 
 
 def sign_off(engine: sa.Engine, worker: str) -> None:

@@ -22,16 +22,16 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
 from indexer.workers.hints import TASK, Hints, make_app, queue
 from indexer.workers.logs import log_to_stderr, logger
-from indexer.workers.metrics import counting, serve_metrics
+from indexer.workers.metrics import open_metrics, serve_metrics
 from indexer.workers.registry import Identity
-from indexer.workers.shutdown import StopSignal, leave_to_parent, worker_of
+from indexer.workers.shutdown import StopSignal, celery_worker_class, leave_to_parent
 from indexer.workers.worker import ChunkWorker
 from onnx_export.models import find_model, make_models, open_named
 
 if TYPE_CHECKING:
     from celery import Celery
 
-_MOST_UNWELL = 3
+_MOST_FAILURES = 3
 """Chunks given back in a row after which the worker ends: a broken CUDA context stays broken in its process."""
 
 
@@ -42,7 +42,7 @@ class WorkerPlan:
     Attributes:
         reference: name or folder of the encoder.
         concurrency: number of processes; 1 on a GPU.
-        lease: seconds without a sign of life after which another worker may take the chunk.
+        lease_seconds: seconds without a sign of life after which another worker may take the chunk.
         grace: seconds to finish the chunk when the worker must end; afterwards the chunk is given back.
         metrics_port: port for Prometheus, if any.
     """
@@ -51,7 +51,7 @@ class WorkerPlan:
     method: str | None
     device: Device
     concurrency: int = 1
-    lease: float = 60.0
+    lease_seconds: float = 60.0
     grace: float = 30.0
     metrics_port: int | None = None
 
@@ -125,7 +125,7 @@ class _Pool:
         if self.plan.device == "cuda":
             _warn_of_int8(self.plan.reference)
         encoder = _load(self.plan, self.threads)
-        who = Identity(
+        identity = Identity(
             id=f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:6]}",
             host=platform.node(),
             device=self.plan.device,
@@ -133,10 +133,11 @@ class _Pool:
             build=encoder.spec.build,
         )
         hints = Hints(self.settings.broker)
-        log_to_stderr(who.id, as_json=self._console.json, quiet=self._console.quiet)
+        log_to_stderr(identity.id, as_json=self._console.json, quiet=self._console.quiet)
         engine = _retry_while_away(lambda: connect(self.settings.database), self.stop)
+        metrics = open_metrics(self.plan.metrics_port)
         self._worker = ChunkWorker(
-            encoder, engine, self.settings, hints, who, self.plan.lease, self.stop, counting(self.plan.metrics_port)
+            encoder, engine, self.settings, hints, identity, self.plan.lease_seconds, self.stop, metrics
         )
         return encoder.spec
 
@@ -153,8 +154,8 @@ class _Pool:
         if self._worker is None:  # the process could not begin, and ends
             raise StoreError("this process is not ready")
         self._worker.work(run_id, number)
-        if self._worker.unwell >= _MOST_UNWELL and not self.stop.asked:
-            logger.error("%d chunks in a row went back because nothing is encoded: the worker ends", _MOST_UNWELL)
+        if self._worker.failures_in_a_row >= _MOST_FAILURES and not self.stop.asked:
+            logger.error("%d chunks in a row went back because nothing is encoded: the worker ends", _MOST_FAILURES)
             self._end_worker()
 
     def _end_worker(self) -> None:
@@ -224,7 +225,7 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
     signals.worker_process_shutdown.connect(lambda **_: pool.end(), weak=False)
     task_queue = queue(pool.settings.broker, model)
     app.conf.task_queues = [task_queue]
-    worker = worker_of(app, pool.stop, lambda: pool.status)(
+    worker = celery_worker_class(app, pool.stop, lambda: pool.status)(
         hostname=f"dragoman-{os.getpid()}@{platform.node()}",
         queues=[task_queue.name],
         pool="solo" if pool.plan.concurrency == 1 else "prefork",

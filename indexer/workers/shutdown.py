@@ -58,7 +58,7 @@ _FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)
 """Signals from a service manager or a closing terminal; every process may get them, and more than once."""
 
 
-def worker_of(app: Celery, stop: StopSignal, status: Callable[[], int]) -> Any:
+def celery_worker_class(app: Celery, stop: StopSignal, status: Callable[[], int]) -> Any:
     """Celery's worker class, with signal handlers that end the worker by ``stop``.
 
     Celery's own handlers break off a solo worker's chunk as if a document had failed; on SIGHUP they restart the

@@ -27,23 +27,28 @@ _ENOUGH = 10_000
 """Most messages in the queue: a message is for any chunk, and counting a million chunks takes a second."""
 
 
-Failed = Callable[[IndexRun, DragomanError], None]
+OnFailedEnd = Callable[[IndexRun, DragomanError], None]
 """Called with a run whose end failed, by each sweep that tries."""
 
 
-def log_failed(run: IndexRun, error: DragomanError) -> None:
+def log_failed_end(run: IndexRun, error: DragomanError) -> None:
     """Log that a run's end failed."""
     logger.warning("every chunk is done, and the run's end failed: %s", error, extra={"run": run.id})
 
 
 def sweep(
-    engine: sa.Engine, settings: Settings, hints: Hints, model: str, every: float, failed: Failed = log_failed
+    engine: sa.Engine,
+    settings: Settings,
+    hints: Hints,
+    model: str,
+    every: float,
+    on_failed_end: OnFailedEnd = log_failed_end,
 ) -> list[int]:
     """Sweep the runs of a model, unless another worker just did; returns the ids of the runs that ended.
 
     Two sweeps at once, or an interrupted sweep, do no harm. Sweeps are at least ``every`` seconds apart, whichever
-    worker makes them. ``failed`` is called with each run whose end failed; that run does not keep other runs from
-    ending, and the next sweep tries again.
+    worker makes them. ``on_failed_end`` is called with each run whose end failed; other runs end all the same, and the
+    next sweep tries again.
 
     Raises:
         StoreError: the database or the broker is away.
@@ -57,9 +62,9 @@ def sweep(
     ended = []
     for run in runs:
         try:
-            end(engine, settings, run)
+            end_run(engine, settings, run)
         except DragomanError as error:
-            failed(run, error)
+            on_failed_end(run, error)
         else:
             ended.append(run.id)
     return ended
@@ -100,7 +105,7 @@ def active_runs(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
         return list(session.scalars(query if model is None else query.where(IndexRun.model == model)))
 
 
-def end(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
+def end_run(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
     """End a run whose chunks are all done: publish its documents, and switch to a rebuilt generation.
 
     Several workers may do this at once: a late worker finds the run over and changes nothing.

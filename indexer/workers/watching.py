@@ -96,7 +96,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
     """
     errors_by_run: dict[int, str] = {}
 
-    def failed(failed_run: IndexRun, error: DragomanError) -> None:
+    def warn_of_failed_end(failed_run: IndexRun, error: DragomanError) -> None:
         """Warn of a failed end; every sweep tries again, so the same error of a run is shown once."""
         if errors_by_run.get(failed_run.id) != str(error):
             errors_by_run[failed_run.id] = str(error)
@@ -117,7 +117,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
                 return run
             if view.progress.is_worked_off:
                 with suppress(StoreError):  # the next view sweeps again
-                    sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, failed)
+                    sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, warn_of_failed_end)
             previous_reason, reason = reason, standstill_reason(view.progress)
             if reason and reason != previous_reason:
                 console.say(reason)

@@ -27,14 +27,14 @@ from indexer.stores.contract import VectorStore
 from indexer.workers import registry
 from indexer.workers.hints import Hints
 from indexer.workers.leases import Lease, Leases
-from indexer.workers.logs import logger, of
+from indexer.workers.logs import log_ids, logger
 from indexer.workers.metrics import Metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeping import active_runs, sweep
 
-BEATS = 4
-"""Signs of life that a worker writes during one lease."""
+SIGNS_OF_LIFE = 4
+"""Signs of life that a worker records during one lease."""
 _SWEEP = 5.0
 """Longest time between two sweeps of any worker, in seconds."""
 _TICK = 0.25
@@ -52,9 +52,9 @@ T = TypeVar("T")
 
 
 class ChunkWorker:
-    """Works on one chunk at a time, and writes signs of life.
+    """Works on one chunk at a time, and records signs of life.
 
-    ``unwell`` is the number of chunks given back in a row because the encoder encoded nothing.
+    ``failures_in_a_row`` is the number of chunks given back in a row because the encoder encoded nothing.
     """
 
     def __init__(
@@ -63,19 +63,20 @@ class ChunkWorker:
         engine: sa.Engine,
         settings: Settings,
         hints: Hints,
-        who: Identity,
+        identity: Identity,
         lease_seconds: float,
         stop: StopSignal,
         metrics: Metrics,
     ) -> None:
-        """Start the threads that write signs of life and sweep the runs of the encoder's model."""
-        self.who, self.lease_seconds = who, lease_seconds
+        """Start the threads that record signs of life and sweep the runs of the encoder's model."""
+        self.identity, self.lease_seconds = identity, lease_seconds
         self._encoder, self._engine, self._settings, self._hints = encoder, engine, settings, hints
         self._stop, self._metrics = stop, metrics
         self._leases = Leases(
-            engine, who.id, who.model, who.build, lease_seconds, refused=lambda count: metrics.stored(0, count)
-        )
-        self.unwell = 0
+            engine, identity.id, identity.model, identity.build, lease_seconds,
+            refused=lambda count: metrics.stored(0, count),
+        )  # fmt: skip
+        self.failures_in_a_row = 0
         self._stores: dict[str, tuple[_Key, VectorStore]] = {}
         self._current_lease: Lease | None = None
         self._documents = 0
@@ -84,7 +85,7 @@ class ChunkWorker:
         self._closed = threading.Event()
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
-            for name, work in (("signs of life", self._show_life), ("sweep", self._sweep))
+            for name, work in (("signs of life", self._record_signs_of_life), ("sweep", self._sweep))
         ]
         for thread in self._threads:
             thread.start()
@@ -95,7 +96,7 @@ class ChunkWorker:
         for thread in self._threads:
             thread.join(self.lease_seconds)
         with suppress(StoreError):
-            registry.sign_off(self._engine, self.who.id)
+            registry.sign_off(self._engine, self.identity.id)
         for _, store in self._stores.values():
             store.close()
         self._engine.dispose()
@@ -118,20 +119,20 @@ class ChunkWorker:
         try:
             self._process(lease)
         except DragomanError as error:  # the database, the store or this machine failed, not a document
-            self.unwell += isinstance(error, MissingPart)
+            self.failures_in_a_row += isinstance(error, MissingPart)
             self._give_back(lease, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a document does to the encoder, the other chunks go on
-            logger.warning("attempt %d failed: %s", lease.attempts, error, extra=of(lease), exc_info=True)
+            logger.warning("attempt %d failed: %s", lease.attempts, error, extra=log_ids(lease), exc_info=True)
             if self._encoder_works():
-                self.unwell = 0
+                self.failures_in_a_row = 0
                 self._metrics.chunk("failed")
                 self._release(self._leases.fail, lease, _sentence(error))
                 self._send_hint(lease.run_id, lease.number)
             else:
-                self.unwell += 1
+                self.failures_in_a_row += 1
                 self._give_back(lease, f"this worker encodes nothing any more: {_sentence(error)}")
         else:
-            self._trouble, self.unwell = "", 0
+            self._trouble, self.failures_in_a_row = "", 0
         finally:
             self._current_lease = None
         return True
@@ -144,7 +145,7 @@ class ChunkWorker:
         if not run or not store:  # the collection was deleted meanwhile, with its chunks
             return
         if not documents:
-            if self._retry_while_away(lambda: self._leases.keep(lease)):
+            if self._retry_while_away(lambda: self._leases.renew(lease)):
                 raise StoreError(
                     "its documents are not in the ledger's database any more; give the run up (dragoman cancel) and "
                     "index again"
@@ -156,13 +157,13 @@ class ChunkWorker:
         started = self._metrics.spent("read", started)
         encoded = self._encoder.encode_documents(documents)
         started = self._metrics.spent("encode", started)
-        if not self._retry_while_away(lambda: self._leases.keep(lease)):
+        if not self._retry_while_away(lambda: self._leases.renew(lease)):
             self._log_lost(lease)
             return
         if run.again:
             outcome = add_vectors(store, self._encoder, documents, encoded)
         else:
-            outcome = put_encoded(store, self.who.model, documents, encoded)
+            outcome = put_encoded(store, self.identity.model, documents, encoded)
         started = self._metrics.spent("put", started)
         if not self._retry_while_away(lambda: self._leases.done(lease, outcome.stored, outcome.notes)):
             self._log_lost(lease)
@@ -171,12 +172,12 @@ class ChunkWorker:
         self._documents += outcome.stored
         self._metrics.chunk("done")
         self._metrics.stored(outcome.stored, len(outcome.notes))
-        logger.info("%d documents stored, %d refused", outcome.stored, len(outcome.notes), extra=of(lease))
+        logger.info("%d documents stored, %d refused", outcome.stored, len(outcome.notes), extra=log_ids(lease))
 
     def _give_back(self, lease: Lease, error: str) -> None:
         """Give a chunk back to other workers, log the reason, and rest."""
         self._trouble = error = storable(error)
-        logger.warning("given back: %s", error, extra=of(lease))
+        logger.warning("given back: %s", error, extra=log_ids(lease))
         self._metrics.chunk("given back")
         self._release(self._leases.give_back, lease, error)
         self._wait(_PAUSE)
@@ -191,7 +192,7 @@ class ChunkWorker:
 
     def _log_lost(self, lease: Lease) -> None:
         self._metrics.chunk("lost")
-        logger.warning("another worker has the chunk, or its run was given up: dropped", extra=of(lease))
+        logger.warning("another worker has the chunk, or its run was given up: dropped", extra=log_ids(lease))
 
     def _store(self, run: IndexRun) -> VectorStore | None:
         collection = self._retry_while_away(lambda: collections.find(self._engine, run.collection))
@@ -211,7 +212,7 @@ class ChunkWorker:
         """Send a chunk of another model to the queue of that model's workers; logged once per run."""
         with suppress(StoreError):
             for active_run in active_runs(self._engine):
-                if active_run.id == run_id and active_run.model != self.who.model:
+                if active_run.id == run_id and active_run.model != self.identity.model:
                     self._hints.send(active_run.model, [(run_id, number)])
                     self._log_declined(active_run)
 
@@ -225,13 +226,13 @@ class ChunkWorker:
             logger.warning(
                 "collection %s %s, and this worker makes those of %s: declined, once for all; start %s: "
                 "dragoman worker -c %s",
-                run.collection, why, self.who.model, needed, run.collection,
+                run.collection, why, self.identity.model, needed, run.collection,
                 extra={"run": run.id},
             )  # fmt: skip
 
     def _send_hint(self, run_id: int, number: int) -> None:
         with suppress(StoreError):  # the next sweep sends it
-            self._hints.send(self.who.model, [(run_id, number)])
+            self._hints.send(self.identity.model, [(run_id, number)])
 
     def _retry_while_away(self, query: Callable[[], T]) -> T:
         """Result of ``query``, repeated until the database can be reached."""
@@ -244,7 +245,7 @@ class ChunkWorker:
                 if not is_away(error) or self._stop.asked:
                     raise
                 if not last_error:
-                    logger.warning("waiting: %s", error, extra=of(self._current_lease))
+                    logger.warning("waiting: %s", error, extra=log_ids(self._current_lease))
                 self._trouble = last_error = storable(str(error))
                 self._wait(pause)
                 pause = min(2 * pause, longest)
@@ -263,8 +264,8 @@ class ChunkWorker:
         while time.monotonic() < until and not self._stop.asked:
             time.sleep(min(_TICK, seconds))
 
-    def _show_life(self) -> None:
-        """Write signs of life; give the chunk back and end the process when the time to finish the chunk is over."""
+    def _record_signs_of_life(self) -> None:
+        """Record signs of life; give the chunk back and end the process when the time to finish the chunk is over."""
         next_sign = 0.0
         while not self._closed.wait(_TICK):
             lease = self._current_lease
@@ -272,34 +273,36 @@ class ChunkWorker:
                 self._abandon(lease)
             if time.monotonic() < next_sign:
                 continue
-            next_sign = time.monotonic() + self.lease_seconds / BEATS
-            chunk = (lease.run_id, lease.number) if lease else None
+            next_sign = time.monotonic() + self.lease_seconds / SIGNS_OF_LIFE
+            chunk_key = (lease.run_id, lease.number) if lease else None
             try:
                 if lease is not None:
-                    self._leases.keep(lease)
-                registry.show_life(self._engine, self.who, self.lease_seconds, chunk, self._documents, self._trouble)
+                    self._leases.renew(lease)
+                registry.record_sign_of_life(
+                    self._engine, self.identity, self.lease_seconds, chunk_key, self._documents, self._trouble
+                )
             except StoreError as error:
                 logger.debug("no sign of life could be written: %s", error)
             except Exception:  # noqa: BLE001 - if this thread ended, the lease would run out unnoticed
                 logger.exception("no sign of life could be written")
 
     def _abandon(self, lease: Lease) -> None:
-        logger.warning("time to finish is over: the chunk goes back", extra=of(lease))
+        logger.warning("time to finish is over: the chunk goes back", extra=log_ids(lease))
         self._release(self._leases.give_back, lease, lease.error)
         self._send_hint(lease.run_id, lease.number)
         with suppress(StoreError):
-            registry.sign_off(self._engine, self.who.id)
+            registry.sign_off(self._engine, self.identity.id)
         logging.shutdown()
         os._exit(0)  # drops what is being encoded: nothing of it is stored
 
     def _sweep(self) -> None:
-        every = min(self.lease_seconds / BEATS, _SWEEP)
+        every = min(self.lease_seconds / SIGNS_OF_LIFE, _SWEEP)
         while not self._closed.wait(every):
             try:
-                for ended_run_id in sweep(self._engine, self._settings, self._hints, self.who.model, every):
+                for ended_run_id in sweep(self._engine, self._settings, self._hints, self.identity.model, every):
                     logger.info("the run is done", extra={"run": ended_run_id})
                 for active_run in active_runs(self._engine):  # messages for other models go to other queues
-                    if active_run.model != self.who.model:
+                    if active_run.model != self.identity.model:
                         self._log_declined(active_run)
             except DragomanError as error:
                 logger.warning("sweeping: %s", error)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.ledger.index_runs import encoding_again
+from indexer.ledger.index_runs import active_reencoding
 from indexer.workers.controlling import cancel
 from query.calibration import table as calibration_table
 from query.calibration.table import StoredCalibration
@@ -58,7 +58,7 @@ def leave_migration(engine: sa.Engine, name: str) -> str:
 
 def cancel_abandoned_migration(engine: sa.Engine, name: str) -> None:
     """Cancel the workers' re-encoding run if its encoder no longer encodes the collection's queries."""
-    run = encoding_again(engine, name)
+    run = active_reencoding(engine, name)
     if run and not leads_to(calibration_table.active(engine, collections.require(engine, name)), run.model):
         with suppress(BadInput):  # the run ended meanwhile
             cancel(engine, name)

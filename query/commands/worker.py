@@ -12,7 +12,7 @@ from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.ledger.index_runs import encoding_again
+from indexer.ledger.index_runs import active_reencoding
 from indexer.workers.serving import WorkerPlan, serve
 from onnx_export.models import DEFAULT
 from query.commands.options import common_options, device_option, encoder_option, method_option
@@ -28,6 +28,7 @@ from query.commands.options import common_options, device_option, encoder_option
 )
 @click.option(
     "--lease",
+    "lease_seconds",
     type=click.FloatRange(1),
     default=60.0,
     show_default=True,
@@ -64,9 +65,9 @@ def command(
     if name:
         with opened(settings.database) as engine:
             collection = collections.require(engine, name)
-            re_encoding = encoding_again(engine, name)
+            reencoding = active_reencoding(engine, name)
         encoder_spec = (
-            (re_encoding and re_encoding.again)
+            (reencoding and reencoding.again)
             or collection.building
             or {"encoder": collection.encoder, "method": collection.method}
         )

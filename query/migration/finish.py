@@ -121,7 +121,7 @@ def finish_migration(
             raise BadInput(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
-        refuse_while_workers(engine, name, unless=asker.model if settings.broker else "", again=True)
+        refuse_while_workers(engine, name, unless=asker.model if settings.broker else "", reencoding=True)
         new = open_specified(collection, asker, device, console)
         with (
             collection_lock(settings, name),
@@ -225,7 +225,7 @@ class _SecondFieldRun:
                 console=self.console,
             )
             # watch_run reports failures, so the sweep is silent
-            sweep(self.engine, self.settings, hints, model, every=0.0, failed=lambda *_: None)
+            sweep(self.engine, self.settings, hints, model, every=0.0, on_failed_end=lambda *_: None)
             return watch_run(ledger.run.id, name, self.settings, self.console, "the same command makes the change")
         except BadInput:
             cancel_abandoned_migration(self.engine, name)  # the migration was left before there was a run to cancel

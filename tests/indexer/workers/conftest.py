@@ -102,10 +102,10 @@ class Field:
     ) -> ChunkWorker:
         encoder = encoder or self.encoder
         name = f"worker-{len(self._workers)}"
-        who = Identity(name, "here", "cpu", encoder.spec.model, encoder.spec.build)
+        identity = Identity(name, "here", "cpu", encoder.spec.model, encoder.spec.build)
         engine = connect(self.settings.database)
         made = ChunkWorker(
-            encoder, engine, self.settings, self.hints, who, lease, stop or StopSignal(30), metrics or Metrics()
+            encoder, engine, self.settings, self.hints, identity, lease, stop or StopSignal(30), metrics or Metrics()
         )
         self._workers.append(made)
         return made

@@ -256,7 +256,7 @@ def test_nothing_else_is_indexed_meanwhile_not_even_by_the_same_encoder(indexed:
     for model in (new.spec.model, indexed.model, ""):
         with pytest.raises(BadInput, match="workers are at run 2 of collection c"):
             refuse_while_workers(indexed.engine, "c", unless=model)
-    refuse_while_workers(indexed.engine, "c", unless=new.spec.model, again=True)
+    refuse_while_workers(indexed.engine, "c", unless=new.spec.model, reencoding=True)
 
 
 def test_pruning_afterwards_removes_what_the_sources_lost(indexed: Field, new: CountingEncoder) -> None:

@@ -266,7 +266,7 @@ def test_of_two_workers_that_end_a_run_the_late_one_changes_nothing(field: Field
     field.work_off(field.worker(), late.run.id)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
     (done,) = runs(field.engine, "c")
-    sweeping.end(field.engine, field.settings, late.run)
+    sweeping.end_run(field.engine, field.settings, late.run)
     assert sum(field.store.count().values()) == CHUNK_DOCUMENTS
     (still,) = runs(field.engine, "c")
     assert (still.state, still.builds, still.finished) == ("done", done.builds, done.finished)

@@ -85,7 +85,7 @@ def test_a_chunk_whose_lease_is_over_is_another_s_and_its_first_worker_counts_no
     second = quick.take(run, 0)
     assert second is not None
     assert (second.attempts, second.error) == (2, DIED)
-    assert not slow.keep(first)
+    assert not slow.renew(first)
     assert quick.done(second, 3, [])
     assert not slow.done(first, 3, [])
     assert index_runs.runs(field.engine, "c")[0].encoded == 3
@@ -164,11 +164,11 @@ def test_a_paused_run_rests_and_a_cancelled_one_is_nobody_s(field: Field, taker:
     assert held is not None
     pause(field.engine, "c")
     assert leases.take(run, 1) is None
-    assert leases.keep(held)
+    assert leases.renew(held)
     resume(field.engine, "c", field.hints)
     assert leases.take(run, 1) is not None
     cancel(field.engine, "c")
-    assert not leases.keep(held)
+    assert not leases.renew(held)
     assert not leases.done(held, 5, [])
     assert leases.documents(held) == []
     assert states(field) == {}

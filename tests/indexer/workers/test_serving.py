@@ -30,7 +30,7 @@ def fails(plan, threads):
     raise BadInput("the graph can't be loaded here")
 
 serving._load = fails  # in this process and those it forks; the one that looks ahead is spawned
-sys.exit(serving.serve(serving.Plan(sys.argv[1], None, "cpu", 2), Settings.read(), Console()))
+sys.exit(serving.serve(serving.WorkerPlan(sys.argv[1], None, "cpu", 2), Settings.read(), Console()))
 """
 
 

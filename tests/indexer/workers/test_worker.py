@@ -221,7 +221,7 @@ def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(
             chunk = session.scalars(sa.select(Chunk)).one()
         assert (chunk.state, chunk.attempts) == (PENDING, 0)
         assert str(error) in chunk.error
-    assert at_work.unwell == 20
+    assert at_work.failures_in_a_row == 20
     field.work_off(field.worker(), run)
     assert sum(field.store.count().values()) == 3
 

@@ -18,7 +18,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, opened
-from indexer.ledger.index_runs import encoding_again
+from indexer.ledger.index_runs import active_reencoding
 from indexer.stores.contract import VectorStore
 from indexer.workers.progress import run_progress
 from onnx_export.models import DEFAULT
@@ -183,7 +183,7 @@ def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
     assert run([*leaving, "-c", "demo", "--home", str(again.settings.home)]) == 0
     assert asking.wait(60) == 1
     assert "is not asked by" in again.said(asking).splitlines()[-1]
-    assert (encoding_again(engine, "demo"), again.run().state) == (None, "cancelled")
+    assert (active_reencoding(engine, "demo"), again.run().state) == (None, "cancelled")
     engine.dispose()
     assert first(again.settings) == first(calibrated_by_words)
     assert not status(again.settings)["encoding_again"]["searched"]
