@@ -158,7 +158,7 @@ class _Passes:
             stamp = stamps.get(hit["_id"])
             reading = self._read(hit, stamp)
             if isinstance(reading, Refusal):
-                page.notes.append(Note(REFUSED, reading.where, reading.doc_id, reading.reason))
+                page.notes.append(Note(REFUSED, reading.place, reading.doc_id, reading.text))
                 if not self._must_not_update(hit):
                     page.to_forget.append(reading.doc_id)
             elif stamp is None or stamp.text_hash != reading.text_hash:

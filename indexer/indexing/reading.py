@@ -68,10 +68,10 @@ def read_chunks(readings: Iterable[Reading]) -> Iterator[ReadChunk]:
             case Document():
                 documents.append(reading)
                 characters += len(reading.content)
-            case Refusal(where, reason, doc_id):
-                notes.append(Note(REFUSED, where, doc_id, reason))
-            case Remark(where, text):
-                notes.append(Note(REMARK, where, "", text))
+            case Refusal(place, text, doc_id):
+                notes.append(Note(REFUSED, place, doc_id, text))
+            case Remark(place, text):
+                notes.append(Note(REMARK, place, "", text))
         if len(documents) == CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS or len(notes) >= CHUNK_DOCUMENTS:
             yield ReadChunk(number, documents, notes, records)
             number += 1

@@ -46,17 +46,17 @@ def read_moses(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Re
     first = next(iter(files.values()))
     try:
         for lines in zip_longest(*(file.lines() for file in files.values()), fillvalue=_ENDED):
-            where = f"{first.shown}:{max(file.line for file in files.values())}"
+            place = f"{first.shown}:{max(file.line for file in files.values())}"
             ended = [file.path.name for file, line in zip(files.values(), lines, strict=True) if line is _ENDED]
             if ended:
                 raise BadInput(
-                    f"{where}: {', '.join(ended)} ends before the other side; get both again, line by line the same"
+                    f"{place}: {', '.join(ended)} ends before the other side; get both again, line by line the same"
                 )
             texts = {lang: decoded(line or b"") for lang, line in zip(files, lines, strict=True)}
             if None in texts.values():
-                yield Refusal(where, NOT_UTF8)
+                yield Refusal(place, NOT_UTF8)
             else:
-                yield AlignedSentence(where, {lang: text for lang, text in texts.items() if text is not None})
+                yield AlignedSentence(place, {lang: text for lang, text in texts.items() if text is not None})
     except UnreadableFileError as error:
         yield Refusal(first.shown, str(error))
 

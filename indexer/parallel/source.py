@@ -13,11 +13,11 @@ class AlignedSentence:
     """One sentence in several languages.
 
     Attributes:
-        where: file and line, or id.
+        place: file and line, or id.
         texts: by normalised language tag, unchanged from the file.
     """
 
-    where: str
+    place: str
     texts: Mapping[str, str]
 
 
@@ -29,9 +29,9 @@ def decoded(line: bytes) -> str | None:
         return None
 
 
-def row(where: str, texts: Mapping[str, str]) -> AlignedSentence | Refusal:
+def row(place: str, texts: Mapping[str, str]) -> AlignedSentence | Refusal:
     """Make an aligned sentence of texts by language; a refusal where there are fewer than two texts."""
-    return AlignedSentence(where, texts) if len(texts) > 1 else Refusal(where, _ALONE)
+    return AlignedSentence(place, texts) if len(texts) > 1 else Refusal(place, _ALONE)
 
 
 NOT_UTF8 = "it is not UTF-8; convert the file with iconv"

@@ -41,47 +41,47 @@ def read_tsv(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
     names: list[str] = []
     langs: list[str | None] = []
     for line in file.lines():
-        where = file.at(file.line)
+        place = file.at(file.line)
         text = decoded(line or b"")
         if not names:
             names = [name.strip() for name in (text or "").split("\t")]
             langs = [None if name in _ID_COLUMNS else language(name) for name in names]
             if sum(lang is not None for lang in langs) < 2:
-                yield Refusal(where, "its header names no two languages; begin with a line such as en<tab>de<tab>es")
+                yield Refusal(place, "its header names no two languages; begin with a line such as en<tab>de<tab>es")
                 return
             continue
         values = (text or "").split("\t")
         if text is None:
-            yield Refusal(where, NOT_UTF8)
+            yield Refusal(place, NOT_UTF8)
         elif len(values) != len(names):
             yield Refusal(
-                where, f"the line has {counted(len(values), 'column')} and the header {len(names)}; fill or quote them"
+                place, f"the line has {counted(len(values), 'column')} and the header {len(names)}; fill or quote them"
             )
         else:
-            yield AlignedSentence(where, {lang: value for lang, value in zip(langs, values, strict=True) if lang})
+            yield AlignedSentence(place, {lang: value for lang, value in zip(langs, values, strict=True) if lang})
 
 
 def read_jsonl(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
     """Read objects of texts by language, at the top level or under ``translation``."""
     for line in file.lines():
-        where = file.at(file.line)
+        place = file.at(file.line)
         if line is not None and not line.strip():
             continue
         try:
             record = json.loads(line or b"")
         except ValueError as error:
-            yield Refusal(where, f"it is not valid JSON: {error}")
+            yield Refusal(place, f"it is not valid JSON: {error}")
             continue
         texts = record.get("translation", record) if isinstance(record, dict) else None
         if not isinstance(texts, dict):
-            yield Refusal(where, "it is no object of texts by language")
+            yield Refusal(place, "it is no object of texts by language")
             continue
         texts_by_lang = {
             lang: value
             for name, value in texts.items()
             if name not in _ID_COLUMNS and isinstance(value, str) and (lang := language(name))
         }
-        yield row(where, texts_by_lang)
+        yield row(place, texts_by_lang)
 
 
 def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Refusal]:

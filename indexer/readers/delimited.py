@@ -58,16 +58,16 @@ class _Lines:
 
     def _decode(self) -> Iterator[tuple[int, str]]:
         for line in self._file.lines():
-            where = self._file.at(self._file.line)
+            place = self._file.at(self._file.line)
             if line is None:
                 self._refused.append(
-                    Refusal(where, f"the line has more than {RECORD_LIMIT >> 20} MB; split the record")
+                    Refusal(place, f"the line has more than {RECORD_LIMIT >> 20} MB; split the record")
                 )
                 continue
             try:
                 text, encoding = decode(line, self._options.lang, stated=self._options.encoding)
             except UndecodableError as error:
-                self._refused.append(Refusal(where, str(error)))
+                self._refused.append(Refusal(place, str(error)))
                 continue
             self.encodings.setdefault(encoding)
             yield self._file.line, f"{text}\n"
@@ -86,12 +86,12 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
             file.at(1), f"its header has no column {missing[0]!r} but {columns}; name it: --field OURS=COLUMN"
         )
         return
-    for where, row in rows:
+    for place, row in rows:
         yield from lines.refused()
         if isinstance(row, csv.Error):
-            yield Refusal(where, f"the row can't be read ({row}); see to its quotes")
+            yield Refusal(place, f"the row can't be read ({row}); see to its quotes")
         elif row:
-            yield _document(row, header, where, options)
+            yield _document(row, header, place, options)
     yield from lines.refused()
     for encoding in lines.encodings:
         if encoding not in ("utf-8", options.encoding):
@@ -118,10 +118,10 @@ def _rows(file: SourceFile, lines: _Lines, *, tabs: bool) -> Iterator[tuple[str,
             return
 
 
-def _document(row: list[str], header: list[str], where: str, options: ReadOptions) -> Reading:
+def _document(row: list[str], header: list[str], place: str, options: ReadOptions) -> Reading:
     if len(row) != len(header):
         advice = "fill them" if len(row) < len(header) else "quote what holds the delimiter"
-        return Refusal(where, f"the row has {counted(len(row), 'column')} and the header {len(header)}; {advice}")
+        return Refusal(place, f"the row has {counted(len(row), 'column')} and the header {len(header)}; {advice}")
     text_column = options.fields.get("text", "text")
     record = {name: value for name, value in zip(header, row, strict=True) if value or name == text_column}
-    return make_document(record, where, options)
+    return make_document(record, place, options)

@@ -73,7 +73,7 @@ class SourceDocuments:
 
     def nothing_read(self, unit: str = "document", otherwise: str = "they are empty") -> BadInput:
         """The error for sources that gave nothing; the reason is the first refusal, or ``otherwise``."""
-        reason = f"{self.refused[0].where}: {self.refused[0].reason}" if self.refused else otherwise
+        reason = f"{self.refused[0].place}: {self.refused[0].text}" if self.refused else otherwise
         return BadInput(f"no {unit} could be read from {self._sources} ({reason}); give sources that have some")
 
 

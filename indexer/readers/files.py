@@ -203,10 +203,10 @@ def text_lines(path: Path) -> Iterator[tuple[str, str]]:
     file = SourceFile(path, str(path))
     try:
         for line in file.lines():
-            where = file.at(file.line)
+            place = file.at(file.line)
             if line is None:
-                raise BadInput(f"{where} is longer than 64 MB; take it out")
-            yield where, line.decode("utf-8", "replace").rstrip("\r\n")
+                raise BadInput(f"{place} is longer than 64 MB; take it out")
+            yield place, line.decode("utf-8", "replace").rstrip("\r\n")
     except UnreadableFileError as error:
         raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error
 

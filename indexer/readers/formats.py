@@ -124,8 +124,8 @@ def _read_files(path: Path, options: ReadOptions) -> Iterator[Reading]:
             else:
                 yield Refusal(file.shown, "it is binary and no format that is read here; say --format if it is one")
         except UnreadableFileError as error:
-            where = file.at(file.line) if file.line else file.shown
-            yield Refusal(where, f"{error}; what came before is kept" if file.line else str(error))
+            place = file.at(file.line) if file.line else file.shown
+            yield Refusal(place, f"{error}; what came before is kept" if file.line else str(error))
 
 
 def _format(file: SourceFile, start: bytes) -> str:

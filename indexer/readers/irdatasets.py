@@ -43,8 +43,8 @@ def read_dataset(name: str, dataset: Any, options: ReadOptions) -> Iterator[Read
     count = 0
     try:
         for count, doc in enumerate(dataset.docs_iter(), start=1):
-            where = f"{PREFIX}{name}:{getattr(doc, 'doc_id', count)}"
-            yield make_document(_record(doc, options), where, ReadOptions(lang=lang))
+            place = f"{PREFIX}{name}:{getattr(doc, 'doc_id', count)}"
+            yield make_document(_record(doc, options), place, ReadOptions(lang=lang))
     except (OSError, RuntimeError) as error:
         yield Refusal(
             f"{PREFIX}{name}", f"it can't be read on after {counted(count, 'document')} ({error}); run this again"

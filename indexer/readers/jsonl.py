@@ -16,30 +16,30 @@ _WHOLE_FILE = (b"[", b"{", b"[{")
 def read_jsonl(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Yield a document or a refusal for each line that is not blank."""
     for line in file.lines():
-        where = file.at(file.line)
+        place = file.at(file.line)
         if line is None:
-            yield Refusal(where, f"the line has more than {RECORD_LIMIT >> 20} MB; split the record")
+            yield Refusal(place, f"the line has more than {RECORD_LIMIT >> 20} MB; split the record")
         elif line.strip() in _WHOLE_FILE and file.line == 1:
-            yield Refusal(where, "it is one JSON value over several lines; write one object a line, as jq -c does")
+            yield Refusal(place, "it is one JSON value over several lines; write one object a line, as jq -c does")
             return
         elif line.strip():
-            yield _read_line(line, where, options)
+            yield _read_line(line, place, options)
 
 
-def _read_line(line: bytes, where: str, options: ReadOptions) -> Reading:
+def _read_line(line: bytes, place: str, options: ReadOptions) -> Reading:
     encoding = options.encoding or "utf-8"
     try:
         record = json.loads(line.decode(encoding), parse_constant=_no_number)
     except UnicodeDecodeError as error:
         problem = "binary, not a line of JSON" if b"\0" in line else f"not {encoding} (byte {error.start + 1})"
-        return Refusal(where, f"it is {problem}; convert the file, or say --encoding")
+        return Refusal(place, f"it is {problem}; convert the file, or say --encoding")
     except json.JSONDecodeError as error:
-        return Refusal(where, f"it is not valid JSON: {error.msg} (character {error.pos + 1})")
+        return Refusal(place, f"it is not valid JSON: {error.msg} (character {error.pos + 1})")
     except (ValueError, RecursionError) as error:
-        return Refusal(where, f"it is not valid JSON: {error}")
+        return Refusal(place, f"it is not valid JSON: {error}")
     if not isinstance(record, dict):
-        return Refusal(where, f"it is a JSON {type(record).__name__}; write one object with id and text a line")
-    return make_document(record, where, options)
+        return Refusal(place, f"it is a JSON {type(record).__name__}; write one object with id and text a line")
+    return make_document(record, place, options)
 
 
 def _no_number(name: str) -> NoReturn:

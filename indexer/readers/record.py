@@ -28,7 +28,7 @@ class _RefusedError(Exception):
     """The reason why a record gives no document."""
 
 
-def make_document(record: Mapping[str, Any], where: str, options: ReadOptions) -> Document | Refusal:
+def make_document(record: Mapping[str, Any], place: str, options: ReadOptions) -> Document | Refusal:
     """Make a document of a record's values, which have the source's field names."""
     doc_id = ""
     try:
@@ -37,7 +37,7 @@ def make_document(record: Mapping[str, Any], where: str, options: ReadOptions) -
         lang = _language(_string(record, "lang", options), options)
         return Document(doc_id, lang, text, title, _other_fields(record, options), _revision(record, options))
     except _RefusedError as refused:
-        return Refusal(where, str(refused), doc_id)
+        return Refusal(place, str(refused), doc_id)
 
 
 def clean(text: str) -> str:

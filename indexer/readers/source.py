@@ -13,13 +13,13 @@ class Refusal:
     """A record that could not be read, and why.
 
     Attributes:
-        where: file and line, or id, by which a user finds the record.
-        reason: what is wrong and what to do, without the place.
+        place: file and line, or id, by which a user finds the record.
+        text: what is wrong and what to do, without the place.
         doc_id: the record's id; empty where the record has none.
     """
 
-    where: str
-    reason: str
+    place: str
+    text: str
     doc_id: str = ""
 
 
@@ -32,7 +32,7 @@ class Remark:
             every file, so that a command can print it once for many files.
     """
 
-    where: str
+    place: str
     text: str
 
 

@@ -76,7 +76,7 @@ def gather(
         if len(texts) > 1:
             aligned.rows.append(texts)
         if reasons:
-            aligned.refused.append(Refusal(reading.where, " and ".join(reasons)))
+            aligned.refused.append(Refusal(reading.place, " and ".join(reasons)))
     return aligned
 
 
@@ -120,7 +120,7 @@ def hold_out(text: AlignedText) -> tuple[AlignedText, AlignedText]:
         BadInput: there are too few sentences.
     """
     if len(text.rows) < _MIN_SENTENCES:
-        example = f" ({text.refused[0].where}: {text.refused[0].reason})" if text.refused else ""
+        example = f" ({text.refused[0].place}: {text.refused[0].text})" if text.refused else ""
         raise BadInput(
             f"the sources have {counted(len(text.rows), 'aligned sentence')}{example}; "
             f"{_MIN_SENTENCES} are the least to learn from"

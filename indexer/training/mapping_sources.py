@@ -58,7 +58,7 @@ class AlignedSources:
                 f"documents left out because they have no concept, or nothing the encoder knows: {vectors.without:,}"
             )
         for refusal in vectors.refused[:10]:
-            console.say(f"  {refusal.where}: {refusal.reason}")
+            console.say(f"  {refusal.place}: {refusal.text}")
         return vectors.only(self.languages), spec
 
     def _encoded(self, console: Console) -> tuple[ByConcept, EncoderSpec]:

@@ -142,7 +142,7 @@ def _read_text(sources: Sequence[str], languages: Sequence[str], console: Consol
         text = gather(read_parallel(files), languages, progress)
     if not text.rows:
         if text.refused:
-            reason = f"{text.refused[0].where}: {text.refused[0].reason}"
+            reason = f"{text.refused[0].place}: {text.refused[0].text}"
         elif text.read:
             reason = f"of {text.read:,} sentences none is in two of {', '.join(languages) or 'the languages'}"
         else:

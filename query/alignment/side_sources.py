@@ -122,5 +122,5 @@ class Sides:
             first = documents.refused[0]
             self.console.warn(
                 f"{counted(len(documents.refused), 'record')} of {source} could not be read; "
-                f"the first, {first.where}: {first.reason}"
+                f"the first, {first.place}: {first.text}"
             )

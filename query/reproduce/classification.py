@@ -217,8 +217,7 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
             labelled[reading.doc_id] = reading
     if refusals:
         console.warn(
-            f"{counted(len(refusals), 'record')} could not be read; "
-            f"the first, {refusals[0].where}: {refusals[0].reason}"
+            f"{counted(len(refusals), 'record')} could not be read; the first, {refusals[0].place}: {refusals[0].text}"
         )
     if unlabelled:
         lacking = ("document has no field label and was", "documents have no field label and were")

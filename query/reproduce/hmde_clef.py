@@ -139,8 +139,8 @@ def _documents(paths: Sequence[str], lang: str, console: Console) -> Iterator[Do
                 yield reading
             case Refusal():
                 refusals += 1
-            case Remark(where, text):
-                console.say(f"{where}: {text}")
+            case Remark(place, text):
+                console.say(f"{place}: {text}")
     if refusals:
         console.warn(f"{counted(refusals, 'record')} in {lang} could not be read: left out; dragoman index names them")
 

@@ -157,7 +157,7 @@ class UsersIndex:
             return Refusal(doc_id, f"its {self.paths['lang']!r} names {len(langs)} languages; it takes one", doc_id)
         document = make_document(record, doc_id, ReadOptions(lang=self.attachment.lang))
         if isinstance(document, Refusal):
-            return Refusal(doc_id, document.reason, doc_id)
+            return Refusal(doc_id, document.text, doc_id)
         lang = document.lang
         if lang == UNDETERMINED:
             lang = assumed or self._detector.detect(document.content).lang

@@ -27,10 +27,10 @@ def show_training(
         console: shows all this.
         remarks: on how the sources were read; None for a training that makes none.
     """
-    refusals = [(refusal.where, refusal.reason) for refusal in refused]
+    refusals = [(refusal.place, refusal.text) for refusal in refused]
     notes = {"refused": refusals}
     if remarks is not None:
-        notes["remarks"] = [(remark.where, remark.text) for remark in remarks]
+        notes["remarks"] = [(remark.place, remark.text) for remark in remarks]
     notes_json = {kind: [{"place": place, "text": text} for place, text in pairs] for kind, pairs in notes.items()}
     console.emit({"folder": str(folder.path), "name": folder.config.name, **values, **notes_json})
     show_notes([note for pairs in notes.values() for note in pairs], console)

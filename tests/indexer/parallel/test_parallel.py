@@ -23,8 +23,8 @@ def test_a_table_has_a_column_a_language(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("id\ten\tde\n1\thouse\tHaus\n2\tdog\n3\tcat\tKatze\n", encoding="utf-8")
     rows, refused = _read(tmp_path / "a.tsv")
     assert rows == [{"en": "house", "de": "Haus"}, {"en": "cat", "de": "Katze"}]
-    assert [note.where.rsplit(":", 1)[1] for note in refused] == ["3"]
-    assert "2 columns and the header 3" in refused[0].reason
+    assert [note.place.rsplit(":", 1)[1] for note in refused] == ["3"]
+    assert "2 columns and the header 3" in refused[0].text
 
 
 def test_json_lines_have_texts_by_language_at_the_top_or_under_translation(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_json_lines_of_fewer_than_two_languages_are_refused_with_their_place(tmp
     (tmp_path / "a.jsonl").write_text('{"en": "dog", "de": "Hund"}\n' + line, encoding="utf-8")
     rows, refused = _read(tmp_path / "a.jsonl")
     assert rows == [{"en": "dog", "de": "Hund"}]
-    assert [note.where.rsplit(":", 1)[1] for note in refused] == ["2"]
-    assert refused[0].reason == "it has text in fewer than two languages; name them by tags such as en and de"
+    assert [note.place.rsplit(":", 1)[1] for note in refused] == ["2"]
+    assert refused[0].text == "it has text in fewer than two languages; name them by tags such as en and de"
 
 
 def test_moses_files_are_one_text_by_their_common_name(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_tmx_units_give_their_segments_without_codes(tmp_path: Path) -> None:
     )
     rows, refused = _read(tmp_path)
     assert rows == [{"en": "Open the file.", "de": "Datei öffnen."}]
-    assert [note.where.rsplit(": ", 1)[1] for note in refused] == ["unit 2"]
-    assert "text in fewer than two languages" in refused[0].reason
+    assert [note.place.rsplit(": ", 1)[1] for note in refused] == ["unit 2"]
+    assert "text in fewer than two languages" in refused[0].text
 
 
 def test_a_broken_tmx_keeps_what_came_before(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_broken_tmx_keeps_what_came_before(tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(f"<tmx><body>{unit}<tu><tuv></body>", encoding="utf-8")
     rows, refused = _read(tmp_path)
     assert rows == [{"en": "a", "de": "b"}]
-    assert "not valid XML" in refused[0].reason
+    assert "not valid XML" in refused[0].text
 
 
 def test_a_folder_of_a_file_a_language_is_joined_by_id(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_empty_sides_and_other_scripts_are_left_out_with_their_places() -> None:
         {"en": "cat", "de": "Katze"},
         {"en": "LibreOffice Calc", "ru": "Таблица LibreOffice Calc", "ja": "表 (Calc)"},
     ]
-    assert [(note.where, note.reason) for note in text.refused] == [
+    assert [(note.place, note.text) for note in text.refused] == [
         ("t:2", "its en side is empty"),
         (
             "t:3",

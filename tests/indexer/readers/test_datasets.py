@@ -41,7 +41,7 @@ def test_the_documents_of_a_data_set_are_read_and_a_bad_one_is_refused(name: str
     first, second, third = read(name, ReadOptions())
     assert first == Document("d1", "en", "Mills on the river", "News", {"year": "1994"})
     assert isinstance(second, Refusal)
-    assert (second.where, second.reason) == (f"{name}:d2", "its title and text are empty")
+    assert (second.place, second.text) == (f"{name}:d2", "its title and text are empty")
     assert third == Document("d3", "en", "Bridges", "", {"year": "1995"})
 
 

@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_refused_with_its_id(place: Place) -> None:
     place.make(1)
     place.client.index(index=place.index, id="bad", document={"headline": 7}, refresh=True)
     refusals = [one for one in read(place.source, place.options) if isinstance(one, Refusal)]
-    assert [(one.where, one.doc_id) for one in refusals] == [(f"elastic:{place.index}/bad", "bad")]
+    assert [(one.place, one.doc_id) for one in refusals] == [(f"elastic:{place.index}/bad", "bad")]
 
 
 def test_an_alias_that_shows_a_part_of_an_index_is_refused_at_once(place: Place) -> None:

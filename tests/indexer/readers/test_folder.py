@@ -16,7 +16,7 @@ def readings(path: Path, **options: Any) -> list[Reading]:
 
 
 def refusals(found: list[Reading]) -> dict[str, str]:
-    return {Path(item.where).name: item.reason for item in found if isinstance(item, Refusal)}
+    return {Path(item.place).name: item.text for item in found if isinstance(item, Refusal)}
 
 
 def test_a_text_file_is_a_document_named_by_its_path(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_a_file_name_that_is_no_text_is_refused_and_can_be_shown(tmp_path: Path)
         file.write("x")
     (refusal,) = readings(tmp_path)
     assert isinstance(refusal, Refusal)
-    assert "half a character" in refusal.reason
-    refusal.where.encode("utf-8")
-    assert "caf\\xe9.txt" in refusal.where
+    assert "half a character" in refusal.text
+    refusal.place.encode("utf-8")
+    assert "caf\\xe9.txt" in refusal.place
 
 
 def test_a_page_gives_title_language_and_text_without_script_and_navigation(tmp_path: Path) -> None:

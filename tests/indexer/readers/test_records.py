@@ -89,8 +89,8 @@ def test_a_broken_archive_keeps_what_came_before_and_says_where_it_breaks(tmp_pa
     assert kept == [f"d{i}" for i in range(len(kept))]
     (refusal,) = refusals(found)
     assert found[-1] is refusal
-    assert "ends too early" in refusal.reason
-    assert refusal.where == f"{cut}:{len(kept)}"
+    assert "ends too early" in refusal.text
+    assert refusal.place == f"{cut}:{len(kept)}"
 
 
 def test_garbage_in_the_middle_of_an_archive_is_said_and_the_next_file_is_read(tmp_path: Path) -> None:
@@ -99,13 +99,13 @@ def test_garbage_in_the_middle_of_an_archive_is_said_and_the_next_file_is_read(t
     (tmp_path / "1.jsonl.gz").write_bytes(packed)
     lines(tmp_path / "2.jsonl", {"id": "z", "text": "x"})
     found = readings(tmp_path)
-    assert "gzip archive is broken" in refusals(found)[0].reason
+    assert "gzip archive is broken" in refusals(found)[0].text
     assert [document.doc_id for document in documents(found)] == ["z"]
 
 
 def test_a_file_named_gz_that_is_none_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_text('{"id": "a", "text": "x"}\n')
-    assert "is not gzip" in refusals(readings(tmp_path / "a.jsonl.gz"))[0].reason
+    assert "is not gzip" in refusals(readings(tmp_path / "a.jsonl.gz"))[0].text
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_a_bad_line_is_refused_by_file_and_line_and_the_rest_goes_on(
         assert len(documents(found)) == 3
         return
     (refusal,) = refusals(found)
-    assert refusal.where == f"{path}:3"
-    assert reason in refusal.reason
+    assert refusal.place == f"{path}:3"
+    assert reason in refusal.text
 
 
 @pytest.mark.parametrize("doc_id", ["a b", "a/b/c.txt", "http://x?y=1&z", "ü" * 256, "x" * 512])
@@ -207,7 +207,7 @@ def test_any_record_gives_a_clean_document_or_a_refusal(record: dict[str, Any]) 
             text.encode("utf-8")
         assert "\0" not in made.title + made.text
     else:
-        assert made.reason
+        assert made.text
 
 
 def test_a_text_of_one_5_mb_line_is_read(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_file_of_one_json_value_is_refused_once(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps([{"id": "a", "text": "x"}] * 3, indent=1))
     (refusal,) = readings(tmp_path / "a.json")
     assert isinstance(refusal, Refusal)
-    assert "one object a line" in refusal.reason
+    assert "one object a line" in refusal.text
 
 
 def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
@@ -247,8 +247,8 @@ def test_a_stray_quote_costs_its_own_csv_row_alone(tmp_path: Path, quoted: str) 
     found = readings(tmp_path / "a.csv")
     assert [document.doc_id for document in documents(found)] == ["1", "3", "4"]
     (refusal,) = refusals(found)
-    assert refusal.where.endswith("a.csv:3")
-    assert "see to its quotes" in refusal.reason
+    assert refusal.place.endswith("a.csv:3")
+    assert "see to its quotes" in refusal.text
 
 
 def test_csv_with_semicolons_is_read(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_csv_row_with_too_few_or_many_columns_is_refused(tmp_path: Path) -> No
     (tmp_path / "a.csv").write_text("id,lang,text\n1,de,a\n2,de\n3,de,a,b\n4,de,\n5,de,e\n", encoding="utf-8")
     found = readings(tmp_path / "a.csv")
     assert [document.doc_id for document in documents(found)] == ["1", "5"]
-    assert [(refusal.where.rsplit(":", 1)[1], refusal.reason.split(";")[0]) for refusal in refusals(found)] == [
+    assert [(refusal.place.rsplit(":", 1)[1], refusal.text.split(";")[0]) for refusal in refusals(found)] == [
         ("3", "the row has 2 columns and the header 3"),
         ("4", "the row has 4 columns and the header 3"),
         ("5", "its title and text are empty"),
@@ -275,7 +275,7 @@ def test_a_csv_row_with_too_few_or_many_columns_is_refused(tmp_path: Path) -> No
 def test_a_header_without_the_needed_columns_is_refused_with_those_it_has(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("key,text\n1,a\n", encoding="utf-8")
     (refusal,) = refusals(readings(tmp_path / "a.csv"))
-    assert "no column 'id' but key, text" in refusal.reason
+    assert "no column 'id' but key, text" in refusal.text
     assert documents(readings(tmp_path / "a.csv", fields={"id": "key"}))[0].doc_id == "1"
 
 

@@ -380,15 +380,15 @@ def test_a_record_without_id_or_text_is_refused_by_line_and_the_rest_goes_on(tmp
     first, second, third = readings(path)
     assert isinstance(first, Refusal)
     assert isinstance(second, Refusal)
-    assert (first.where, first.reason[:12]) == (f"{path}:1", "it has no id")
-    assert (second.where, second.doc_id, second.reason) == (f"{path}:4", "2", "its title and text are empty")
+    assert (first.place, first.text[:12]) == (f"{path}:1", "it has no id")
+    assert (second.place, second.doc_id, second.text) == (f"{path}:4", "2", "its title and text are empty")
     assert third == Document("3", "und", "x")
 
 
 def test_a_file_without_records_is_refused(tmp_path: Path) -> None:
     (refusal,) = readings(write(tmp_path / "a.sgml", "<root>\n</root>"))
     assert isinstance(refusal, Refusal)
-    assert "no <DOC>" in refusal.reason
+    assert "no <DOC>" in refusal.text
 
 
 def test_the_stated_and_the_declared_encoding_are_used(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_a_cut_archive_keeps_the_records_before_the_cut(tmp_path: Path) -> None:
     refusal = found[-1]
     assert len(found) > 1000
     assert isinstance(refusal, Refusal)
-    assert refusal.where == f"{tmp_path / 'a.sgml.gz'}:{4 * (len(found) - 1) + 1}"
+    assert refusal.place == f"{tmp_path / 'a.sgml.gz'}:{4 * (len(found) - 1) + 1}"
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
@@ -446,5 +446,5 @@ def test_a_record_that_never_ends_is_refused_and_the_next_one_is_read(
     )
     refusal, document = readings(path)
     assert isinstance(refusal, Refusal)
-    assert refusal.where == f"{path}:1"
+    assert refusal.place == f"{path}:1"
     assert document == Document("2", "und", "x")
