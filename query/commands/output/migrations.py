@@ -1,0 +1,99 @@
+"""Migrations to another encoder for a person, and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from encoders.console import Console
+from encoders.wording import counted
+from query.migration.candidate_maps import FEWEST
+from query.migration.finish import ReencodingReport
+from query.migration.migrate import KEPT, MigrationReport
+
+_EXPECTED_ANSWERS = {"concepts": "a document of their concept in another language", "titles": "their own document"}
+
+
+def show_migration(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
+    """Show what a migration is worth, and whether the collection is migrated."""
+    quality, calibration = report.worth, report.calibration
+    console.emit(
+        {
+            "collection": name,
+            "migrated": bool(calibration),
+            "calibration": calibration.id if calibration else None,
+            "encoder": asdict(report.asker),
+            "documents": dict(report.documents),
+            "way": asdict(report.way),
+            "mates": asdict(report.mates),
+            **asdict(quality),
+            "kept": quality.kept,
+            "overlap": report.overlap,
+            "overlap_queries": report.queries,
+            "logged": report.logged,
+        }
+    )
+    console.table(
+        ["queries", "documents", ">MRR"],
+        [
+            ["old encoder", "old vectors, as it is", f"{quality.old:.3f}"],
+            ["new encoder", "new vectors, all encoded again", f"{quality.new:.3f}"],
+            ["new encoder", "old vectors, through the map", f"{quality.mapped:.3f}"],
+        ],
+        title=f"{counted(quality.queries, 'pseudo-query', 'pseudo-queries')} of held-out documents, answered by "
+        + _EXPECTED_ANSWERS[quality.kind],
+    )
+    console.say(
+        f"the map, learnt of {counted(sum(report.documents.values()), 'document')}, finds {report.mates.rate:.1%} of "
+        f"held-out documents' new vectors, and keeps {quality.kept:.0%} of what encoding everything again would give"
+    )
+    if quality.queries < FEWEST:
+        console.warn(
+            f"the advice is that of {counted(quality.queries, 'query', 'queries')}; a larger --sample says more"
+        )
+    verb = "are" if calibration else "would be"
+    console.say(f"of the first ten hits of {_queries_counted(report)} {report.overlap:.0%} {verb} the same as before")
+    _show_outcome(report, name, console, dry_run=dry_run)
+
+
+def _show_outcome(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
+    quality, calibration = report.worth, report.calibration
+    if calibration:
+        if not quality.pays:
+            console.warn("the sample says that staying with the old encoder is better: dragoman rollback")
+        elif quality.kept < KEPT:
+            console.warn(f"the map keeps less than {KEPT:.0%}; a larger --sample, or encoding again, finds more")
+        console.result(
+            f"{name} is asked by {report.asker.encoder} from now on (calibration {calibration.id}); "
+            f"back again: dragoman rollback -c {name}"
+        )
+    elif dry_run:
+        console.result(
+            f"{name} stays as it is: this was a dry run; {'migrating' if quality.pays else 'staying'} is better"
+        )
+    else:
+        console.result(f"{name} stays as it is: the map would find less than the old encoder does; --anyway migrates")
+
+
+def show_reencoding(report: ReencodingReport, name: str, console: Console) -> None:
+    """Show how many documents were encoded again, and that the collection is the new encoder's."""
+    values = asdict(report)
+    console.emit({"collection": name, **values, "refused": [note["doc_id"] for note in values["refused"]]})
+    console.say(f"{counted(report.encoded, 'document')} encoded again, {report.unchanged:,} had their vector before")
+    console.say(
+        f"of the first ten hits of {_queries_counted(report)} {report.overlap:.0%} are those of the old encoder"
+    )
+    if report.refused:
+        console.warn(
+            f"{report.encoder.encoder} knows nothing of {counted(len(report.refused), 'document')}; see what is not "
+            f"found any more: dragoman status -c {name}"
+        )
+    console.result(
+        f"{name} is a collection of {report.encoder.encoder} by {report.encoder.method} from now on; "
+        f"back again: dragoman rollback -c {name}"
+    )
+
+
+def _queries_counted(report: ReencodingReport | MigrationReport) -> str:
+    if report.logged:
+        return counted(report.queries, "query of the log", "queries of the log")
+    return counted(report.queries, "pseudo-query", "pseudo-queries")
