@@ -32,7 +32,7 @@ from indexer.workers.metrics import Metrics
 from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
-from indexer.workers.sweeping import send_hints
+from indexer.workers.sweeps import send_hints
 from indexer.workers.worker import ChunkWorker
 from onnx_export.models import DEFAULT, find_model
 from trials import ROOT

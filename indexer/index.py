@@ -29,7 +29,7 @@ from indexer.readers.source import ReadOptions
 from indexer.stores.contract import VectorStore
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints
-from indexer.workers.sweeping import send_hints
+from indexer.workers.sweeps import send_hints
 from onnx_export.models import DEFAULT, absolute, open_named
 
 

@@ -31,7 +31,7 @@ from indexer.workers.logs import log_ids, logger
 from indexer.workers.metrics import Metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
-from indexer.workers.sweeping import active_runs, sweep
+from indexer.workers.sweeps import active_runs, sweep
 
 SIGNS_OF_LIFE = 4
 """Signs of life that a worker records during one lease."""

@@ -10,7 +10,7 @@ from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.index_runs import active_reencoding
-from indexer.workers.controlling import cancel
+from indexer.workers.run_control import cancel
 from query.calibration import table as calibration_table
 from query.calibration.table import StoredCalibration
 

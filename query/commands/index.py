@@ -12,7 +12,7 @@ from encoders.session import Device
 from indexer.collection.settings import Settings
 from indexer.index import index, index_by_workers
 from indexer.readers.source import ReadOptions
-from indexer.workers.watching import watch_run
+from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
 from query.commands.options import collection_option, common_options, device_option, reading_options, sources_argument
 from query.commands.output.calibrations import show_upkeep

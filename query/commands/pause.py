@@ -7,7 +7,7 @@ import click
 from encoders.console import Console
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.workers.controlling import pause
+from indexer.workers.run_control import pause
 from query.commands.options import collection_option, common_options
 
 

@@ -7,8 +7,8 @@ import click
 from encoders.console import Console
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.workers.controlling import resume
 from indexer.workers.hints import Hints
+from indexer.workers.run_control import resume
 from query.commands.options import collection_option, common_options
 
 

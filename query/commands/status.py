@@ -8,8 +8,8 @@ from encoders.console import Console
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
-from indexer.workers.controlling import last_run
-from indexer.workers.watching import run_views
+from indexer.workers.run_control import last_run
+from indexer.workers.run_watch import run_views
 from query.collections.status import describe
 from query.commands.options import common_options
 from query.commands.output.run_progress import show_views

@@ -13,7 +13,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import opened
 from indexer.ledger.index_runs import active_reencoding
-from indexer.workers.serving import WorkerPlan, serve
+from indexer.workers.celery_worker import WorkerPlan, serve
 from onnx_export.models import DEFAULT
 from query.commands.options import common_options, device_option, encoder_option, method_option
 

@@ -33,8 +33,8 @@ from indexer.ledger.index_runs import Note, refuse_while_workers
 from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import VectorStore
 from indexer.workers.hints import Hints
-from indexer.workers.sweeping import sweep
-from indexer.workers.watching import watch_run
+from indexer.workers.run_watch import watch_run
+from indexer.workers.sweeps import sweep
 from onnx_export.models import absolute
 from query.calibration import loading
 from query.calibration import table as calibration_table

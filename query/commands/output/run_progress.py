@@ -8,7 +8,7 @@ from encoders.console import Console
 from encoders.wording import counted
 from indexer.ledger.tables import READING
 from indexer.workers.progress import standstill_reason
-from indexer.workers.watching import RunView
+from indexer.workers.run_watch import RunView
 
 
 def show_views(views: Iterable[RunView], console: Console) -> None:

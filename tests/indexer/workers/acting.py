@@ -12,7 +12,7 @@ from dataclasses import replace
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder
 from indexer.collection.settings import Settings
-from indexer.workers import serving, worker
+from indexer.workers import celery_worker, worker
 from trials.counting_encoder import CountingEncoder
 
 
@@ -42,15 +42,15 @@ def main() -> int:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     behaviour, model, concurrency, grace, lease, *log = sys.argv[1:]
 
-    def load(plan: serving.WorkerPlan, threads: int) -> Encoder:
+    def load(plan: celery_worker.WorkerPlan, threads: int) -> Encoder:
         return Actor(behaviour, model)
 
-    serving._load = load
-    serving._spec_elsewhere = lambda plan: load(plan, 1).spec
-    serving.make_models = lambda *_: None  # type: ignore[attr-defined]
+    celery_worker._load = load
+    celery_worker._spec_elsewhere = lambda plan: load(plan, 1).spec
+    celery_worker.make_models = lambda *_: None  # type: ignore[attr-defined]
     worker._PAUSE, worker._SWEEP = 0.1, 0.2
-    plan = serving.WorkerPlan("acting", None, "cpu", int(concurrency), float(lease), float(grace))
-    return serving.serve(plan, Settings.read(), Console(json=bool(log)))
+    plan = celery_worker.WorkerPlan("acting", None, "cpu", int(concurrency), float(lease), float(grace))
+    return celery_worker.serve(plan, Settings.read(), Console(json=bool(log)))
 
 
 if __name__ == "__main__":

@@ -29,10 +29,10 @@ from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED
 from indexer.readers.source import ReadOptions
 from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import VectorStore
-from indexer.workers.controlling import cancel
-from indexer.workers.serving import WorkerPlan
+from indexer.workers.celery_worker import WorkerPlan
+from indexer.workers.run_control import cancel
 from indexer.workers.spool import pack_ids, unpack
-from indexer.workers.sweeping import sweep
+from indexer.workers.sweeps import sweep
 from query.commands import worker as worker_command
 from tests.indexer.workers.conftest import Field, records
 from trials.counting_encoder import CountingEncoder

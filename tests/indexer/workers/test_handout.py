@@ -33,11 +33,11 @@ from indexer.ledger.index_runs import runs
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
 from indexer.readers.source import ReadOptions
-from indexer.workers import sweeping
-from indexer.workers.controlling import cancel
+from indexer.workers import sweeps
 from indexer.workers.handout import hand_out_sources
+from indexer.workers.run_control import cancel
 from indexer.workers.spool import pack, unpack
-from indexer.workers.sweeping import sweep
+from indexer.workers.sweeps import sweep
 from tests.indexer.workers.conftest import Field, one_document, records
 from trials.counting_encoder import CountingEncoder
 
@@ -266,7 +266,7 @@ def test_of_two_workers_that_end_a_run_the_late_one_changes_nothing(field: Field
     field.work_off(field.worker(), late.run.id)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
     (done,) = runs(field.engine, "c")
-    sweeping.end_run(field.engine, field.settings, late.run)
+    sweeps.end_run(field.engine, field.settings, late.run)
     assert sum(field.store.count().values()) == CHUNK_DOCUMENTS
     (still,) = runs(field.engine, "c")
     assert (still.state, still.builds, still.finished) == ("done", done.builds, done.finished)

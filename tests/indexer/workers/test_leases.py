@@ -14,10 +14,10 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import clock, connect, transaction
 from indexer.ledger.tables import DONE, LEASED, PENDING, SPLIT, Chunk
-from indexer.workers import sweeping
-from indexer.workers.controlling import cancel, pause, resume
+from indexer.workers import sweeps
 from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
-from indexer.workers.sweeping import send_hints, sweep
+from indexer.workers.run_control import cancel, pause, resume
+from indexer.workers.sweeps import send_hints, sweep
 from tests.indexer.workers.conftest import Field, records
 
 Taker = Callable[..., Leases]
@@ -253,7 +253,7 @@ def test_resuming_brings_back_what_a_broker_lost(field: Field) -> None:
 
 
 def test_messages_that_wait_are_never_more_than_workers_can_need(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "_ENOUGH", 4)
+    monkeypatch.setattr(sweeps, "_ENOUGH", 4)
     field.write(records(6 * CHUNK_DOCUMENTS))
     field.spool()
     for _ in range(2):

@@ -24,12 +24,12 @@ from indexer.ledger.database import transaction
 from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers.source import ReadOptions
 from indexer.workers import registry, worker
-from indexer.workers.controlling import cancel
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.leases import MOST_ATTEMPTS
 from indexer.workers.metrics import Metrics
 from indexer.workers.progress import Rate, run_progress
-from indexer.workers.sweeping import sweep
+from indexer.workers.run_control import cancel
+from indexer.workers.sweeps import sweep
 from indexer.workers.worker import ChunkWorker
 from query.cli import run as run_command
 from tests.conftest import until

@@ -18,7 +18,7 @@ from indexer.indexing.pipeline import index
 from indexer.ledger import index_runs
 from indexer.readers.source import ReadOptions
 from indexer.workers.handout import hand_out_sources
-from indexer.workers.sweeping import sweep
+from indexer.workers.sweeps import sweep
 from tests.indexer.workers.conftest import Field
 from trials.servers.redis import RedisServer
 

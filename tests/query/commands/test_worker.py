@@ -21,7 +21,7 @@ from indexer.index import index, index_by_workers
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.workers.progress import run_progress
-from indexer.workers.watching import watch_run
+from indexer.workers.run_watch import watch_run
 from query.cli import run
 from tests.conftest import until
 from tests.indexer.workers.conftest import answers_inspect, new_database

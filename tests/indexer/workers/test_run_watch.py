@@ -15,12 +15,12 @@ from indexer.ledger import index_runs
 from indexer.ledger.ledger import Ledger
 from indexer.stores.embedded import EmbeddedStore
 from indexer.workers import registry
-from indexer.workers.controlling import pause, resume
 from indexer.workers.leases import Leases
 from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
-from indexer.workers.sweeping import sweep
-from indexer.workers.watching import RunView, wait_for
+from indexer.workers.run_control import pause, resume
+from indexer.workers.run_watch import RunView, wait_for
+from indexer.workers.sweeps import sweep
 from query.cli import run as run_command
 from query.commands.output.run_progress import as_lines
 from tests.conftest import until
@@ -123,7 +123,7 @@ def test_whoever_waits_is_told_once_why_a_run_cannot_end_until_the_reason_is_ano
             raise StoreError(reasons.pop(0))
         publish(store)
 
-    monkeypatch.setattr("indexer.workers.watching._SWEEP", 0.0)
+    monkeypatch.setattr("indexer.workers.run_watch._SWEEP", 0.0)
     monkeypatch.setattr(EmbeddedStore, "publish", failing)
     with looking_on(field):
         pass

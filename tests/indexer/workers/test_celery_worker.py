@@ -13,8 +13,8 @@ import pytest
 
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from indexer.workers import serving
-from indexer.workers.serving import WorkerPlan
+from indexer.workers import celery_worker
+from indexer.workers.celery_worker import WorkerPlan
 from onnx_export.models import DEFAULT
 from trials import ROOT
 from trials.servers.redis import RedisServer
@@ -24,13 +24,13 @@ import sys
 from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
-from indexer.workers import serving
+from indexer.workers import celery_worker
 
 def fails(plan, threads):
     raise BadInput("the graph can't be loaded here")
 
-serving._load = fails  # in this process and those it forks; the one that looks ahead is spawned
-sys.exit(serving.serve(serving.WorkerPlan(sys.argv[1], None, "cpu", 2), Settings.read(), Console()))
+celery_worker._load = fails  # in this process and those it forks; the one that looks ahead is spawned
+sys.exit(celery_worker.serve(celery_worker.WorkerPlan(sys.argv[1], None, "cpu", 2), Settings.read(), Console()))
 """
 
 
@@ -38,19 +38,19 @@ sys.exit(serving.serve(serving.WorkerPlan(sys.argv[1], None, "cpu", 2), Settings
 def test_auto_takes_the_cpu_where_cuda_s_runtime_is_installed_and_does_not_work(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(serving, "resolved_device", lambda _: "cuda")
+    monkeypatch.setattr(celery_worker, "resolved_device", lambda _: "cuda")
     plan = WorkerPlan(DEFAULT, None, "auto", concurrency=2)
     with caplog.at_level(logging.WARNING):
-        assert serving._checked(plan) == replace(plan, device="cpu")
+        assert celery_worker._checked(plan) == replace(plan, device="cpu")
     assert "works on the CPU: CUDA was asked for" in caplog.text
     with pytest.raises(BadInput, match="a GPU has one worker"):
-        serving._checked(replace(plan, device="cuda"))
+        celery_worker._checked(replace(plan, device="cuda"))
 
 
 @pytest.mark.usefixtures("default_folder")
 def test_an_int8_graph_on_a_gpu_is_remarked_on(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        serving._warn_of_int8(DEFAULT)
+        celery_worker._warn_of_int8(DEFAULT)
     assert f"the graph of {DEFAULT} is int8, which is made for CPUs" in caplog.text
     assert "dragoman export MODEL --precision fp16" in caplog.text
 

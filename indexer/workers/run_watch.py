@@ -19,7 +19,7 @@ from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ACTIVE, DONE, IndexRun
 from indexer.workers.hints import Hints
 from indexer.workers.progress import Rate, RunProgress, run_progress, standstill_reason
-from indexer.workers.sweeping import sweep
+from indexer.workers.sweeps import sweep
 
 _REST = 9
 _SWEEP = 5.0

@@ -10,7 +10,7 @@ from indexer.ledger.database import now, transaction
 from indexer.ledger.index_runs import builds, change_state, forget_chunks, runs
 from indexer.ledger.tables import ACTIVE, CANCELLED, PAUSED, READING, RUNNING, IndexRun
 from indexer.workers.hints import Hints
-from indexer.workers.sweeping import send_hints
+from indexer.workers.sweeps import send_hints
 
 
 def last_run(engine: sa.Engine, collection: str) -> IndexRun:
