@@ -17,7 +17,7 @@ from encoders.document import Document, Encoder, EncoderSpec
 from encoders.wording import counted
 from indexer.indexing.pipeline import IndexReport, Pipeline, report_of
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks
-from indexer.indexing.storing import NOTHING_KNOWN, existing_documents
+from indexer.indexing.storing import existing_documents
 from indexer.ledger.index_runs import runs
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, OF_COLLECTION, PAUSED, RUNNING
@@ -111,7 +111,7 @@ def hand_out_stored(
 
 def _has_retryable_refusals(ledger: Ledger) -> bool:
     """Whether a run refused a document for a reason that may be gone the next time."""
-    return any(note.text != NOTHING_KNOWN for note in ledger.refusals())
+    return any(not refusal.is_nothing_known for refusal in ledger.refusals())
 
 
 def _ordered_ids(first: Sequence[str], store: VectorStore) -> Iterator[str]:

@@ -12,7 +12,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs
 from indexer.ledger.database import opened, transaction
-from indexer.ledger.tables import Finding
+from indexer.ledger.tables import FindingRow
 from trials import DEMO
 
 
@@ -75,5 +75,5 @@ def findings(engine: sa.Engine, name: str) -> Counter[str]:
     """Findings of the last run, with the number of times it reports each."""
     last = index_runs.runs(engine, name)[-1].id
     with transaction(engine) as session:
-        rows = session.scalars(sa.select(Finding).where(Finding.run_id == last)).all()
+        rows = session.scalars(sa.select(FindingRow).where(FindingRow.run_id == last)).all()
     return Counter(f"{row.kind} {row.place} {row.doc_id[:40]}: {row.text}" for row in rows)

@@ -24,7 +24,7 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded
 from indexer.ledger import attach_ledger
 from indexer.ledger.attach_ledger import AttachLedger
-from indexer.ledger.index_runs import Note
+from indexer.ledger.findings import Finding
 from indexer.ledger.tables import REFUSED
 from indexer.readers.source import Refusal
 from indexer.stores.attached import attach_checks
@@ -94,7 +94,7 @@ def catch_up(
 
 def _prune(store: JoinedStore, ledger: AttachLedger) -> int:
     """Remove what was stored for documents that the owner deleted; returns the number of documents."""
-    refused = [note.doc_id for note in ledger.refusals()]
+    refused = [refusal.doc_id for refusal in ledger.refusals()]
     missing = sorted(store.gone(refused))
     pruned = store.prune(len(refused) - len(missing))
     if missing or pruned:
@@ -112,7 +112,7 @@ class _Page:
     todo: list[Document] = field(default_factory=list)
     fields_only: list[Document] = field(default_factory=list)
     unchanged: int = 0
-    notes: list[Note] = field(default_factory=list)
+    refused: list[Finding] = field(default_factory=list)
     to_forget: list[str] = field(default_factory=list)
 
 
@@ -158,7 +158,7 @@ class _Passes:
             stamp = stamps.get(hit["_id"])
             reading = self._read(hit, stamp)
             if isinstance(reading, Refusal):
-                page.notes.append(Note(REFUSED, reading.place, reading.doc_id, reading.text))
+                page.refused.append(Finding(REFUSED, reading.place, reading.doc_id, reading.text))
                 if not self._must_not_update(hit):
                     page.to_forget.append(reading.doc_id)
             elif stamp is None or stamp.text_hash != reading.text_hash:
@@ -192,12 +192,12 @@ class _Passes:
         if encoding is not None:  # a document changed meanwhile waits for the next pass
             outcome = put_encoded(self.store, self.model, page.todo, encoding.result())
             stored = outcome.stored
-            page.notes += outcome.notes
-            page.to_forget += [note.doc_id for note in outcome.notes]
+            page.refused += outcome.refused
+            page.to_forget += [refusal.doc_id for refusal in outcome.refused]
         updated = self.store.keep_fields(page.fields_only) if page.fields_only else 0
         removed = self.store.forget(page.to_forget) if page.to_forget else 0
         unchanged = page.unchanged if self.first else 0
-        self.ledger.advance(page.shard, page.upto, page.doc_ids, page.notes, encoded=stored, unchanged=unchanged)
+        self.ledger.advance(page.shard, page.upto, page.doc_ids, page.refused, encoded=stored, unchanged=unchanged)
         self.encoded += stored
         self.unchanged += unchanged
         self.removed += removed

@@ -19,7 +19,7 @@ from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.reading import count_ahead, documents_with, read_chunks, readings, run_fingerprint
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
 from indexer.indexing.wanted_documents import stamps_of_winners, wanted_in_process
-from indexer.ledger.index_runs import Note
+from indexer.ledger.findings import Finding
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers.source import ReadOptions
@@ -46,7 +46,7 @@ class RunReport:
     resumed: bool
     encoded: int
     unchanged: int
-    refused: list[Note]
+    refused: list[Finding]
     seconds: float
 
 
@@ -54,21 +54,21 @@ class RunReport:
 class IndexReport(RunReport):
     """What an index run did since it began; ``pruned`` is the number of documents that no source has any more."""
 
-    remarks: list[Note]
+    remarks: list[Finding]
     pruned: int
 
 
 def report_of(ledger: Ledger, seconds: float) -> IndexReport:
     """Report of a run, from its ledger; ``seconds`` is the time spent by this process."""
-    notes = ledger.findings()
+    findings = ledger.findings()
     run = ledger.run
     return IndexReport(
         run=run.id,
         resumed=ledger.resumed,
         encoded=run.encoded,
         unchanged=run.unchanged,
-        refused=[note for note in notes if note.kind == REFUSED],
-        remarks=[note for note in notes if note.kind == REMARK],
+        refused=[finding for finding in findings if finding.kind == REFUSED],
+        remarks=[finding for finding in findings if finding.kind == REMARK],
         pruned=run.pruned,
         seconds=seconds,
     )
@@ -187,5 +187,5 @@ class Pipeline:
                 outcome = add_vectors(self.store, self.encoder, planned.todo, encoded)
             else:
                 outcome = put_encoded(self.store, self.encoder.spec.model, planned.todo, encoded)
-        self.ledger.done(planned.chunk, outcome.stored, outcome.notes)
+        self.ledger.done(planned.chunk, outcome.stored, outcome.refused)
         self.progress(planned.records)

@@ -22,7 +22,7 @@ def prune(ledger: Ledger, store: VectorStore, console: Console) -> int:
             "name all its sources in one command"
         )
         return 0
-    unread_places = [note.place for note in ledger.refusals() if not note.doc_id]
+    unread_places = [refusal.place for refusal in ledger.refusals() if not refusal.doc_id]
     if unread_places:
         console.warn(f"nothing is pruned, because {unread_places[0]} and perhaps more could not be read; mend it first")
         return 0

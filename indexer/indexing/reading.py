@@ -10,7 +10,7 @@ from importlib.metadata import version
 from encoders.console import Progress
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
-from indexer.ledger.index_runs import Note
+from indexer.ledger.findings import Finding
 from indexer.ledger.ledger import ReadChunk
 from indexer.ledger.tables import REFUSED, REMARK
 from indexer.readers.documents import with_languages
@@ -57,10 +57,10 @@ def documents_with(doc_ids: Collection[str], sources: Sequence[str], options: Re
 
 
 def read_chunks(readings: Iterable[Reading]) -> Iterator[ReadChunk]:
-    """Chunks, limited by documents, characters and notes: where a chunk ends depends on the sources alone."""
+    """Chunks, limited by documents, characters and findings: where a chunk ends depends on the sources alone."""
     number = 0
     documents: list[Document] = []
-    notes: list[Note] = []
+    findings: list[Finding] = []
     characters = records = 0
     for reading in readings:
         records += not isinstance(reading, Remark)
@@ -69,16 +69,16 @@ def read_chunks(readings: Iterable[Reading]) -> Iterator[ReadChunk]:
                 documents.append(reading)
                 characters += len(reading.content)
             case Refusal(place, text, doc_id):
-                notes.append(Note(REFUSED, place, doc_id, text))
+                findings.append(Finding(REFUSED, place, doc_id, text))
             case Remark(place, text):
-                notes.append(Note(REMARK, place, "", text))
-        if len(documents) == CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS or len(notes) >= CHUNK_DOCUMENTS:
-            yield ReadChunk(number, documents, notes, records)
+                findings.append(Finding(REMARK, place, "", text))
+        if len(documents) == CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS or len(findings) >= CHUNK_DOCUMENTS:
+            yield ReadChunk(number, documents, findings, records)
             number += 1
-            documents, notes = [], []
+            documents, findings = [], []
             characters = records = 0
-    if documents or notes:
-        yield ReadChunk(number, documents, notes, records)
+    if documents or findings:
+        yield ReadChunk(number, documents, findings, records)
 
 
 def count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progress) -> None:

@@ -6,20 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from encoders.document import Document, Encoded, Encoder
-from indexer.ledger.index_runs import Note
-from indexer.ledger.tables import REFUSED
+from indexer.ledger.findings import Finding
 from indexer.stores.contract import Stamp, StoredDocument, VectorStore
-
-NOTHING_KNOWN = "it has nothing the encoder knows"
-"""Reason for refusing a document whose words are unknown to every part of the encoder."""
 
 
 @dataclass(frozen=True)
 class StoringOutcome:
-    """Number of documents stored, and a note for each refused document."""
+    """Number of documents stored, and the refused documents with the reasons."""
 
     stored: int = 0
-    notes: list[Note] = field(default_factory=list)
+    refused: list[Finding] = field(default_factory=list)
 
 
 def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], encoded: Encoded) -> StoringOutcome:
@@ -31,13 +27,13 @@ def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], e
     unknown = [not known.any() for known in encoded.known]
     items = [StoredDocument.of(document, encoded, row) for row, document in enumerate(documents) if not unknown[row]]
     report = store.put(model, items)
-    notes = [
-        Note(REFUSED, document.doc_id, document.doc_id, NOTHING_KNOWN)
+    refused = [
+        Finding.nothing_known(document.doc_id)
         for document, is_unknown in zip(documents, unknown, strict=True)
         if is_unknown
     ]
-    notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in report.refused.items()]
-    return StoringOutcome(report.stored, notes)
+    refused += [Finding.refusal(doc_id, reason) for doc_id, reason in report.refused.items()]
+    return StoringOutcome(report.stored, refused)
 
 
 def add_vectors(
@@ -57,7 +53,7 @@ def add_vectors(
         rows = [row for row, document in enumerate(documents) if _is_unchanged(document, current)]
         unchanged = Encoded(encoded.vectors[rows], [encoded.passages[row] for row in rows], encoded.known[rows])
         added = put_encoded(store, encoder.spec.model, [documents[row] for row in rows], unchanged)
-        outcome = StoringOutcome(outcome.stored + added.stored, [*outcome.notes, *added.notes])
+        outcome = StoringOutcome(outcome.stored + added.stored, [*outcome.refused, *added.refused])
         documents = [
             current[document.doc_id]
             for document in documents

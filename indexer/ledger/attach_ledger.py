@@ -10,8 +10,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from indexer.elastic.changes import NOTHING, ShardPosition
 from indexer.ledger.database import Base, now, transaction
-from indexer.ledger.index_runs import Note, RunLedger, finding
-from indexer.ledger.tables import DONE, RUNNING, Finding, IndexRun
+from indexer.ledger.findings import Finding
+from indexer.ledger.index_runs import RunLedger
+from indexer.ledger.tables import DONE, RUNNING, FindingRow, IndexRun
 
 
 class Checkpoint(Base):
@@ -114,15 +115,15 @@ class AttachLedger(RunLedger):
         shard: int,
         top: ShardPosition,
         doc_ids: Sequence[str],
-        notes: Iterable[Note],
+        refused: Iterable[Finding],
         *,
         encoded: int = 0,
         unchanged: int = 0,
     ) -> None:
-        """Move a shard's checkpoint to ``top``, and replace the findings about documents by ``notes``."""
+        """Move a shard's checkpoint to ``top``, and replace the findings about documents by ``refused``."""
         with transaction(self._engine) as session:
             self._forget(session, doc_ids)
-            session.add_all(finding(self.run.id, note) for note in notes)
+            session.add_all(finding.row(self.run.id) for finding in refused)
             session.merge(Checkpoint(run_id=self.run.id, shard=shard, seq_no=top.seq_no, history=top.history))
             run = session.get_one(IndexRun, self.run.id)
             run.encoded += encoded
@@ -130,7 +131,7 @@ class AttachLedger(RunLedger):
         self.run = run
 
     def _forget(self, session: sa.orm.Session, doc_ids: Sequence[str]) -> None:
-        session.execute(sa.delete(Finding).where(Finding.run_id == self.run.id, Finding.doc_id.in_(doc_ids)))
+        session.execute(sa.delete(FindingRow).where(FindingRow.run_id == self.run.id, FindingRow.doc_id.in_(doc_ids)))
 
     def gone(self, doc_ids: Sequence[str], pruned: int) -> None:
         """Delete the findings of deleted documents, and add the number of documents that were pruned."""

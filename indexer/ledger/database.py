@@ -237,3 +237,8 @@ def read_database_id(engine: sa.Engine) -> str:
     """The id of a database."""
     with transaction(engine) as session:
         return session.scalars(sa.select(DatabaseId.id)).one()
+
+
+def storable(text: str) -> str:
+    """A text that every database accepts: PostgreSQL refuses NUL, and every database a lone surrogate."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

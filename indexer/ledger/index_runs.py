@@ -1,45 +1,16 @@
-"""The runs of a collection: their states, what was refused or remarked in them, and their temporary rows."""
+"""The runs of a collection: their states and their temporary rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from encoders.errors import BadInput
 from indexer.ledger.database import transaction
-from indexer.ledger.tables import ACTIVE, DONE, PAUSED, REFUSED, RUNNING, Chunk, Finding, IndexRun, SeenDocument, Spool
-
-
-@dataclass(frozen=True)
-class Note:
-    """A finding before it is written.
-
-    Attributes:
-        kind: ``REFUSED`` or ``REMARK``.
-        place: file and line, or the id.
-        doc_id: empty if it is unknown.
-        text: what is wrong and what to do.
-    """
-
-    kind: str
-    place: str
-    doc_id: str
-    text: str
-
-
-def finding(run_id: int, note: Note) -> Finding:
-    """A note as a row of a run."""
-    return Finding(
-        run_id=run_id, kind=note.kind, place=storable(note.place), doc_id=note.doc_id, text=storable(note.text)
-    )
-
-
-def storable(text: str) -> str:
-    """A text that every database accepts: PostgreSQL refuses NUL, and every database a lone surrogate."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+from indexer.ledger.findings import Finding, findings_of
+from indexer.ledger.tables import ACTIVE, DONE, PAUSED, REFUSED, RUNNING, Chunk, IndexRun, SeenDocument, Spool
 
 
 class RunLedger:
@@ -51,13 +22,13 @@ class RunLedger:
         self.run = run
         self.resumed = resumed
 
-    def findings(self) -> list[Note]:
+    def findings(self) -> list[Finding]:
         """What was refused or remarked in this run."""
-        return findings(self._engine, [self.run.id])
+        return findings_of(self._engine, [self.run.id])
 
-    def refusals(self) -> list[Note]:
+    def refusals(self) -> list[Finding]:
         """What was refused in this run."""
-        return [note for note in self.findings() if note.kind == REFUSED]
+        return [finding for finding in self.findings() if finding.kind == REFUSED]
 
 
 def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", reencoding: bool = False) -> None:
@@ -105,14 +76,6 @@ def active_reencoding(engine: sa.Engine, collection: str) -> IndexRun | None:
     return next((run for run in runs(engine, collection) if run.again and run.state in ACTIVE), None)
 
 
-def findings(engine: sa.Engine, run_ids: Sequence[int]) -> list[Note]:
-    """Refusals and remarks of runs, in the order in which they were met, without duplicates."""
-    with transaction(engine) as session:
-        query = sa.select(Finding).where(Finding.run_id.in_(run_ids)).order_by(Finding.id)
-        notes = [Note(row.kind, row.place, row.doc_id, row.text) for row in session.scalars(query)]
-    return list(dict.fromkeys(notes))
-
-
 def forget_collection(engine: sa.Engine, collection: str) -> None:
     """Remove a collection's runs with their chunks and findings."""
     with transaction(engine) as session:
@@ -132,11 +95,3 @@ def builds(session: Session, run_id: int) -> dict[str, int]:
         Chunk.run_id == run_id, Chunk.state == DONE, Chunk.wanted > 0
     )
     return {build or "": int(wanted) for build, wanted in session.execute(query.group_by(Chunk.build))}
-
-
-def forget_findings(session: Session, done: IndexRun) -> None:
-    """Delete findings of earlier runs over the sources of a done run, which has found them anew."""
-    query = sa.select(IndexRun).where(IndexRun.collection == done.collection, IndexRun.id != done.id)
-    for run in session.scalars(query):
-        if set(run.sources) <= set(done.sources):
-            session.execute(sa.delete(Finding).where(Finding.run_id == run.id))

@@ -12,15 +12,12 @@ from sqlalchemy.orm import Session
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import now, transaction
+from indexer.ledger.findings import Finding, findings_of, forget_findings
 from indexer.ledger.index_runs import (
-    Note,
     RunLedger,
     builds,
     change_state,
-    finding,
-    findings,
     forget_chunks,
-    forget_findings,
     refuse_if_at_work,
     runs,
 )
@@ -30,7 +27,6 @@ from indexer.ledger.tables import (
     DONE,
     PENDING,
     READING,
-    REMARK,
     RUNNING,
     Chunk,
     IndexRun,
@@ -38,16 +34,14 @@ from indexer.ledger.tables import (
     Spool,
 )
 
-_TWICE = "the id stands more than once in the sources; the later one wins"
-
 
 @dataclass(frozen=True)
 class ReadChunk:
-    """A chunk as it was read: its documents, its refusals and remarks as notes, and the number of records read."""
+    """A chunk as it was read: its documents, what was refused or remarked, and the number of records read."""
 
     number: int
     documents: list[Document]
-    notes: list[Note]
+    findings: list[Finding]
     records: int
 
     @property
@@ -170,12 +164,13 @@ class Ledger(RunLedger):
                     SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(doc_id) for doc_id in superseded])
                 )
                 session.execute(update.values(chunk=number))
-            # Documents that a note names are in the sources, and must not be pruned.
-            noted = [note.doc_id for note in read_chunk.notes if note.doc_id]
-            seen = self._seen_keys(session, [*doc_ids, *noted])
-            new = {_key(doc_id) for doc_id in (*doc_ids, *noted)} - seen
+            # Documents that a finding names are in the sources, and must not be pruned.
+            found = [finding.doc_id for finding in read_chunk.findings if finding.doc_id]
+            seen = self._seen_keys(session, [*doc_ids, *found])
+            new = {_key(doc_id) for doc_id in (*doc_ids, *found)} - seen
             session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in new)
-            session.add_all(finding(self.run.id, note) for note in (*read_chunk.notes, *_duplicates(doc_ids, seen)))
+            findings = (*read_chunk.findings, *_duplicates(doc_ids, seen))
+            session.add_all(finding.row(self.run.id) for finding in findings)
         return chunk
 
     def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:
@@ -233,11 +228,11 @@ class Ledger(RunLedger):
             )
         )
 
-    def done(self, chunk: Chunk, stored: int, notes: Iterable[Note]) -> None:
+    def done(self, chunk: Chunk, stored: int, refused: Iterable[Finding]) -> None:
         """Mark a chunk as done after its documents are in the store: ``stored`` of them were encoded and stored."""
         with transaction(self._engine) as session:
             session.merge(chunk).state = DONE
-            session.add_all(finding(self.run.id, note) for note in notes)
+            session.add_all(finding.row(self.run.id) for finding in refused)
             run = session.get_one(IndexRun, self.run.id)
             run.encoded += stored
             run.unchanged += chunk.documents - sum(chunk.todo)
@@ -286,8 +281,8 @@ class Ledger(RunLedger):
 
     def repeated(self) -> set[str]:
         """Ids that the sources of earlier runs had more than once; the same set until this run is done."""
-        notes = findings(self._engine, [run.id for run in self.earlier()])
-        return {note.doc_id for note in notes if note.text == _TWICE}
+        findings = findings_of(self._engine, [run.id for run in self.earlier()])
+        return {finding.doc_id for finding in findings if finding.is_duplicate}
 
 
 def _add_pruning(run: IndexRun, *, prune: bool) -> None:
@@ -311,15 +306,15 @@ def _leave_out(chunk: Chunk, positions: Sequence[int]) -> None:
     chunk.todo, chunk.wanted = bytes(todo), sum(todo)
 
 
-def _duplicates(doc_ids: Sequence[str], seen: set[int]) -> list[Note]:
-    notes = []
+def _duplicates(doc_ids: Sequence[str], seen: set[int]) -> list[Finding]:
+    duplicates = []
     met = set(seen)
     for doc_id in doc_ids:
         key = _key(doc_id)
         if key in met:
-            notes.append(Note(REMARK, doc_id, doc_id, _TWICE))
+            duplicates.append(Finding.duplicate(doc_id))
         met.add(key)
-    return notes
+    return duplicates
 
 
 def _key(doc_id: str) -> int:

@@ -88,7 +88,7 @@ class Spool(Base):
     documents: Mapped[bytes]
 
 
-class Finding(Base):
+class FindingRow(Base):
     """A refused record, or a remark for the owner of the sources."""
 
     __tablename__ = "findings"

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from encoders.document import Document
 from indexer.ledger.database import clock, now, transaction
-from indexer.ledger.index_runs import Note, finding
-from indexer.ledger.tables import DONE, LEASED, PENDING, REFUSED, RUNNING, SPLIT, Chunk, IndexRun, Spool
+from indexer.ledger.findings import Finding
+from indexer.ledger.tables import DONE, LEASED, PENDING, RUNNING, SPLIT, Chunk, IndexRun, Spool
 from indexer.workers.spool import unpack
 
 MOST_ATTEMPTS = 5
@@ -169,13 +169,13 @@ class Leases:
         with transaction(self._engine) as session:
             return self._change(session, lease, until=clock() + self._lease_seconds)
 
-    def done(self, lease: Lease, stored: int, notes: Iterable[Note]) -> bool:
+    def done(self, lease: Lease, stored: int, refused: Iterable[Finding]) -> bool:
         """Mark the chunk done and count its documents; false if another worker has the chunk, which then does so."""
         with transaction(self._engine) as session:
             _lock_run(session, lease)
             if not self._change(session, lease, state=DONE, wanted=stored, error="", updated=now()):
                 return False
-            session.add_all(finding(lease.run_id, note) for note in notes)
+            session.add_all(finding.row(lease.run_id) for finding in refused)
             session.flush()
             # Last, because every worker that marks a chunk waits for this row.
             update = sa.update(IndexRun).where(IndexRun.id == lease.run_id).values(encoded=IndexRun.encoded + stored)
@@ -205,7 +205,7 @@ class Leases:
     def _refuse(self, lease: Lease) -> None:
         documents = self.documents(lease)
         reason = f"it can't be encoded: {lease.error or DIED}"
-        if self.done(lease, 0, [Note(REFUSED, document.doc_id, document.doc_id, reason) for document in documents]):
+        if self.done(lease, 0, [Finding.refusal(document.doc_id, reason) for document in documents]):
             self._refused(len(documents))
 
 

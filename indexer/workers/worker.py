@@ -20,8 +20,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.indexing.storing import add_vectors, existing_documents, put_encoded
-from indexer.ledger.database import is_away, read_database_id
-from indexer.ledger.index_runs import storable
+from indexer.ledger.database import is_away, read_database_id, storable
 from indexer.ledger.tables import IndexRun
 from indexer.stores.contract import VectorStore
 from indexer.workers import registry
@@ -165,14 +164,14 @@ class ChunkWorker:
         else:
             outcome = put_encoded(store, self.identity.model, documents, encoded)
         started = self._metrics.spent("put", started)
-        if not self._retry_while_away(lambda: self._leases.done(lease, outcome.stored, outcome.notes)):
+        if not self._retry_while_away(lambda: self._leases.done(lease, outcome.stored, outcome.refused)):
             self._log_lost(lease)
             return
         self._metrics.spent("mark", started)
         self._documents += outcome.stored
         self._metrics.chunk("done")
-        self._metrics.stored(outcome.stored, len(outcome.notes))
-        logger.info("%d documents stored, %d refused", outcome.stored, len(outcome.notes), extra=log_ids(lease))
+        self._metrics.stored(outcome.stored, len(outcome.refused))
+        logger.info("%d documents stored, %d refused", outcome.stored, len(outcome.refused), extra=log_ids(lease))
 
     def _give_back(self, lease: Lease, error: str) -> None:
         """Give a chunk back to other workers, log the reason, and rest."""

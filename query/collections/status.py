@@ -13,6 +13,7 @@ from encoders.errors import DragomanError
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables
+from indexer.ledger.findings import findings_of
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
 from query.calibration.loading import second_field
@@ -23,7 +24,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
     languages, trouble = _count(collection, settings)
     searchable, _ = _count(collection, settings, collection.model)
     runs = index_runs.runs(engine, collection.name)
-    notes = index_runs.findings(engine, [run.id for run in runs])
+    findings = findings_of(engine, [run.id for run in runs])
     calibrations = calibration_table.all_calibrations(engine, collection.name)
     return {
         "collection": collection.name,
@@ -61,8 +62,8 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
             }
             for run in runs
         ],
-        "refused": [asdict(note) for note in notes if note.kind == tables.REFUSED],
-        "remarks": [asdict(note) for note in notes if note.kind == tables.REMARK],
+        "refused": [asdict(finding) for finding in findings if finding.kind == tables.REFUSED],
+        "remarks": [asdict(finding) for finding in findings if finding.kind == tables.REMARK],
     }
 
 

@@ -27,9 +27,9 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import drop_store
 from indexer.index import collection_lock
 from indexer.indexing.pipeline import IndexReport
-from indexer.indexing.storing import NOTHING_KNOWN
 from indexer.ledger.database import opened, read_database_id, transaction
-from indexer.ledger.index_runs import Note, refuse_while_workers
+from indexer.ledger.findings import Finding
+from indexer.ledger.index_runs import refuse_while_workers
 from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import VectorStore
 from indexer.workers.hints import Hints
@@ -77,7 +77,7 @@ class ReencodingReport:
     encoder: QueryEncoderSpec
     encoded: int
     unchanged: int
-    refused: Sequence[Note]
+    refused: Sequence[Finding]
     queries: int
     logged: bool
     overlap: float
@@ -153,9 +153,9 @@ def finish_migration(
     )
 
 
-def _refuse_gaps(name: str, asker: QueryEncoderSpec, refused: Sequence[Note]) -> None:
+def _refuse_gaps(name: str, asker: QueryEncoderSpec, refused: Sequence[Finding]) -> None:
     """Raise ``BadInput`` if a document without a new vector has words that the encoder knows."""
-    reasons = Counter(note.text for note in refused if note.text != NOTHING_KNOWN)
+    reasons = Counter(refusal.text for refusal in refused if not refusal.is_nothing_known)
     if reasons:
         ((reason, count),) = reasons.most_common(1)
         without = counted(reasons.total(), "document has", "documents have")

@@ -31,6 +31,7 @@ from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
+from indexer.ledger.findings import findings_of
 from indexer.readers.source import ReadOptions
 from tests.conftest import until
 from trials import DEMO, ROOT
@@ -174,10 +175,10 @@ def test_findings_of_the_run_before_stay_until_one_over_the_same_sources_is_done
     with pytest.raises(RuntimeError, match="power"):
         bench.index()
     runs = [run.id for run in index_runs.runs(bench.engine, "c")]
-    assert [note.doc_id for note in index_runs.findings(bench.engine, runs)] == ["empty"]
+    assert [note.doc_id for note in findings_of(bench.engine, runs)] == ["empty"]
     bench.encoder.broken_at = -1
     bench.index()
-    assert index_runs.findings(bench.engine, runs) == []
+    assert findings_of(bench.engine, runs) == []
 
 
 def test_a_changed_field_or_revision_is_stored_though_the_text_is_the_same(bench: Bench) -> None:

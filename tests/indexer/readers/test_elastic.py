@@ -16,7 +16,8 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger.index_runs import findings, runs
+from indexer.ledger.findings import findings_of
+from indexer.ledger.index_runs import runs
 from indexer.readers import elastic
 from indexer.readers.formats import count_records, fingerprint, read
 from indexer.readers.source import ReadOptions, Refusal
@@ -177,7 +178,7 @@ def test_an_interrupted_run_goes_on_over_the_unchanged_index(
     assert (report.resumed, report.encoded) == (True, 500)
     assert set(encoder.encoded) >= before
     assert len(encoder.encoded) < 500 + 4 * CHUNK_DOCUMENTS
-    assert not findings(engine, [run.id for run in runs(engine, "c")])
+    assert not findings_of(engine, [run.id for run in runs(engine, "c")])
 
 
 def test_a_run_over_an_index_that_changed_begins_anew_and_encodes_what_changed(

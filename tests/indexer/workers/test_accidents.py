@@ -11,6 +11,7 @@ import pytest
 from encoders.folder import ModelFolder
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs
+from indexer.ledger.findings import findings_of
 from indexer.workers.progress import run_progress
 from tests.conftest import skip_or_fail, until
 from tests.indexer.workers.conftest import Field, new_database, records
@@ -52,7 +53,7 @@ def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_und
         until(lambda: index_runs.runs(field.engine, "c")[0].state == "done", 180)
         field.store.publish()
         assert sorted(field.store.ids()) == [record["id"] for record in records(3 * CHUNK_DOCUMENTS)]
-        assert index_runs.findings(field.engine, [run]) == []
+        assert findings_of(field.engine, [run]) == []
         assert worker.poll() is None
 
 

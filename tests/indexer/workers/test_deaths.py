@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from indexer.ledger import index_runs
+from indexer.ledger.findings import findings_of
 from indexer.workers.leases import DIED
 from indexer.workers.progress import run_progress
 from tests.conftest import until
@@ -29,7 +30,7 @@ def test_a_document_that_kills_its_workers_is_found_and_refused(
         until(lambda: index_runs.runs(field.engine, "c")[0].state == "done", 240)
         worker.terminate()
         assert worker.wait(60) == 0
-        (note,) = index_runs.findings(field.engine, [run])
+        (note,) = findings_of(field.engine, [run])
         assert (note.doc_id, note.text) == (f"d{documents * 5 // 8:04d}", f"it can't be encoded: {DIED}")
         assert sum(field.store.count().values()) == documents - 1
 
@@ -44,5 +45,5 @@ def test_the_chunk_of_a_worker_that_was_killed_is_another_s(redis: RedisServer, 
         worker.wait()
         field.act("well", lease=2.0)
         until(lambda: index_runs.runs(field.engine, "c")[0].state == "done")
-        assert index_runs.findings(field.engine, [run]) == []
+        assert findings_of(field.engine, [run]) == []
         assert sum(field.store.count().values()) == 3

@@ -23,9 +23,10 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect, transaction
-from indexer.ledger.index_runs import Note, refuse_while_workers
+from indexer.ledger.findings import Finding, findings_of
+from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.ledger import Ledger
-from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED
+from indexer.ledger.tables import ABANDONED, DONE, READING
 from indexer.readers.source import ReadOptions
 from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import VectorStore
@@ -107,7 +108,7 @@ def test_what_is_changed_or_deleted_after_it_was_handed_out_stays_so(indexed: Fi
     end(indexed, new)
     assert held(indexed.store, indexed.model) == kept
     assert indexed.store.get(["d0001"]) == [changed]
-    assert not index_runs.findings(indexed.engine, [run.id])
+    assert not findings_of(indexed.engine, [run.id])
     again = held(indexed.store, new.spec.model)
     assert again.keys() == kept.keys()
     assert again["d0001"] == ("another text", new.encode_documents([changed]).vectors.tobytes())
@@ -166,11 +167,11 @@ def test_a_run_that_workers_are_done_with_is_begun_again_only_for_what_may_be_en
     new.encode_documents = knowing_less  # type: ignore[method-assign]
     run = hand_out(indexed, new).run
     end(indexed, new)
-    assert [note.doc_id for note in index_runs.findings(indexed.engine, [run.id])] == ["d0005"]
+    assert [note.doc_id for note in findings_of(indexed.engine, [run.id])] == ["d0005"]
     again = hand_out(indexed, new, ["d0200"])
     assert (again.run.id, again.run.state) == (run.id, DONE)
     with transaction(indexed.engine) as session:
-        session.add(index_runs.finding(run.id, Note(REFUSED, "d0005", "d0005", "it can't be encoded: its worker died")))
+        session.add(Finding.refusal("d0005", "it can't be encoded: its worker died").row(run.id))
     again = hand_out(indexed, new)
     assert (again.run.id, again.run.unchanged) == (run.id + 1, CHUNKS * CHUNK_DOCUMENTS - 1)
 

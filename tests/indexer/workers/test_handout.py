@@ -29,6 +29,7 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.wanted_documents import EarlierDocuments, wanted_for_workers
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, transaction
+from indexer.ledger.findings import findings_of
 from indexer.ledger.index_runs import runs
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
@@ -145,10 +146,10 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
     with closing(open_store(alone.store, "c")) as store:
         engine = connect(alone.database)
         pipeline.index(sources, ReadOptions(), encoder, store, engine, "c", console=Console(quiet=True))
-        expected = index_runs.findings(engine, [1])
+        expected = findings_of(engine, [1])
         assert sorted(field.store.ids()) == sorted(store.ids())
         engine.dispose()
-    found = index_runs.findings(field.engine, [1])
+    found = findings_of(field.engine, [1])
     assert Counter(found) == Counter(expected)
     assert len([note for note in found if note.kind == REFUSED]) == len(bad) - 3 + 1  # the archive is cut off
     assert [note.doc_id for note in found if note.kind == REMARK] == ["d0003"]

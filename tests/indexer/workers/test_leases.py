@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import clock, connect, transaction
+from indexer.ledger.findings import findings_of
 from indexer.ledger.tables import DONE, LEASED, PENDING, SPLIT, Chunk
 from indexer.workers import sweeps
 from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
@@ -119,7 +120,7 @@ def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused
     assert sizes[:MOST_ATTEMPTS] == [4] * MOST_ATTEMPTS
     assert sorted(sizes[MOST_ATTEMPTS:]) == [1, 1, 1, 2, 2, 2]
     assert set(states(field).values()) == {DONE, SPLIT}
-    (note,) = index_runs.findings(field.engine, [run])
+    (note,) = findings_of(field.engine, [run])
     assert (note.doc_id, note.text) == ("d0002", "it can't be encoded: ValueError: this one again")
     assert index_runs.runs(field.engine, "c")[0].encoded == 3
 
@@ -139,7 +140,7 @@ def test_a_document_that_its_workers_die_of_is_found_and_refused_though_none_of_
             assert mortal.done(lease, len(lease.todo), [])
     assert immortal.take(run, 0) is None
     assert deaths == MOST_ATTEMPTS + 6 * MOST_ATTEMPTS_OF_A_PART
-    (note,) = index_runs.findings(field.engine, [run])
+    (note,) = findings_of(field.engine, [run])
     assert (note.doc_id, note.text) == ("d0040", f"it can't be encoded: {DIED}")
     assert index_runs.runs(field.engine, "c")[0].encoded == CHUNK_DOCUMENTS - 1
 

@@ -21,6 +21,7 @@ from indexer.collection.store_factory import drop_store, open_store
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs
 from indexer.ledger.database import transaction
+from indexer.ledger.findings import findings_of
 from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers.source import ReadOptions
 from indexer.workers import registry, worker
@@ -73,7 +74,7 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     field.work_off(field.worker(poisoned, metrics=counted), run)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
     assert index_runs.runs(field.engine, "c")[0].state == "done"
-    notes = index_runs.findings(field.engine, [run])
+    notes = findings_of(field.engine, [run])
     assert {note.doc_id: note.text for note in notes} == {
         "d0005": "it can't be encoded: ValueError: a graph that met a text it can't bear",
         "d0070": "its vector has numbers that are not finite",
@@ -96,7 +97,7 @@ def test_an_error_that_no_database_can_write_is_written_without_what_it_can_t(fi
     verbose = Verbose()
     verbose.spec = field.encoder.spec
     field.work_off(field.worker(verbose), run)
-    (note,) = index_runs.findings(field.engine, [run])
+    (note,) = findings_of(field.engine, [run])
     assert note.doc_id == "n"
     assert note.text.startswith("it can't be encoded: ValueError: at \N{REPLACEMENT CHARACTER} and half of ?, xxx")
     assert len(note.text) < 600

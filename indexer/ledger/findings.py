@@ -1,0 +1,80 @@
+"""What runs refused or remarked on, and its rows in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from indexer.ledger.database import storable, transaction
+from indexer.ledger.tables import REFUSED, REMARK, FindingRow, IndexRun
+
+_DUPLICATE = "the id stands more than once in the sources; the later one wins"
+_NOTHING_KNOWN = "it has nothing the encoder knows"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A refused record or document, or a remark for the owner of the sources.
+
+    Attributes:
+        kind: ``REFUSED`` or ``REMARK``.
+        place: file and line, or the id.
+        doc_id: empty if it is unknown.
+        text: what is wrong and what to do.
+    """
+
+    kind: str
+    place: str
+    doc_id: str
+    text: str
+
+    @classmethod
+    def refusal(cls, doc_id: str, text: str) -> Self:
+        """A refused document, which its id finds."""
+        return cls(REFUSED, doc_id, doc_id, text)
+
+    @classmethod
+    def nothing_known(cls, doc_id: str) -> Self:
+        """The refusal of a document whose words are unknown to every part of the encoder."""
+        return cls.refusal(doc_id, _NOTHING_KNOWN)
+
+    @classmethod
+    def duplicate(cls, doc_id: str) -> Self:
+        """The remark that a run met an id again."""
+        return cls(REMARK, doc_id, doc_id, _DUPLICATE)
+
+    @property
+    def is_nothing_known(self) -> bool:
+        """Whether the encoder knows nothing of the document, so that another run refuses it again."""
+        return self.text == _NOTHING_KNOWN
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether the run met the id more than once."""
+        return self.text == _DUPLICATE
+
+    def row(self, run_id: int) -> FindingRow:
+        """The finding as a row of a run."""
+        return FindingRow(
+            run_id=run_id, kind=self.kind, place=storable(self.place), doc_id=self.doc_id, text=storable(self.text)
+        )
+
+
+def findings_of(engine: sa.Engine, run_ids: Sequence[int]) -> list[Finding]:
+    """Findings of runs, in the order in which they were met, without duplicates."""
+    with transaction(engine) as session:
+        query = sa.select(FindingRow).where(FindingRow.run_id.in_(run_ids)).order_by(FindingRow.id)
+        findings = [Finding(row.kind, row.place, row.doc_id, row.text) for row in session.scalars(query)]
+    return list(dict.fromkeys(findings))
+
+
+def forget_findings(session: Session, done: IndexRun) -> None:
+    """Delete findings of earlier runs over the sources of a done run, which has found them anew."""
+    query = sa.select(IndexRun).where(IndexRun.collection == done.collection, IndexRun.id != done.id)
+    for run in session.scalars(query):
+        if set(run.sources) <= set(done.sources):
+            session.execute(sa.delete(FindingRow).where(FindingRow.run_id == run.id))
