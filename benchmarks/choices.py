@@ -81,7 +81,7 @@ def drift_lines(searcher: Searcher, calibration: Calibration, news: Searcher) ->
             quarter = moments(searcher, {lang: ids[start::4] for lang, ids in drawn.items()})
             for lang, of_pages in quarter.items():
                 ids = news.store.sample(model, lang, 10_000)[start // 2 :: 2]
-                of_news = document_moments(news.store, model, calibration.parts, ids)
+                of_news = document_moments(news.store, model, calibration.vector_parts, ids)
                 quarter[lang] = of_pages + _times(of_news, share * of_pages.count / max(of_news.count, 1))
             quarters.append(quarter)
         first, second = quarters

@@ -29,7 +29,7 @@ _SMALLEST_BANK = 32
 """Minimum pseudo-queries of a bank, filled up from other languages: fewer make a noisy neighbourhood."""
 
 
-Kind = Literal["document", "passage", "query"]
+VectorKind = Literal["document", "passage", "query"]
 """What vectors are of; the queries of statistics are pseudo-queries."""
 
 DocumentKind = Literal["document", "passage"]
@@ -52,7 +52,7 @@ class Component:
         return Component(self.mean, self.subspace[:rows])
 
 
-Components = Mapping[Kind, Component]
+Components = Mapping[VectorKind, Component]
 
 
 @dataclass(frozen=True)
@@ -114,18 +114,18 @@ class Calibration:
     model: str
     languages: Mapping[str, LanguageStatistics]
     pooled: Components
-    parts: VectorParts
+    vector_parts: VectorParts
     rank: int = 0
     margin: Margin = "ratio"
     balance: float = 0.75
     neighbours: int = 3
 
     @classmethod
-    def none(cls, model: str, parts: VectorParts) -> Calibration:
-        """The calibration that corrects nothing: plain cosine, with the weights of ``parts``."""
-        dim = sum(parts.widths)
+    def none(cls, model: str, vector_parts: VectorParts) -> Calibration:
+        """The calibration that corrects nothing: plain cosine, with the weights of ``vector_parts``."""
+        dim = sum(vector_parts.widths)
         nothing = Component(np.zeros(dim, dtype=np.float32), np.zeros((0, dim), dtype=np.float32))
-        return cls(model, {}, dict.fromkeys(_KINDS, nothing), parts, margin="absolute", balance=0.0)
+        return cls(model, {}, dict.fromkeys(_KINDS, nothing), vector_parts, margin="absolute", balance=0.0)
 
     @cached_property
     def id(self) -> str:
@@ -136,7 +136,7 @@ class Calibration:
     @property
     def choice(self) -> CalibrationChoice:
         """How the calibration ranks."""
-        return CalibrationChoice(self.rank, self.margin, self.balance, self.parts.weights)
+        return CalibrationChoice(self.rank, self.margin, self.balance, self.vector_parts.weights)
 
     def with_choice(self, choice: CalibrationChoice) -> Calibration:
         """The same statistics with a choice's balance, margin and weights; without weights, the present weights stay.
@@ -155,11 +155,11 @@ class Calibration:
         Raises:
             BadInput: there are not as many weights as parts, or a weight is not valid.
         """
-        return replace(self, parts=VectorParts(self.parts.widths, tuple(weights)))
+        return replace(self, vector_parts=VectorParts(self.vector_parts.widths, tuple(weights)))
 
     def with_rank(self, rank: int) -> Calibration:
         """The same calibration with fewer directions taken out: the first directions of each subspace."""
-        rows = rank * len(self.parts.widths)
+        rows = rank * len(self.vector_parts.widths)
 
         def narrowed(components: Components) -> Components:
             return {kind: component.narrowed(rows) for kind, component in components.items()}
@@ -174,7 +174,7 @@ class Calibration:
         """The calibration for queries of a language: itself, unless it has maps."""
         return self
 
-    def component(self, kind: Kind, lang: str) -> Component:
+    def component(self, kind: VectorKind, lang: str) -> Component:
         """The component of a language's vectors of one kind; the pooled component for a language without statistics."""
         statistics = self.languages.get(lang)
         return (statistics.components if statistics else self.pooled)[kind]
@@ -206,11 +206,13 @@ class Calibration:
         """Queries of one language without the component of that language's queries, (n, dim) unit rows."""
         return self._without(vectors, {lang: slice(0, len(vectors))}, share, "query")
 
-    def _without(self, vectors: FloatArray, languages: Mapping[str, slice], share: float, kind: Kind) -> FloatArray:
+    def _without(
+        self, vectors: FloatArray, languages: Mapping[str, slice], share: float, kind: VectorKind
+    ) -> FloatArray:
         """Vectors without the component of each language; a part that would become zero is left unchanged."""
-        vectors = self.parts.unit(vectors)
+        vectors = self.vector_parts.unit(vectors)
         if share == 0.0 or not languages:
-            return self.parts.weighed(vectors)
+            return self.vector_parts.weighed(vectors)
         components = [self.component(kind, lang) for lang in languages]
         if self.rank:
             corrected = [
@@ -224,21 +226,21 @@ class Calibration:
 
     def _unit_or(self, corrected: FloatArray, vectors: FloatArray) -> FloatArray:
         """``unit_or`` for each part, then weighed; a part that is zero in ``vectors`` stays zero."""
-        if len(self.parts.widths) == 1:
+        if len(self.vector_parts.widths) == 1:
             return unit_or(corrected, vectors)
-        known = self.parts.known(vectors)
+        known = self.vector_parts.known(vectors)
         parts = [
             np.where(has_part[:, None], unit_or(corrected[:, columns], vectors[:, columns]), np.float32(0))
-            for columns, has_part in zip(self.parts.slices, known.T, strict=True)
+            for columns, has_part in zip(self.vector_parts.slices, known.T, strict=True)
         ]
-        return self.parts.weighed(np.concatenate(parts, axis=1))
+        return self.vector_parts.weighed(np.concatenate(parts, axis=1))
 
     def queries_for_store(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
         """Corrected queries for kNN over a target language's raw vectors; the same object if nothing changes.
 
         Stored vectors hold their parts with equal weight, so the queries' parts carry the whole weight.
         """
-        queries = self.parts.weighed(queries)
+        queries = self.vector_parts.weighed(queries)
         if not self.rank:
             return queries
         return _outside(queries, self.component("document", target).subspace, share)
@@ -275,7 +277,7 @@ class Calibration:
         header = {
             "format": _FORMAT,
             "model": self.model,
-            "parts": [self.parts.widths, self.parts.weights],
+            "parts": [self.vector_parts.widths, self.vector_parts.weights],
             "rank": self.rank,
             "margin": self.margin,
             "balance": self.balance,
@@ -322,19 +324,19 @@ class Calibration:
                     for lang, entry in header["languages"].items()
                 }
                 pooled = {kind: _component(archive, f"{place}/") for kind, place in _POOLED.items()}
-                parts = VectorParts(*(tuple(numbers) for numbers in header["parts"]))
+                vector_parts = VectorParts(*(tuple(numbers) for numbers in header["parts"]))
                 settings: dict[str, Any] = {name: header[name] for name in ("rank", "margin", "balance", "neighbours")}
-                return cls(header["model"], languages, pooled, parts, **settings)
+                return cls(header["model"], languages, pooled, vector_parts, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error
 
 
-_KINDS: tuple[Kind, ...] = get_args(Kind)
+_KINDS: tuple[VectorKind, ...] = get_args(VectorKind)
 
-_PREFIXES: Mapping[Kind, str] = {"document": "", "passage": "passage_", "query": "query_"}
+_PREFIXES: Mapping[VectorKind, str] = {"document": "", "passage": "passage_", "query": "query_"}
 """Beginnings of the names of a language's arrays in the artifact."""
 
-_POOLED: Mapping[Kind, str] = {"document": "pooled", "passage": "pooled_passage", "query": "pooled_query"}
+_POOLED: Mapping[VectorKind, str] = {"document": "pooled", "passage": "pooled_passage", "query": "pooled_query"}
 """Folders of the pooled components in the artifact."""
 
 

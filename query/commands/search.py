@@ -61,7 +61,7 @@ def command(
             explain=explain,
         )
         unread = searcher.unread(text)
-        choice, weights = searcher.choice, searcher.parts.weights
+        choice, weights = searcher.choice, searcher.vector_parts.weights
     if unread:
         beginning = textwrap.shorten(unread, 40, placeholder=" …")
         console.warn(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")

@@ -20,7 +20,7 @@ from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationsh
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
 from query.evaluation.fairness import RelevantCounts
-from query.evaluation.scored_runs import Kind, ScoredRun, main_run, topic_of
+from query.evaluation.scored_runs import RunKind, ScoredRun, main_run, topic_of
 from query.evaluation.trec_run import unpack
 
 _RUN_ID = re.compile(r"(\d{1,9})(?:\.([A-Za-z0-9-]+))?")
@@ -84,7 +84,7 @@ class LoggedRun(Base):
     key: Mapped[int] = mapped_column("id", primary_key=True)
     evaluation: Mapped[int] = mapped_column("evaluation_id", sa.ForeignKey("evaluations.id", ondelete="CASCADE"))
     name: Mapped[str]
-    kind: Mapped[Kind] = mapped_column(sa.String)
+    kind: Mapped[RunKind] = mapped_column(sa.String)
     lang: Mapped[str]
     main: Mapped[bool]
     topics: Mapped[int] = mapped_column("topic_count")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _IDS_AT_ONCE = 500
 
-Kind = Literal["language", "pooled", "same", "bm25"]
+RunKind = Literal["language", "pooled", "same", "bm25"]
 """What a run ranks: all target languages, all topic languages pooled, the topics' own language, the same by BM25."""
 
 
@@ -61,7 +61,7 @@ class ScoredRun:
     """
 
     name: str
-    kind: Kind
+    kind: RunKind
     lang: str
     scores: Scores
     trec: bytes | None
@@ -81,7 +81,7 @@ def main_run(runs: Sequence[ScoredRun]) -> ScoredRun:
     return next((run for run in runs if run.kind == "pooled"), runs[0])
 
 
-def topic_of(kind: Kind, qid: str) -> str:
+def topic_of(kind: RunKind, qid: str) -> str:
     """The topic's id without the language that a pooled run appends to the id."""
     return qid.rpartition(".")[0] if kind == "pooled" else qid
 
@@ -104,7 +104,7 @@ class ScoredRuns:
         """The run that stands for the evaluation."""
         return main_run(self.runs)
 
-    def of_kind(self, kind: Kind) -> dict[str, Scores]:
+    def of_kind(self, kind: RunKind) -> dict[str, Scores]:
         """The scores of all runs of one kind, by topic language."""
         return {run.lang: run.scores for run in self.runs if run.kind == kind}
 

@@ -39,7 +39,10 @@ def drift(store: VectorStore, active: Calibration) -> dict[str, float]:
     """
     drawn = draw_each(store, active.model, SAMPLE)
     first, second = (
-        {lang: document_moments(store, active.model, active.parts, doc_ids[half::2]) for lang, doc_ids in drawn.items()}
+        {
+            lang: document_moments(store, active.model, active.vector_parts, doc_ids[half::2])
+            for lang, doc_ids in drawn.items()
+        }
         for half in (0, 1)
     )
     return beyond_chance(store, active, first, second)

@@ -17,7 +17,7 @@ from query.fitting.statistics import CalibrationSamples
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-Kind = Literal["judgements", "concepts", "titles"]
+EvidenceKind = Literal["judgements", "concepts", "titles"]
 
 QUERIES = 256
 """Maximum queries of a probe, over all languages."""
@@ -46,7 +46,7 @@ class Evidence:
             −1: none.
     """
 
-    kind: Kind
+    kind: EvidenceKind
     queries: FloatArray
     query_langs: Sequence[str]
     topics: Sequence[str]
@@ -179,7 +179,7 @@ def _draw_pseudo_queries(samples: CalibrationSamples, seed: int) -> list[_Pseudo
 
 
 def _of_pseudo_queries(
-    kind: Kind,
+    kind: EvidenceKind,
     samples: CalibrationSamples,
     drawn: Sequence[_PseudoQuery],
     topics: Sequence[str],

@@ -99,13 +99,13 @@ class _Trial:
     @property
     def ranks(self) -> list[int]:
         """Ranks to try, below the width of the narrowest part: else nothing would be left of it."""
-        narrowest = min(self._by_means.parts.widths)
+        narrowest = min(self._by_means.vector_parts.widths)
         return [rank for rank in RANKS if rank < narrowest]
 
     @property
     def weightings(self) -> list[tuple[float, ...]]:
         """Weights to try; only ``()``, equal weights, if the vectors have one part."""
-        parts = len(self._by_means.parts.widths)
+        parts = len(self._by_means.vector_parts.widths)
         return weightings(parts) if parts > 1 else [()]
 
     def of(self, choice: CalibrationChoice) -> TriedChoice:
@@ -195,9 +195,9 @@ class _Trial:
         for lang in dict.fromkeys(evidence.query_langs):
             of_lang = np.array([query_lang == lang for query_lang in evidence.query_langs])
             queries = calibration.correct_queries(evidence.queries[of_lang], lang, share)
-            cosines[of_lang] = calibration.parts.cosines(documents, queries).T
+            cosines[of_lang] = calibration.vector_parts.cosines(documents, queries).T
             bank = calibration.bank(lang, share)
-            bank_cosines = calibration.parts.cosines(documents, bank.vectors)
+            bank_cosines = calibration.vector_parts.cosines(documents, bank.vectors)
             bank.exclude_sources(bank_cosines, evidence.doc_ids)
             bwd[of_lang] = without_itself(bank_cosines, evidence.bank_rows[of_lang], bank.neighbours)
         excluded = np.flatnonzero(evidence.excluded_rows >= 0)

@@ -13,7 +13,7 @@ from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from indexer.stores.contract import VectorStore
-from query.calibration.calibration import Calibration, Kind, LanguageStatistics
+from query.calibration.calibration import Calibration, LanguageStatistics, VectorKind
 from query.fitting.sampling import draw_each
 from query.fitting.shrinkage import ShrunkParts
 
@@ -131,7 +131,7 @@ def fit_statistics(samples: CalibrationSamples, model: str, *, rank: int = 0) ->
     """The calibration that takes out each language's mean, or ``rank`` directions of its subspace (LAWDR §3.2)."""
     parts = next(iter(samples.documents.values())).parts
     documents = ShrunkParts(samples.documents)
-    shrunk: dict[Kind, ShrunkParts] = {
+    shrunk: dict[VectorKind, ShrunkParts] = {
         "document": documents,
         "passage": ShrunkParts(samples.passages, like=documents),
         "query": ShrunkParts(samples.queries),

@@ -15,7 +15,7 @@ from encoders.maps.lca import LCA, source_path
 from encoders.maps.mates import Mates, mates
 from encoders.maps.ridge import RIDGES, AlignedMoments
 
-Kind = Literal["concepts", "titles"]
+AnswerKind = Literal["concepts", "titles"]
 
 FEWEST = 50
 """Minimum documents to learn a map from, and minimum queries with an answer by concept to use concepts as answers."""
@@ -62,7 +62,7 @@ class MapQuality:
     new: float
     mapped: float
     queries: int
-    kind: Kind
+    kind: AnswerKind
 
     @property
     def kept(self) -> float:
@@ -200,7 +200,7 @@ class _AnsweredQueries:
     groups: npt.NDArray[np.intp]
     langs: npt.NDArray[np.intp]
     rows: npt.NDArray[np.intp]
-    kind: Kind
+    kind: AnswerKind
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[str]], eligible: BoolArray) -> _AnsweredQueries:

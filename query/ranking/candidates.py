@@ -14,7 +14,7 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import Candidates
 from indexer.stores.matrix import largest
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
-from query.ranking.hits import Detail, Parts, Ranking
+from query.ranking.hits import Detail, Ranking, ScoreParts
 
 Words = Mapping[str, Sequence[tuple[str, float]]]
 """A query's lexical hits: ids and BM25 scores by language."""
@@ -40,7 +40,7 @@ class Documents:
     languages: Mapping[str, slice]
     raw: FloatArray
     vectors: FloatArray
-    parts: VectorParts
+    vector_parts: VectorParts
 
     @cached_property
     def langs(self) -> list[str]:
@@ -49,7 +49,7 @@ class Documents:
 
     def cosines(self, queries: FloatArray) -> FloatArray:
         """(n, queries) cosines of the corrected vectors."""
-        return self.parts.cosines(self.vectors, queries)
+        return self.vector_parts.cosines(self.vectors, queries)
 
     def selected(self, rows: Rows) -> Documents:
         """The documents of the rows, ascending."""
@@ -58,7 +58,7 @@ class Documents:
             for lang, span in self.languages.items()
         }
         doc_ids = [self.doc_ids[int(row)] for row in rows]
-        return Documents(doc_ids, languages, self.raw[rows], self.vectors[rows], self.parts)
+        return Documents(doc_ids, languages, self.raw[rows], self.vectors[rows], self.vector_parts)
 
     def fused(self, rows: Rows, scores: FloatArray, words: Words) -> Rows:
         """Ranked rows, reordered within each language by dense and lexical scores (``fuse``)."""
@@ -95,11 +95,11 @@ class DocumentsWithPassages(Documents):
 
     def passage_cosines(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(n, queries) cosines of the best passage, and of the opening."""
-        cosines = self.parts.cosines(self.passages, queries)
+        cosines = self.vector_parts.cosines(self.passages, queries)
         if not len(self.starts):
             return cosines, cosines
         best: FloatArray = np.maximum.reduceat(cosines, self.starts, axis=0)
-        return best, self.parts.cosines(self.openings, queries)
+        return best, self.vector_parts.cosines(self.openings, queries)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Scored:
 
     def parts_of_scores(
         self, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
-    ) -> list[Parts]:
+    ) -> list[ScoreParts]:
         """The parts of the scores of the rows' documents, for a query vector as encoded (``raw``) and as corrected."""
         documents = self.documents
         best = opening = None
@@ -162,9 +162,11 @@ class Scored:
         if words is not None:
             lexical = lexical_scores(documents.doc_ids, words) / max(best_lexical_score(words), _SMALLEST_BM25)
         return [
-            Parts(
-                cosine=float(documents.parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
-                corrected=float(documents.parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]),
+            ScoreParts(
+                cosine=float(documents.vector_parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
+                corrected=float(
+                    documents.vector_parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]
+                ),
                 passage=float(best[row]) if best is not None else None,
                 opening=float(opening[row]) if opening is not None else None,
                 compared=float(self.cosines[query, row]),

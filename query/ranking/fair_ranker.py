@@ -114,7 +114,9 @@ class FairRanker:
 
     def _ends(self, k: int) -> list[int]:
         """Last ranks of the stretches that k hits need; a ranking by plain cosines of one part is a single stretch."""
-        exact = len(self.calibration.parts.widths) == 1  # kNN takes candidates before several parts are on one scale
+        exact = (
+            len(self.calibration.vector_parts.widths) == 1
+        )  # kNN takes candidates before several parts are on one scale
         if exact and not (self._share or self._beta or self.choice.passages or self.choice.hybrid):
             return [k]
         stretches = (STRETCHES[0] * (1 if self._largest_language <= MANY else 2), *STRETCHES[1:])
@@ -127,7 +129,7 @@ class FairRanker:
         complete = bool(nearest) and len(returned) == len(nearest)
         raw = np.concatenate(returned) if complete else self._stored.vectors(candidates.doc_ids)
         vectors = self.calibration.correct_documents(raw, candidates.languages, self._share)
-        return Documents(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.parts)
+        return Documents(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.vector_parts)
 
     def _scored(
         self, documents: Documents, queries: FloatArray, query_lang: str, members: Sequence[BoolArray]
@@ -186,7 +188,7 @@ class FairRanker:
             documents if isinstance(documents, DocumentsWithPassages) else self._with_passages(documents, rows[order])
         )
         shown_rows = rows if shown is documents else np.argsort(order)
-        cosines = shown.parts.cosines(shown.passages, corrected[None])[:, 0]
+        cosines = shown.vector_parts.cosines(shown.passages, corrected[None])[:, 0]
         ends = [*shown.starts[1:], len(cosines)]
         return [
             Detail(part, shown.stored[row], int(cosines[shown.starts[row] : ends[row]].argmax()))

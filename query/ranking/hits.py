@@ -24,7 +24,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ScoreParts:
     """The parts of a hit's score.
 
     Attributes:
@@ -60,7 +60,7 @@ class Detail:
         best: index of the passage nearest to the query by corrected vectors; 0 if there are no passages.
     """
 
-    parts: Parts
+    parts: ScoreParts
     passages: Passages
     best: int
 
@@ -83,7 +83,7 @@ class Hit:
     score: float
     document: Document
     passage: Passage | None
-    parts: Parts | None = None
+    parts: ScoreParts | None = None
 
 
 @dataclass(frozen=True)

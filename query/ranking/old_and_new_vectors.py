@@ -78,7 +78,7 @@ class OldAndNewVectors:
         fresh = self._calibration.is_fresh(documents.raw)
         if not fresh.any() or fresh.all():
             return ONE_SCALE
-        cosines = documents.parts.cosines(documents.vectors, queries).T
+        cosines = documents.vector_parts.cosines(documents.vectors, queries).T
         mapped = cosines.copy()
         mapped[:, fresh] = self._by_old_vectors(documents, queries, fresh)
         cosines, mapped = (np.where(members, matrix, _EXCLUDED) for matrix in (cosines, mapped))
@@ -113,7 +113,7 @@ class OldAndNewVectors:
         languages = rows_after_selection(rows_after_selection(documents.languages, fresh), has_old)
         vectors = self._store.vectors(model, _selected(doc_ids, has_old))
         cosines = np.full((len(queries), len(doc_ids)), _EXCLUDED, dtype=np.float32)
-        cosines[:, has_old] = documents.parts.cosines(
+        cosines[:, has_old] = documents.vector_parts.cosines(
             self._calibration.mapped.correct_documents(vectors, languages, self._share), queries
         ).T
         return cosines

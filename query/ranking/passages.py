@@ -34,11 +34,11 @@ def with_passages(
         documents.languages,
         documents.raw,
         documents.vectors,
-        documents.parts,
+        documents.vector_parts,
         stored,
         corrected,
         starts,
-        _openings(documents.parts, corrected, starts, lengths_of_openings),
+        _openings(documents.vector_parts, corrected, starts, lengths_of_openings),
     )
 
 

@@ -126,9 +126,9 @@ class Searcher:
         return self.encoder.spec
 
     @property
-    def parts(self) -> VectorParts:
+    def vector_parts(self) -> VectorParts:
         """The parts of the stored vectors, with their weights."""
-        return self._applied.parts
+        return self._applied.vector_parts
 
     @property
     def model(self) -> str:
@@ -149,7 +149,7 @@ class Searcher:
             "build": self.spec.build,
             "space": self.space,
             "calibration": self.calibration.id if self.calibration else None,
-            "weights": list(self._applied.parts.weights) if self.calibration else [],
+            "weights": list(self._applied.vector_parts.weights) if self.calibration else [],
             **asdict(self.choice),
             "languages": dict(self.languages),
         }
@@ -207,7 +207,7 @@ class Searcher:
             raise BadInput("the query is not UTF-8; see to the terminal's encoding")
         query = Document("query", normalise(lang) if lang else self.detect(text).lang, text)
         vectors = self.encoder.encode_queries([query])
-        if not self.parts.counting(vectors).any():
+        if not self.vector_parts.counting(vectors).any():
             known = self.spec.languages
             raise BadInput(
                 f"{self._counting_encoders()} knows no word of the query {text!r} in {query.lang}; "
@@ -233,7 +233,7 @@ class Searcher:
                 cosine=detail.parts.cosine,
                 score=float(score),
                 document=document,
-                passage=best_passage(document, detail, query, self.parts),
+                passage=best_passage(document, detail, query, self.vector_parts),
                 parts=detail.parts if explain else None,
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
@@ -267,12 +267,12 @@ class Searcher:
                 texts = [queries[row].content for row in block]
                 ranked = ranker.rank(vectors[block], lang, targets, k, filters, texts=texts)
                 rankings.update(zip(block, ranked, strict=True))
-        known = self.parts.counting(vectors)
+        known = self.vector_parts.counting(vectors)
         return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]
 
     def _counting_encoders(self) -> str:
         """The name of the encoder of queries; of combined encoders, the names of those with a weight above 0."""
-        names, weights = self.spec.name.split(SEPARATOR), self.parts.weights
+        names, weights = self.spec.name.split(SEPARATOR), self.vector_parts.weights
         if len(names) != len(weights):
             return self.spec.name
         return SEPARATOR.join(name for name, weight in zip(names, weights, strict=True) if weight > 0)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from query.calibration.margin import Margin
-from query.ranking.hits import Parts, Passage
+from query.ranking.hits import Passage, ScoreParts
 
 MOST = 1000
 """Maximum number of hits of one search."""
@@ -58,7 +58,7 @@ class PassageAnswer(Passage):
     """The part of a document that answers best; places count characters of title, line break and text."""
 
 
-class PartsAnswer(Parts):
+class PartsAnswer(ScoreParts):
     """What a score is made of."""
 
 

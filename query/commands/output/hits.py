@@ -12,7 +12,7 @@ import click
 
 from encoders.methods.vector_parts import shown_weights
 from query.calibration.margin import exponent
-from query.ranking.hits import Hit, Parts
+from query.ranking.hits import Hit, ScoreParts
 
 if TYPE_CHECKING:
     from query.ranking.choice import SearchChoice
@@ -39,7 +39,7 @@ def show_hits(hits: Sequence[Hit]) -> None:
             click.echo(textwrap.fill(passage, columns, initial_indent=" " * _INDENT, subsequent_indent=" " * _INDENT))
 
 
-def explained(parts: Parts) -> str:
+def explained(parts: ScoreParts) -> str:
     """The parts of a score, in one line."""
     line = f"cosine {parts.cosine:.3f}"
     if parts.corrected != parts.cosine:
