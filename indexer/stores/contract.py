@@ -57,7 +57,7 @@ class Stamp:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class NearestDocuments:
     """The hits of one query in one language, best first.
 
     Attributes:
@@ -186,7 +186,7 @@ class VectorStore(Protocol):
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """Stamps of the documents that have a vector of this model, by id; unknown ids are left out."""
 
-    def search(self, query: VectorQuery) -> dict[str, list[Candidates]]:
+    def search(self, query: VectorQuery) -> dict[str, list[NearestDocuments]]:
         """For each target language the nearest documents to each of its queries."""
 
     def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
@@ -194,7 +194,7 @@ class VectorStore(Protocol):
 
     def search_with_words(
         self, query: VectorQuery, lexical: LexicalQuery
-    ) -> tuple[dict[str, list[Candidates]], list[LexicalHits]]:
+    ) -> tuple[dict[str, list[NearestDocuments]], list[LexicalHits]]:
         """``search`` and ``lexical``; a server gets both in one request."""
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:

@@ -16,9 +16,9 @@ from encoders.errors import BadInput, StoreError
 from indexer.stores import tables, words
 from indexer.stores.admission import admit, other_width, unknown_model
 from indexer.stores.contract import (
-    Candidates,
     LexicalHits,
     LexicalQuery,
+    NearestDocuments,
     PutReport,
     Stamp,
     StoredDocument,
@@ -125,7 +125,7 @@ class EmbeddedStore:
         with self._file.reading() as connection:
             return tables.stamps(connection, model, doc_ids)
 
-    def search(self, query: VectorQuery) -> dict[str, list[Candidates]]:
+    def search(self, query: VectorQuery) -> dict[str, list[NearestDocuments]]:
         """Exact nearest documents in each target language."""
         matrix = self._matrix(query.model)
         allowed = None
@@ -139,7 +139,7 @@ class EmbeddedStore:
 
     def search_with_words(
         self, query: VectorQuery, lexical: LexicalQuery
-    ) -> tuple[dict[str, list[Candidates]], list[LexicalHits]]:
+    ) -> tuple[dict[str, list[NearestDocuments]], list[LexicalHits]]:
         """``lexical``, then ``search``."""
         lexical_hits = self.lexical(lexical)
         return self.search(query), lexical_hits

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray
-from indexer.stores.contract import Candidates
+from indexer.stores.contract import NearestDocuments
 
 _SCORES = 8_000_000
 """Maximum scores in memory: queries are taken in blocks so that queries × documents stays below it."""
@@ -61,7 +61,7 @@ class VectorMatrix:
 
     def search(
         self, queries: Mapping[str, FloatArray], k: int, allowed: BoolArray | None, *, with_vectors: bool
-    ) -> dict[str, list[Candidates]]:
+    ) -> dict[str, list[NearestDocuments]]:
         """For each language the k rows with the largest inner product with each query, ties in row order.
 
         ``queries`` are (queries, dim) by language, ``allowed`` are (n,) flags of the rows to search; None: all rows.
@@ -87,11 +87,11 @@ class VectorMatrix:
         (vectors,) = distinct.values()
         return vectors[0] if len(vectors) == 1 else None
 
-    def _best(self, rows: npt.NDArray[np.intp], scores: FloatArray, k: int, *, with_vectors: bool) -> Candidates:
+    def _best(self, rows: npt.NDArray[np.intp], scores: FloatArray, k: int, *, with_vectors: bool) -> NearestDocuments:
         """The k of the rows, ascending, with the largest scores."""
         best = largest(scores, k)
         doc_ids = [self.doc_ids[row] for row in rows[best].tolist()]
-        return Candidates(doc_ids, scores[best], self.vectors[rows[best]] if with_vectors else None)
+        return NearestDocuments(doc_ids, scores[best], self.vectors[rows[best]] if with_vectors else None)
 
 
 def _products(documents: FloatArray, queries: FloatArray) -> Iterator[FloatArray]:

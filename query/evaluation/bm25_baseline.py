@@ -8,12 +8,12 @@ from contextlib import closing
 
 from encoders.document import Document
 from indexer.text.terms import LexicalIndex
-from query.evaluation.trec_run import Scored
+from query.evaluation.trec_run import RunEntry
 
 
 def rank_by_bm25(
     documents: Iterable[Document], queries: Sequence[Document], lang: str, *, k: int = 1000
-) -> list[list[Scored]]:
+) -> list[list[RunEntry]]:
     """Rank the documents of one language for queries in the same language.
 
     The index is a temporary SQLite database, which moves to disk as it grows and is deleted afterwards.

@@ -14,7 +14,7 @@ from query.evaluation.bm25_baseline import rank_by_bm25
 from query.evaluation.fairness import Fairness, RelevantCounts, fairness, pooled_fairness
 from query.evaluation.measures import Measure, Scores, pooled, relevant_topics, score
 from query.evaluation.topics import FIELDS, Topic, queries_of
-from query.evaluation.trec_run import Run, Scored, pack
+from query.evaluation.trec_run import Run, RunEntry, pack
 from query.ranking.hits import Ranking
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str])
 
 
 def _run(plan: EvaluationPlan, queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
-    scored: dict[str, list[Scored]] = {
+    scored: dict[str, list[RunEntry]] = {
         query.doc_id: [(doc_id, float(score)) for doc_id, score in zip(ranking.doc_ids, ranking.scores, strict=True)]
         for query, ranking in zip(queries, rankings, strict=True)
     }

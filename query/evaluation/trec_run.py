@@ -15,7 +15,7 @@ import numpy as np
 from encoders.errors import BadInput
 from encoders.wording import counted
 
-Scored = tuple[str, float]
+RunEntry = tuple[str, float]
 """A document's id and its score."""
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -41,7 +41,7 @@ class Run:
     """
 
     tag: str
-    rankings: Mapping[str, Sequence[Scored]]
+    rankings: Mapping[str, Sequence[RunEntry]]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rankings", {qid: _falling(qid, ranking) for qid, ranking in self.rankings.items()})
@@ -131,7 +131,7 @@ def unpack(trec: bytes) -> Iterator[str]:
     return iter(zstandard.decompress(trec).decode().splitlines(keepends=True))
 
 
-def _falling(qid: str, ranking: Sequence[Scored]) -> list[Scored]:
+def _falling(qid: str, ranking: Sequence[RunEntry]) -> list[RunEntry]:
     counts = Counter(doc_id for doc_id, _ in ranking)
     if len(counts) != len(ranking):
         duplicate = next(doc_id for doc_id, count in counts.items() if count > 1)
@@ -146,7 +146,7 @@ def _falling(qid: str, ranking: Sequence[Scored]) -> list[Scored]:
     return [(doc_id, float(score)) for (doc_id, _), score in zip(ranking, scores, strict=True)]
 
 
-def _trec_eval_order(scored: Scored) -> tuple[float, str]:
+def _trec_eval_order(scored: RunEntry) -> tuple[float, str]:
     return float(np.float32(scored[1])), _escape(scored[0], "document id")
 
 

@@ -1,4 +1,4 @@
-"""Candidates of a ranking: documents compared with queries, and their scores."""
+"""Candidates of a ranking: documents that are to be compared with queries."""
 
 from __future__ import annotations
 
@@ -9,24 +9,20 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import BoolArray, FloatArray, Passages
+from encoders.document import FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
-from indexer.stores.contract import Candidates
-from indexer.stores.matrix import largest
+from indexer.stores.contract import LexicalHits, NearestDocuments
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
-from query.ranking.hits import Detail, Ranking, ScoreParts
-
-Words = Mapping[str, Sequence[tuple[str, float]]]
-"""A query's lexical hits: ids and BM25 scores by language."""
+from query.ranking.hits import Detail, Ranking
 
 Rows = npt.NDArray[np.intp]
 
-CandidatesByLanguage = Sequence[tuple[str, Sequence[Candidates]]]
-"""Languages with each query's candidates there; the entries of one language are adjacent."""
+NearestByLanguage = Sequence[tuple[str, Sequence[NearestDocuments]]]
+"""Languages with each query's nearest documents there; the entries of one language are adjacent."""
 
 
 @dataclass(frozen=True)
-class Documents:
+class CandidateDocuments:
     """Documents of several languages, to be compared with queries.
 
     Attributes:
@@ -51,19 +47,19 @@ class Documents:
         """(n, queries) cosines of the corrected vectors."""
         return self.vector_parts.cosines(self.vectors, queries)
 
-    def selected(self, rows: Rows) -> Documents:
+    def selected(self, rows: Rows) -> CandidateDocuments:
         """The documents of the rows, ascending."""
         languages = {
             lang: slice(*(int(end) for end in np.searchsorted(rows, (span.start, span.stop))))
             for lang, span in self.languages.items()
         }
         doc_ids = [self.doc_ids[int(row)] for row in rows]
-        return Documents(doc_ids, languages, self.raw[rows], self.vectors[rows], self.vector_parts)
+        return CandidateDocuments(doc_ids, languages, self.raw[rows], self.vectors[rows], self.vector_parts)
 
-    def fused(self, rows: Rows, scores: FloatArray, words: Words) -> Rows:
+    def fused(self, rows: Rows, scores: FloatArray, lexical_hits: LexicalHits) -> Rows:
         """Ranked rows, reordered within each language by dense and lexical scores (``fuse``)."""
-        lexical = lexical_scores([self.doc_ids[int(row)] for row in rows], words)
-        return rows[fuse([self.langs[int(row)] for row in rows], scores, lexical, best_lexical_score(words))]
+        lexical = lexical_scores([self.doc_ids[int(row)] for row in rows], lexical_hits)
+        return rows[fuse([self.langs[int(row)] for row in rows], scores, lexical, best_lexical_score(lexical_hits))]
 
     def ranking(self, rows: Rows, scores: FloatArray, details: Sequence[Detail] | None) -> Ranking:
         """The ranking of the documents in the rows."""
@@ -73,7 +69,7 @@ class Documents:
 
 
 @dataclass(frozen=True)
-class DocumentsWithPassages(Documents):
+class CandidatesWithPassages(CandidateDocuments):
     """Documents with their passages.
 
     Attributes:
@@ -100,83 +96,3 @@ class DocumentsWithPassages(Documents):
             return cosines, cosines
         best: FloatArray = np.maximum.reduceat(cosines, self.starts, axis=0)
         return best, self.vector_parts.cosines(self.openings, queries)
-
-
-@dataclass(frozen=True)
-class ScoreScale:
-    """Corrections that put documents with different kinds of vectors on one scale.
-
-    Attributes:
-        lift: (queries, n) addend of the neighbourhoods.
-        rate: (queries, n) factor of the scores.
-    """
-
-    lift: FloatArray | np.float32
-    rate: FloatArray | np.float32
-
-
-ONE_SCALE = ScoreScale(np.float32(0), np.float32(1))
-"""No correction: all documents have the same kind of vector."""
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Documents compared with queries.
-
-    Attributes:
-        cosines: (queries, n) cosines that the margin is taken of.
-        fwd: (queries, n) mean of the query's k largest cosines in the document's language; none without a margin.
-        bwd: (n,) mean of the document's k largest cosines with the bank's pseudo-queries; none without a margin.
-        scores: (queries, n) margin scores; −∞ if a document is not a candidate of the query.
-    """
-
-    documents: Documents
-    cosines: FloatArray
-    fwd: FloatArray | None
-    bwd: FloatArray | None
-    scores: FloatArray
-
-    def best(self, query: int, k: int, among: BoolArray) -> tuple[Rows, FloatArray]:
-        """Rows and scores of a query's k best documents ``among`` (n,), best first; ties keep the documents' order."""
-        scores = np.where(among, self.scores[query], np.float32(-np.inf))
-        order = largest(scores, k)
-        candidates: Rows = order[np.isfinite(scores[order])]
-        return candidates, scores[candidates]
-
-    def stretch(self, query: int, k: int, among: BoolArray, words: Words | None) -> tuple[Rows, FloatArray]:
-        """The same as ``best``; with lexical hits, reordered by ``Documents.fused``."""
-        if words is None:
-            return self.best(query, k, among)
-        rows, scores = self.best(query, len(among), among)
-        return self.documents.fused(rows, scores, words)[:k], scores[:k]
-
-    def parts_of_scores(
-        self, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
-    ) -> list[ScoreParts]:
-        """The parts of the scores of the rows' documents, for a query vector as encoded (``raw``) and as corrected."""
-        documents = self.documents
-        best = opening = None
-        if isinstance(documents, DocumentsWithPassages):
-            best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
-        lexical = None
-        if words is not None:
-            lexical = lexical_scores(documents.doc_ids, words) / max(best_lexical_score(words), _SMALLEST_BM25)
-        return [
-            ScoreParts(
-                cosine=float(documents.vector_parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
-                corrected=float(
-                    documents.vector_parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]
-                ),
-                passage=float(best[row]) if best is not None else None,
-                opening=float(opening[row]) if opening is not None else None,
-                compared=float(self.cosines[query, row]),
-                fwd=float(self.fwd[query, row]) if self.fwd is not None else None,
-                bwd=float(self.bwd[row]) if self.bwd is not None else None,
-                score=float(self.scores[query, row]),
-                words=float(lexical[row]) if lexical is not None else None,
-            )
-            for row in rows
-        ]
-
-
-_SMALLEST_BM25 = 1e-9

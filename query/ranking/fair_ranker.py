@@ -16,18 +16,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray
-from indexer.stores.contract import Filters, LexicalQuery, VectorStore
+from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Bank, Calibration
 from query.calibration.margin import centring, exponent, margin, neighbourhood
 from query.calibration.two_fields import TwoFields
-from query.ranking.candidates import CandidatesByLanguage, Documents, DocumentsWithPassages, Rows, Scored, Words
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, NearestByLanguage, Rows
 from query.ranking.choice import SearchChoice
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking
 from query.ranking.merged_candidates import MergedCandidates
 from query.ranking.old_and_new_vectors import OldAndNewVectors
 from query.ranking.passages import with_passages
+from query.ranking.scores import ScoredCandidates
 from query.ranking.stored_vectors import StoredVectors
 
 STRETCHES = (50, 1_000, 10_000)
@@ -90,24 +91,25 @@ class FairRanker:
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
         hybrid = self.choice.hybrid and texts
         lexical = LexicalQuery(texts, langs, DEPTH, filters, self._stored.models) if hybrid else None
-        nearest, words = self._stored.search(corrected, targets, ends[-1], filters, lexical)
-        merged = MergedCandidates.of(nearest, words)
-        members = [merged.in_stretch(end) for end in ends]
+        nearest, lexical_hits = self._stored.search(corrected, targets, ends[-1], filters, lexical)
+        merged = MergedCandidates.of(nearest, lexical_hits)
+        in_stretches = [merged.in_stretch(end) for end in ends]
         candidates = self._read(nearest, merged)
-        scored = self._scored(candidates, corrected, lang, members)
+        scored = self._scored(candidates, corrected, lang, in_stretches)
         if self.choice.passages:
-            members = [shortlist | merged.by_words for shortlist in self._shortlists(scored, members, ends)]
-            rows = np.flatnonzero(members[-1].any(axis=0))
-            members = [member[:, rows] for member in members]
-            scored = self._scored(self._with_passages(candidates, rows), corrected, lang, members)
+            in_stretches = [shortlist | merged.by_words for shortlist in self._shortlists(scored, in_stretches, ends)]
+            rows = np.flatnonzero(in_stretches[-1].any(axis=0))
+            in_stretches = [in_stretch[:, rows] for in_stretch in in_stretches]
+            scored = self._scored(self._with_passages(candidates, rows), corrected, lang, in_stretches)
         rankings = []
         plain = self.calibration.queries_in_stored_space(queries, lang)
         for query in range(len(queries)):
-            query_words = words[query] if words else None
-            rows, scores = _in_stretches(scored, query, [member[query] for member in members], ends, query_words)
+            query_hits = lexical_hits[query] if lexical_hits else None
+            of_query = [in_stretch[query] for in_stretch in in_stretches]
+            rows, scores = _rank_stretches(scored, query, of_query, ends, query_hits)
             rows, scores = rows[:k], scores[:k]
             details = (
-                self._details(scored, query, rows, plain[query], corrected[query], query_words) if detailed else None
+                self._details(scored, query, rows, plain[query], corrected[query], query_hits) if detailed else None
             )
             rankings.append(scored.documents.ranking(rows, scores, details))
         return rankings
@@ -123,37 +125,44 @@ class FairRanker:
         needed = [end for end, before in zip(stretches, (0, *stretches), strict=False) if before < k]
         return [*needed, k] if k > stretches[-1] else needed
 
-    def _read(self, nearest: CandidatesByLanguage, candidates: MergedCandidates) -> Documents:
+    def _read(self, nearest: NearestByLanguage, candidates: MergedCandidates) -> CandidateDocuments:
         """The candidates with their vectors: those that the store returned if it returned all, else read anew."""
         returned = [hits.vectors for _, by_query in nearest for hits in by_query if hits.vectors is not None]
         complete = bool(nearest) and len(returned) == len(nearest)
         raw = np.concatenate(returned) if complete else self._stored.vectors(candidates.doc_ids)
         vectors = self.calibration.correct_documents(raw, candidates.languages, self._share)
-        return Documents(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.vector_parts)
+        return CandidateDocuments(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.vector_parts)
 
     def _scored(
-        self, documents: Documents, queries: FloatArray, query_lang: str, members: Sequence[BoolArray]
-    ) -> Scored:
+        self, documents: CandidateDocuments, queries: FloatArray, query_lang: str, in_stretches: Sequence[BoolArray]
+    ) -> ScoredCandidates:
         """Margins of the last stretch's candidates, with neighbourhoods among the first stretch's candidates."""
         cosines = documents.cosines(queries).T
-        scale = self._stored.scale(documents, queries, members[0])
+        scale = self._stored.scale(documents, queries, in_stretches[0])
         if self._beta == 0.0 or self.choice.margin == "absolute":
-            scores = cosines * scale.rate
-            return Scored(documents, cosines, None, None, np.where(members[-1], scores, np.float32(-np.inf)))
-        fwd = self._stored.neighbourhoods(documents, np.where(members[0], cosines, np.float32(-np.inf))) + scale.lift
+            scores = cosines * scale.score_factor
+            return ScoredCandidates(
+                documents, cosines, None, None, np.where(in_stretches[-1], scores, np.float32(-np.inf))
+            )
+        fwd = (
+            self._stored.neighbourhoods(documents, np.where(in_stretches[0], cosines, np.float32(-np.inf)))
+            + scale.neighbourhood_offset
+        )
         bank = self._bank(query_lang)
         bank_cosines = documents.cosines(bank.vectors)
         bank.exclude_sources(bank_cosines, documents.doc_ids)
         bwd = neighbourhood(bank_cosines, bank.neighbours)
-        scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * scale.rate
-        return Scored(documents, cosines, fwd, bwd, np.where(members[-1], scores, np.float32(-np.inf)))
+        scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * scale.score_factor
+        return ScoredCandidates(documents, cosines, fwd, bwd, np.where(in_stretches[-1], scores, np.float32(-np.inf)))
 
     def _bank(self, lang: str) -> Bank:
         if lang not in self._banks:
             self._banks[lang] = self.calibration.bank(lang, self._share)
         return self._banks[lang]
 
-    def _shortlists(self, scored: Scored, members: Sequence[BoolArray], ends: Sequence[int]) -> list[BoolArray]:
+    def _shortlists(
+        self, scored: ScoredCandidates, in_stretches: Sequence[BoolArray], ends: Sequence[int]
+    ) -> list[BoolArray]:
         """(queries, n) for each stretch, the candidates to compare by passages: the head of its ranking.
 
         Each shortlist includes the earlier stretches' shortlists. The first also has the best of each language, which
@@ -161,8 +170,8 @@ class FairRanker:
         """
         shortlists: list[BoolArray] = []
         shortlist = np.zeros(scored.scores.shape, dtype=np.bool_)
-        for member, end in zip(members, ends, strict=True):
-            for query, among in enumerate(member):
+        for in_stretch, end in zip(in_stretches, ends, strict=True):
+            for query, among in enumerate(in_stretch):
                 shortlist[query, scored.best(query, max(end, RESCORED), among)[0]] = True
                 for rows in scored.documents.languages.values() if not shortlists else ():
                     scores = np.where(among[rows], scored.scores[query, rows], np.float32(-np.inf))
@@ -171,21 +180,27 @@ class FairRanker:
             shortlists.append(shortlist.copy())
         return shortlists
 
-    def _with_passages(self, candidates: Documents, rows: Rows) -> DocumentsWithPassages:
+    def _with_passages(self, candidates: CandidateDocuments, rows: Rows) -> CandidatesWithPassages:
         """The candidates of the rows, ascending, with passages."""
         documents = candidates.selected(rows)
         stored = self._stored.passages(documents.doc_ids, documents.raw)
         return with_passages(documents, stored, self.calibration, self._share)
 
     def _details(
-        self, scored: Scored, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
+        self,
+        scored: ScoredCandidates,
+        query: int,
+        rows: Rows,
+        raw: FloatArray,
+        corrected: FloatArray,
+        lexical_hits: LexicalHits | None,
     ) -> list[Detail]:
         """Details of the hits; passages are read from the store only if the ranking did not use them."""
         documents = scored.documents
-        parts = scored.parts_of_scores(query, rows, raw, corrected, words)
+        parts = scored.parts_of_scores(query, rows, raw, corrected, lexical_hits)
         order = np.argsort(rows)
         shown = (
-            documents if isinstance(documents, DocumentsWithPassages) else self._with_passages(documents, rows[order])
+            documents if isinstance(documents, CandidatesWithPassages) else self._with_passages(documents, rows[order])
         )
         shown_rows = rows if shown is documents else np.argsort(order)
         cosines = shown.vector_parts.cosines(shown.passages, corrected[None])[:, 0]
@@ -196,15 +211,19 @@ class FairRanker:
         ]
 
 
-def _in_stretches(
-    scored: Scored, query: int, members: Sequence[BoolArray], ends: Sequence[int], words: Words | None
+def _rank_stretches(
+    scored: ScoredCandidates,
+    query: int,
+    in_stretches: Sequence[BoolArray],
+    ends: Sequence[int],
+    lexical_hits: LexicalHits | None,
 ) -> tuple[Rows, FloatArray]:
     """Rows and scores of a query's ranking; a stretch's scores are lowered below those of the stretch before."""
     rows, scores = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.float32)
-    for member, end in zip(members, ends, strict=True):
-        unranked = member.copy()
+    for in_stretch, end in zip(in_stretches, ends, strict=True):
+        unranked = in_stretch.copy()
         unranked[rows] = False
-        next_rows, next_scores = scored.stretch(query, end - len(rows), unranked, words)
+        next_rows, next_scores = scored.stretch(query, end - len(rows), unranked, lexical_hits)
         if len(rows) and len(next_rows):
             next_scores = np.minimum(next_scores - max(np.float32(0), next_scores[0] - scores[-1]), scores[-1])
         rows, scores = np.concatenate((rows, next_rows)), np.concatenate((scores, next_scores))

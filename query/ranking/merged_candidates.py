@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoders.document import BoolArray
-from query.ranking.candidates import CandidatesByLanguage, Words
+from indexer.stores.contract import LexicalHits
+from query.ranking.candidates import NearestByLanguage
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class MergedCandidates:
     by_words: BoolArray
 
     @classmethod
-    def of(cls, nearest: CandidatesByLanguage, words: Sequence[Words]) -> MergedCandidates:
+    def of(cls, nearest: NearestByLanguage, lexical_hits: Sequence[LexicalHits]) -> MergedCandidates:
         """Merge the queries' nearest documents and lexical hits."""
         row_of: dict[str, int] = {}
         languages: dict[str, slice] = {}
@@ -39,8 +40,8 @@ class MergedCandidates:
             start = languages[lang].start if lang in languages else len(row_of)
             for query_rows, candidates in zip(nearest_rows, by_query, strict=True):
                 query_rows.append([row_of.setdefault(doc_id, len(row_of)) for doc_id in candidates.doc_ids])
-            for word_rows, hits in zip(lexical_rows, words, strict=False):
-                word_rows += [row_of.setdefault(doc_id, len(row_of)) for doc_id, _ in hits[lang]]
+            for rows_of_query, hits in zip(lexical_rows, lexical_hits, strict=False):
+                rows_of_query += [row_of.setdefault(doc_id, len(row_of)) for doc_id, _ in hits[lang]]
             languages[lang] = slice(start, len(row_of))
         by_words = np.zeros((queries, len(row_of)), dtype=np.bool_)
         for query, rows in enumerate(lexical_rows):
@@ -49,8 +50,8 @@ class MergedCandidates:
 
     def in_stretch(self, end: int) -> BoolArray:
         """(queries, n) whether the query has the candidate in the stretch that ends at a rank."""
-        members = self.by_words.copy()
+        in_stretch = self.by_words.copy()
         for query, rows_by_language in enumerate(self.nearest):
             for rows in rows_by_language:
-                members[query, rows[:end]] = True
-        return members
+                in_stretch[query, rows[:end]] = True
+        return in_stretch

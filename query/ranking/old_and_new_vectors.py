@@ -12,11 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray, Passages
-from indexer.stores.contract import Filters, LexicalQuery, VectorQuery, VectorStore
+from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, VectorQuery, VectorStore
 from query.calibration.margin import FLOOR, centring, exponent, language_neighbourhoods
 from query.calibration.two_fields import TwoFields, rows_after_selection
-from query.ranking.candidates import ONE_SCALE, CandidatesByLanguage, Documents, ScoreScale, Words
+from query.ranking.candidates import CandidateDocuments, NearestByLanguage
 from query.ranking.choice import SearchChoice
+from query.ranking.scores import ONE_SCALE, ScoreScale
 from query.ranking.stored_vectors import search_store
 
 
@@ -36,14 +37,16 @@ class OldAndNewVectors:
 
     def search(
         self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
-    ) -> tuple[CandidatesByLanguage, Sequence[Words]]:
+    ) -> tuple[NearestByLanguage, Sequence[LexicalHits]]:
         """Search old vectors first: a document that gets its new vector in between is found twice, not never."""
         old, new = self.models
         old_queries = {lang: self._calibration.queries_for_store(queries, lang, self._share) for lang in targets}
         new_queries = {lang: self._calibration.fresh.queries_for_store(queries, lang, self._share) for lang in targets}
-        nearest_old, words = search_store(self._store, VectorQuery(old, old_queries, k, filters, lacking=new), lexical)
+        nearest_old, lexical_hits = search_store(
+            self._store, VectorQuery(old, old_queries, k, filters, lacking=new), lexical
+        )
         nearest_new = self._store.search(VectorQuery(new, new_queries, k, filters))
-        return [(lang, nearest[lang]) for lang in targets for nearest in (nearest_old, nearest_new)], words
+        return [(lang, nearest[lang]) for lang in targets for nearest in (nearest_old, nearest_new)], lexical_hits
 
     def vectors(self, doc_ids: Sequence[str]) -> FloatArray:
         """(n, old dim + new dim): each document's new vector, or its old vector if it has no new one."""
@@ -69,7 +72,7 @@ class OldAndNewVectors:
             for is_fresh in fresh
         ]
 
-    def scale(self, documents: Documents, queries: FloatArray, members: BoolArray) -> ScoreScale:
+    def scale(self, documents: CandidateDocuments, queries: FloatArray, in_first_stretch: BoolArray) -> ScoreScale:
         """The scale of mapped cosines, from the candidates that have both vectors.
 
         A language's neighbourhood is that of all its documents, with an old or a new vector: documents of the other
@@ -81,30 +84,30 @@ class OldAndNewVectors:
         cosines = documents.vector_parts.cosines(documents.vectors, queries).T
         mapped = cosines.copy()
         mapped[:, fresh] = self._by_old_vectors(documents, queries, fresh)
-        cosines, mapped = (np.where(members, matrix, _EXCLUDED) for matrix in (cosines, mapped))
+        cosines, mapped = (np.where(in_first_stretch, matrix, _EXCLUDED) for matrix in (cosines, mapped))
         fwd_mapped = self._of_languages(documents, mapped)
         fwd_mapped_old = self._of_languages(documents, np.where(fresh, _EXCLUDED, cosines))
         fwd_mapped_fresh = self._of_languages(documents, np.where(fresh, mapped, _EXCLUDED))
         fwd_true_fresh = self._of_languages(documents, np.where(fresh, cosines, _EXCLUDED))
-        fresh_members = members & fresh
-        rate = _mean(fwd_true_fresh, fresh_members) / _mean(fwd_mapped_fresh, fresh_members)
+        counted = in_first_stretch & fresh
+        factor = _mean(fwd_true_fresh, counted) / _mean(fwd_mapped_fresh, counted)
         return ScoreScale(
-            np.where(fresh, rate * (fwd_mapped - fwd_mapped_fresh), fwd_mapped - fwd_mapped_old),
-            np.where(fresh, np.float32(1), rate**self._power),
+            np.where(fresh, factor * (fwd_mapped - fwd_mapped_fresh), fwd_mapped - fwd_mapped_old),
+            np.where(fresh, np.float32(1), factor**self._power),
         )
 
-    def neighbourhoods(self, documents: Documents, cosines: FloatArray) -> FloatArray:
+    def neighbourhoods(self, documents: CandidateDocuments, cosines: FloatArray) -> FloatArray:
         """(queries, n) mean of each query's k largest cosines in the language, of the same kind of vector."""
         fresh = self._calibration.is_fresh(documents.raw)
         new = self._of_languages(documents, np.where(fresh, cosines, _EXCLUDED))
         old = self._of_languages(documents, np.where(~fresh, cosines, _EXCLUDED))
         return np.where(fresh, new, old)
 
-    def _of_languages(self, documents: Documents, cosines: FloatArray) -> FloatArray:
+    def _of_languages(self, documents: CandidateDocuments, cosines: FloatArray) -> FloatArray:
         """(queries, n) mean of each query's k largest cosines in the document's language."""
         return language_neighbourhoods(cosines, documents.languages.values(), self._calibration.neighbours)
 
-    def _by_old_vectors(self, documents: Documents, queries: FloatArray, fresh: BoolArray) -> FloatArray:
+    def _by_old_vectors(self, documents: CandidateDocuments, queries: FloatArray, fresh: BoolArray) -> FloatArray:
         """(queries, fresh) cosines of the fresh documents by their old vectors; −∞ if a document has no old vector."""
         model = self._calibration.model
         doc_ids = _selected(documents.doc_ids, fresh)

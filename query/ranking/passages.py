@@ -9,15 +9,15 @@ import numpy as np
 from encoders.document import FloatArray, Int32Array, Passages, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
-from query.ranking.candidates import Documents, DocumentsWithPassages, Rows
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows
 
 _WINDOW = 500
 """Characters of an opening: about the 128 tokens of a window, in an alphabetic script."""
 
 
 def with_passages(
-    documents: Documents, stored: Sequence[Passages], calibration: Calibration, share: float
-) -> DocumentsWithPassages:
+    documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float
+) -> CandidatesWithPassages:
     """Documents with their (n,) stored passages, corrected; a document without passages is its own passage."""
     lengths = np.array([max(len(passages.vectors), 1) for passages in stored], dtype=np.intp)
     borders = np.concatenate(([0], np.cumsum(lengths)))
@@ -28,8 +28,8 @@ def with_passages(
         lang: slice(int(borders[rows.start]), int(borders[rows.stop])) for lang, rows in documents.languages.items()
     }
     corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage")
-    starts, lengths_of_openings = borders[:-1], [opening(passages.offsets) for passages in stored]
-    return DocumentsWithPassages(
+    starts, lengths_of_openings = borders[:-1], [opening_length(passages.offsets) for passages in stored]
+    return CandidatesWithPassages(
         documents.doc_ids,
         documents.languages,
         documents.raw,
@@ -42,7 +42,7 @@ def with_passages(
     )
 
 
-def opening(offsets: Int32Array) -> int:
+def opening_length(offsets: Int32Array) -> int:
     """Number of passages in a document's opening: the first, and sentences after it up to ``_WINDOW`` characters.
 
     Passages that overlap are windows, and the first alone is the opening. Sentences do not overlap, and the first is

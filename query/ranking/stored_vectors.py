@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from encoders.document import BoolArray, FloatArray, Passages
-from indexer.stores.contract import Candidates, Filters, LexicalQuery, VectorQuery, VectorStore
+from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, NearestDocuments, VectorQuery, VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.margin import centring, language_neighbourhoods
-from query.ranking.candidates import ONE_SCALE, CandidatesByLanguage, Documents, ScoreScale, Words
+from query.ranking.candidates import CandidateDocuments, NearestByLanguage
 from query.ranking.choice import SearchChoice
+from query.ranking.scores import ONE_SCALE, ScoreScale
 
 
 class StoredVectors:
@@ -27,13 +28,13 @@ class StoredVectors:
 
     def search(
         self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
-    ) -> tuple[CandidatesByLanguage, Sequence[Words]]:
+    ) -> tuple[NearestByLanguage, Sequence[LexicalHits]]:
         """The documents of each language nearest to corrected queries, and each query's lexical hits."""
         raw_queries = {target: self._calibration.queries_for_store(queries, target, self._share) for target in targets}
         with_vectors = lexical is None and len(queries) == 1
         query = VectorQuery(self._calibration.model, raw_queries, k, filters, with_vectors)
-        nearest, words = search_store(self._store, query, lexical)
-        return list(nearest.items()), words
+        nearest, lexical_hits = search_store(self._store, query, lexical)
+        return list(nearest.items()), lexical_hits
 
     def vectors(self, doc_ids: Sequence[str]) -> FloatArray:
         """(n, dim) stored vectors."""
@@ -43,17 +44,17 @@ class StoredVectors:
         """Stored passages of documents with the raw vectors."""
         return self._store.passages(self._calibration.model, doc_ids)
 
-    def neighbourhoods(self, documents: Documents, cosines: FloatArray) -> FloatArray:
+    def neighbourhoods(self, documents: CandidateDocuments, cosines: FloatArray) -> FloatArray:
         """(queries, n) mean of each query's k largest cosines in the document's language."""
         return language_neighbourhoods(cosines, documents.languages.values(), self._calibration.neighbours)
 
-    def scale(self, documents: Documents, queries: FloatArray, members: BoolArray) -> ScoreScale:  # noqa: ARG002
+    def scale(self, documents: CandidateDocuments, queries: FloatArray, in_first_stretch: BoolArray) -> ScoreScale:  # noqa: ARG002
         """The scale that makes documents with different kinds of vectors comparable; here all have the same kind."""
         return ONE_SCALE
 
 
 def search_store(
     store: VectorStore, query: VectorQuery, lexical: LexicalQuery | None
-) -> tuple[Mapping[str, Sequence[Candidates]], Sequence[Words]]:
+) -> tuple[Mapping[str, Sequence[NearestDocuments]], Sequence[LexicalHits]]:
     """The nearest documents by language, and each query's lexical hits; none without a lexical query."""
     return store.search_with_words(query, lexical) if lexical else (store.search(query), [])

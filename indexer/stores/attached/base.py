@@ -14,7 +14,7 @@ from encoders.errors import BadInput
 from indexer.elastic import changes
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.users_index import UsersIndex
-from indexer.stores.contract import Candidates, Filters, Stamp, VectorQuery
+from indexer.stores.contract import Filters, NearestDocuments, Stamp, VectorQuery
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.server_index import Hits, ServerIndex
 from indexer.stores.elastic.store import ServerStore
@@ -151,7 +151,7 @@ class JoinedStore(ServerStore, ABC):
         To ``without`` documents of the users' index nothing is attached.
         """
 
-    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[Candidates]]:
+    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
         candidates = super()._candidates(query, answers)
         self._layout.seen.brought = [
             doc_id for by_query in candidates.values() for hits in by_query for doc_id in hits.doc_ids

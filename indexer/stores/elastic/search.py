@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from encoders.document import FloatArray
-from indexer.stores.contract import Candidates, LexicalHits, LexicalQuery, VectorQuery
+from indexer.stores.contract import LexicalHits, LexicalQuery, NearestDocuments, VectorQuery
 from indexer.stores.elastic.layout import Layout, VectorField, packed_vector
 from indexer.stores.elastic.server_index import Hits
 from indexer.text.terms import analyser
@@ -53,9 +53,11 @@ def _knn_body(
     return body
 
 
-def candidates(layout: Layout, dim: int, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[Candidates]]:
+def candidates(
+    layout: Layout, dim: int, query: VectorQuery, answers: Iterator[Hits]
+) -> dict[str, list[NearestDocuments]]:
     """The hits of the answers to ``knn_bodies``, with exact cosines."""
-    by_lang: dict[str, list[Candidates]] = {lang: [] for lang in query.vectors}
+    by_lang: dict[str, list[NearestDocuments]] = {lang: [] for lang in query.vectors}
     for lang, vectors in query.vectors.items():
         for vector in vectors:
             hits = next(answers)
@@ -63,7 +65,7 @@ def candidates(layout: Layout, dim: int, query: VectorQuery, answers: Iterator[H
             scores = [(2.0 * hit["_score"] - 1.0) * norm if norm else 0.0 for hit in hits]
             stored_vectors = layout.hit_vectors(query.model, hits, dim) if query.with_vectors else None
             doc_ids = [hit["_id"] for hit in hits]
-            by_lang[lang].append(Candidates(doc_ids, np.array(scores, dtype=np.float32), stored_vectors))
+            by_lang[lang].append(NearestDocuments(doc_ids, np.array(scores, dtype=np.float32), stored_vectors))
     return by_lang
 
 

@@ -16,9 +16,9 @@ from indexer.elastic.address import Address, Credentials
 from indexer.elastic.connection import PAGE, pages
 from indexer.stores.admission import Admission, admit, other_width, unknown_model
 from indexer.stores.contract import (
-    Candidates,
     LexicalHits,
     LexicalQuery,
+    NearestDocuments,
     PutReport,
     Stamp,
     StoredDocument,
@@ -177,7 +177,7 @@ class ServerStore:
             if model in self._layout.models_of(document.source) and (stamp := self._layout.stamp(document.source))
         }
 
-    def search(self, query: VectorQuery) -> dict[str, list[Candidates]]:
+    def search(self, query: VectorQuery) -> dict[str, list[NearestDocuments]]:
         """Approximate nearest documents in each target language, with exact cosines."""
         self._index.refresh()
         return self._candidates(query, iter(self._index.search(self.bodies(query))))
@@ -190,7 +190,7 @@ class ServerStore:
 
     def search_with_words(
         self, query: VectorQuery, lexical: LexicalQuery
-    ) -> tuple[dict[str, list[Candidates]], list[LexicalHits]]:
+    ) -> tuple[dict[str, list[NearestDocuments]], list[LexicalHits]]:
         """``search`` and ``lexical`` in one request."""
         self._index.refresh()
         vector_bodies, word_bodies = self.bodies(query), lexical_bodies(self._layout, lexical)
@@ -201,7 +201,7 @@ class ServerStore:
         """The bodies of the searches that are sent for a query."""
         return knn_bodies(self._layout, self._field(query.model), query)
 
-    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[Candidates]]:
+    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
         return candidates(self._layout, self._field(query.model).dim, query, answers)
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:

@@ -30,7 +30,7 @@ from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranking_module
 from query.ranking.choice import RankingOptions, SearchChoice
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.passages import opening
+from query.ranking.passages import opening_length
 from tests.query.synthetic import TopicEncoder, filled, page
 from trials import DEMO
 
@@ -223,11 +223,11 @@ def test_an_opening_is_the_first_window_or_the_sentences_that_make_one() -> None
     def offsets(*spans: tuple[int, int]) -> np.ndarray:
         return np.array(spans, dtype=np.int32).reshape(-1, 2)
 
-    assert opening(offsets((0, 90))) == 1
-    assert opening(offsets((0, 480), (300, 490))) == 1
-    assert opening(offsets((0, 20), (21, 130), (131, 400), (401, 700), (701, 705))) == 3
-    assert opening(offsets((0, 600), (601, 700))) == 1
-    assert opening(offsets()) == 1
+    assert opening_length(offsets((0, 90))) == 1
+    assert opening_length(offsets((0, 480), (300, 490))) == 1
+    assert opening_length(offsets((0, 20), (21, 130), (131, 400), (401, 700), (701, 705))) == 3
+    assert opening_length(offsets((0, 600), (601, 700))) == 1
+    assert opening_length(offsets()) == 1
 
 
 def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
@@ -243,7 +243,7 @@ def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
         (titles,) = opened.store.passages(opened.spec.model, [hit.doc_id])
     assert hit.doc_id == document.doc_id
     assert hit.parts is not None
-    assert opening(titles.offsets) > 1
+    assert opening_length(titles.offsets) > 1
     assert titles.offsets[0].tolist() == [0, len(document.title)]
     assert hit.parts.opening is not None
     assert hit.parts.passage is not None

@@ -1,0 +1,97 @@
+"""Scores of candidates by queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from encoders.document import BoolArray, FloatArray
+from indexer.stores.contract import LexicalHits
+from indexer.stores.matrix import largest
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows
+from query.ranking.fusion import best_lexical_score, lexical_scores
+from query.ranking.hits import ScoreParts
+
+_SMALLEST_BM25 = 1e-9
+
+
+@dataclass(frozen=True)
+class ScoreScale:
+    """Corrections that put documents with different kinds of vectors on one scale.
+
+    Attributes:
+        neighbourhood_offset: (queries, n) addend of the neighbourhoods.
+        score_factor: (queries, n) factor of the scores.
+    """
+
+    neighbourhood_offset: FloatArray | np.float32
+    score_factor: FloatArray | np.float32
+
+
+ONE_SCALE = ScoreScale(np.float32(0), np.float32(1))
+"""No correction: all documents have the same kind of vector."""
+
+
+@dataclass(frozen=True)
+class ScoredCandidates:
+    """Candidates compared with queries.
+
+    Attributes:
+        cosines: (queries, n) cosines that the margin is taken of.
+        fwd: (queries, n) mean of the query's k largest cosines in the document's language; none without a margin.
+        bwd: (n,) mean of the document's k largest cosines with the bank's pseudo-queries; none without a margin.
+        scores: (queries, n) margin scores; −∞ if a document is not a candidate of the query.
+    """
+
+    documents: CandidateDocuments
+    cosines: FloatArray
+    fwd: FloatArray | None
+    bwd: FloatArray | None
+    scores: FloatArray
+
+    def best(self, query: int, k: int, among: BoolArray) -> tuple[Rows, FloatArray]:
+        """Rows and scores of a query's k best documents ``among`` (n,), best first; ties keep the documents' order."""
+        scores = np.where(among, self.scores[query], np.float32(-np.inf))
+        order = largest(scores, k)
+        candidates: Rows = order[np.isfinite(scores[order])]
+        return candidates, scores[candidates]
+
+    def stretch(
+        self, query: int, k: int, among: BoolArray, lexical_hits: LexicalHits | None
+    ) -> tuple[Rows, FloatArray]:
+        """The same as ``best``; with lexical hits, reordered by ``CandidateDocuments.fused``."""
+        if lexical_hits is None:
+            return self.best(query, k, among)
+        rows, scores = self.best(query, len(among), among)
+        return self.documents.fused(rows, scores, lexical_hits)[:k], scores[:k]
+
+    def parts_of_scores(
+        self, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, lexical_hits: LexicalHits | None
+    ) -> list[ScoreParts]:
+        """The parts of the scores of the rows' documents, for a query vector as encoded (``raw``) and as corrected."""
+        documents = self.documents
+        best = opening = None
+        if isinstance(documents, CandidatesWithPassages):
+            best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
+        lexical = None
+        if lexical_hits is not None:
+            lexical = lexical_scores(documents.doc_ids, lexical_hits) / max(
+                best_lexical_score(lexical_hits), _SMALLEST_BM25
+            )
+        return [
+            ScoreParts(
+                cosine=float(documents.vector_parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
+                corrected=float(
+                    documents.vector_parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]
+                ),
+                passage=float(best[row]) if best is not None else None,
+                opening=float(opening[row]) if opening is not None else None,
+                compared=float(self.cosines[query, row]),
+                fwd=float(self.fwd[query, row]) if self.fwd is not None else None,
+                bwd=float(self.bwd[row]) if self.bwd is not None else None,
+                score=float(self.scores[query, row]),
+                words=float(lexical[row]) if lexical is not None else None,
+            )
+            for row in rows
+        ]
