@@ -164,7 +164,7 @@ def search_rows(home: Path, folds: int, share: float) -> list[str]:
     order = topics.sample(share)
     concepts = {
         item.document.doc_id: str(item.document.fields.get("concept"))
-        for page in searcher.store.scan(searcher.model)
+        for page in searcher.store.scan(searcher.stored_model)
         for item in page
     }
     by_ranking: dict[str, dict[str, float]] = {}
@@ -274,7 +274,7 @@ def title_rows(home: Path, splits: int) -> list[str]:
     """How often a title's first page in another language is the page of the same concept."""
     pages: dict[str, dict[str, tuple[str, FloatArray]]] = {lang: {} for lang in TESTED}
     with open_searcher("lohelp", home, UNCALIBRATED) as searcher:
-        for batch in searcher.store.scan(searcher.model):
+        for batch in searcher.store.scan(searcher.stored_model):
             for item in batch:
                 document, concept = item.document, str(item.document.fields.get("concept", ""))
                 if document.lang in pages and concept and document.title.strip():

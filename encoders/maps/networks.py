@@ -34,7 +34,7 @@ class Networks:
     means: Mapping[str, FloatArray]
     about: Mapping[str, Any]
 
-    asker = None
+    query_encoder = None
     """The documents' encoder encodes the queries too."""
     width = None
     """Documents are mapped into the space of the queries, whose width stays."""
@@ -54,7 +54,7 @@ class Networks:
         radius = np.sqrt(np.maximum(np.float32(1) - mean @ mean, np.float32(0)))
         return self._network(lang, query_lang).transform(unit_rows(rows) * radius + mean)
 
-    def asking(self, query_lang: str, lang: str, queries: FloatArray) -> FloatArray:  # noqa: ARG002
+    def queries_in_document_space(self, query_lang: str, lang: str, queries: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the queries unchanged: no query vector can replace a network."""
         return queries
 

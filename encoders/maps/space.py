@@ -38,14 +38,14 @@ class SpaceMaps:
         model: id of the stored documents' vectors.
         documents: (dim, k) by language of the query and of the document; either may be ``ANY``.
         queries: (query dim, k) by language of the query, or ``ANY``; queries without weights stay unchanged.
-        asker: encoder of the queries, if it is not the documents' encoder.
+        query_encoder: encoder of the queries, if it is not the documents' encoder.
     """
 
     model: str
     documents: Mapping[tuple[str, str], FloatArray]
     queries: Mapping[str, FloatArray] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
-    asker: QueryEncoderSpec | None = None
+    query_encoder: QueryEncoderSpec | None = None
 
     @classmethod
     def rounded(
@@ -55,7 +55,7 @@ class SpaceMaps:
         queries: Mapping[str, np.ndarray] | None = None,
         *,
         about: Mapping[str, Any] | None = None,
-        asker: QueryEncoderSpec | None = None,
+        query_encoder: QueryEncoderSpec | None = None,
     ) -> Self:
         """Make maps of weights in any precision, rounded to float16 as the folder stores them.
 
@@ -67,7 +67,7 @@ class SpaceMaps:
             {key: _round(weights) for key, weights in documents.items()},
             {key: _round(weights) for key, weights in (queries or {}).items()},
             about or {},
-            asker,
+            query_encoder,
         )
 
     def document(self, query_lang: str, lang: str) -> FloatArray | None:
@@ -97,7 +97,7 @@ class SpaceMaps:
         weights = self.query(lang)
         return rows if weights is None else unit_rows(rows @ weights)
 
-    def asking(self, query_lang: str, lang: str, queries: FloatArray) -> FloatArray:
+    def queries_in_document_space(self, query_lang: str, lang: str, queries: FloatArray) -> FloatArray:
         """Map queries back into the space of a language's documents, (n, dim) unit rows: q·(W d) = (Wᵀq)·d."""
         weights = self.document(query_lang, lang)
         return queries if weights is None else unit_rows(queries @ weights.T)
@@ -110,7 +110,7 @@ class SpaceMaps:
     def knows(self, lang: str) -> bool:
         """Whether the maps were learnt from this language; a pivot counts although it has no map."""
         learnt = lang in self.about.get("languages", ()) or any(lang == document for _, document in self.documents)
-        return learnt or self.asker is not None
+        return learnt or self.query_encoder is not None
 
     @property
     def stands_in(self) -> bool:
@@ -125,7 +125,7 @@ class SpaceMaps:
             "documents": [list(key) for key in self.documents],
             "queries": list(self.queries),
             "about": dict(self.about),
-            "asker": asdict(self.asker) if self.asker else None,
+            "asker": asdict(self.query_encoder) if self.query_encoder else None,
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -151,10 +151,10 @@ class SpaceMaps:
         }
         if not all(np.isfinite(weights).all() for weights in (*documents.values(), *queries.values())):
             raise ValueError("a weight is not finite")
-        asker = QueryEncoderSpec(**header["asker"]) if header["asker"] else None
+        query_encoder = QueryEncoderSpec(**header["asker"]) if header["asker"] else None
         shapes = {weights.shape for weights in documents.values()}
         for dim, width in shapes:
-            query_dim = asker.dim if asker else dim
+            query_dim = query_encoder.dim if query_encoder else dim
             fitting = (
                 all(weights.shape == (query_dim, width) for weights in queries.values())
                 if queries
@@ -162,7 +162,7 @@ class SpaceMaps:
             )
             if len(shapes) > 1 or not fitting:
                 raise ValueError("its maps are of different widths")
-        return cls(header["model"], documents, queries, header["about"], asker)
+        return cls(header["model"], documents, queries, header["about"], query_encoder)
 
     def write(self, folder: Path) -> None:
         """Write ``mapping.json`` and ``maps.npz`` into an existing folder."""

@@ -8,9 +8,9 @@ from indexer.collection.collection import Collection
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
+from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.calibration.summary import SecondField
 from query.calibration.table import StoredCalibration
-from query.calibration.two_fields import TwoFields
 
 
 def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
@@ -20,12 +20,12 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
         DragomanError: as ``table.load``.
     """
     calibration = calibration_table.load(engine, collection, wanted)
-    if not isinstance(calibration, MappedCalibration) or calibration.maps.asker is None:
+    if not isinstance(calibration, MappedCalibration) or calibration.maps.query_encoder is None:
         return calibration
-    kept = second_field(engine, collection, calibration.maps.asker.model)
+    kept = second_field(engine, collection, calibration.maps.query_encoder.model)
     if kept is None:
         return calibration
-    return TwoFields.beside(calibration, calibration_table.read(engine, collection.name, kept.id))
+    return OldAndNewCalibration.of(calibration, calibration_table.read(engine, collection.name, kept.id))
 
 
 def second_field_key(collection: Collection) -> SecondField:

@@ -73,16 +73,16 @@ class MappedCalibration(Calibration):
     def queries_for_store(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
         """Corrected queries for kNN over a target language's raw vectors."""
         if not self._is_uncorrected(share):
-            queries = self.maps.asking(self.query_lang, target, queries)
+            queries = self.maps.queries_in_document_space(self.query_lang, target, queries)
         return super().queries_for_store(queries, target, share)
 
     def _is_uncorrected(self, share: float) -> bool:
         """Whether vectors are compared as encoded; another encoder's queries always need the map."""
-        return share == 0.0 and self.maps.asker is None
+        return share == 0.0 and self.maps.query_encoder is None
 
     def queries_in_stored_space(self, queries: FloatArray, lang: str) -> FloatArray:
         """Queries as vectors of the stored documents' model: through the map if another encoder made the queries."""
-        if isinstance(self.maps, Networks) or self.maps.asker is None:
+        if isinstance(self.maps, Networks) or self.maps.query_encoder is None:
             return queries
         weights = self.maps.document(lang, lang)
         if weights is None:

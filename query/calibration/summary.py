@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from query.calibration.calibration import Calibration
@@ -69,11 +69,15 @@ class SecondField:
     """The field for the new vectors of a migrated collection.
 
     Attributes:
-        beside: id of the model of the collection's own vectors.
+        old_model: id of the model of the collection's own vectors.
     """
 
     generation: int
-    beside: str
+    old_model: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The field as the database and ``--json`` have it."""
+        return {"generation": self.generation, "beside": self.old_model}
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ class Summary:
             "decided_by": self.decided_by,
         }
         if self.second_field:
-            return {**values, "few": dict(self.few), "second_field": asdict(self.second_field)}
+            return {**values, "few": dict(self.few), "second_field": self.second_field.as_json()}
         values["probe"] = [tried.as_dict() for tried in self.tried]
         if self.separability:
             values["told_apart"] = self.separability.as_json()
@@ -139,6 +143,7 @@ class Summary:
     def from_json(cls, values: Mapping[str, Any]) -> Summary:
         """Read what ``as_json`` wrote, by this version or an earlier one."""
         maps, told_apart = dict(values.get("map", {})), values.get("told_apart")
+        second_field = values.get("second_field")
         return cls(
             _choice(values),
             values.get("neighbours", 0),
@@ -152,7 +157,7 @@ class Summary:
             values.get("drift", {}),
             Separability(told_apart["accuracy"], told_apart["languages"], told_apart["bar"]) if told_apart else None,
             MapSummary(maps, maps.pop("unknown", ()), maps.pop("stands_in", False)) if "map" in values else None,
-            SecondField(**values["second_field"]) if "second_field" in values else None,
+            SecondField(second_field["generation"], second_field["beside"]) if second_field else None,
         )
 
 

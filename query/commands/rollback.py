@@ -30,9 +30,10 @@ def command(name: str, settings: Settings, console: Console) -> None:
         if calibration_id := leave_migration(engine, name):
             console.emit({"collection": name, "calibration": calibration_id})
             collection = collections.require(engine, name)
-            if asker := query_encoder_spec(calibration_table.load(engine, collection)):
+            if query_encoder := query_encoder_spec(calibration_table.load(engine, collection)):
                 console.result(
-                    f"{name} is asked by {asker.encoder} by {asker.method} again (calibration {calibration_id})"
+                    f"{name} is asked by {query_encoder.encoder} by {query_encoder.method} again "
+                    f"(calibration {calibration_id})"
                 )
                 console.say(f"dragoman rollback once more leaves that migration too: dragoman rollback -c {name}")
                 return

@@ -148,7 +148,7 @@ def rank_and_score(
         BadInput: the qrels judge nothing relevant for any topic, or a target language is not in the collection.
     """
     targets = searcher.targets(plan.to)
-    judgements = Judgements(qrels, languages_of(searcher.store, searcher.model, {qrel.doc_id for qrel in qrels}))
+    judgements = Judgements(qrels, languages_of(searcher.store, searcher.stored_model, {qrel.doc_id for qrel in qrels}))
     scored_runs = ScoredRuns(remarks=_missing(judgements))
     if plan.to is not None:
         judgements = Judgements(judgements.within(targets), judgements.langs)
@@ -225,7 +225,7 @@ def _own_language(
 ) -> Iterator[ScoredRun]:
     run = run or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
     yield ScoredRun(f"{lang}-same", "same", lang, score(run, qrels, plan.measures, qids), pack(run))
-    items = chain.from_iterable(searcher.store.scan(searcher.model, lang=lang))
+    items = chain.from_iterable(searcher.store.scan(searcher.stored_model, lang=lang))
     bm25_rankings = rank_by_bm25((item.document for item in items), queries, lang, k=plan.depth)
     bm25_run = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, bm25_rankings, strict=True)})
     yield ScoredRun(f"{lang}-bm25", "bm25", lang, score(bm25_run, qrels, plan.measures, qids), pack(bm25_run))

@@ -71,7 +71,7 @@ def calibrate_open(opened: OpenCollection, request: CalibrationRequest, inherite
     check_choice(request.choice or inherited.choice or DEFAULT, stored)
     samples = draw_samples(
         opened.store,
-        opened.query_encoder(request.maps),
+        opened.open_query_encoder(request.maps),
         document_spec=stored,
         logged_queries=request.logged_queries,
         encoded_queries=inherited.encoded_queries,
@@ -134,18 +134,23 @@ def _with_migration(
     Raises:
         BadInput: the collection has migrated and the request is for queries by the collection's own encoder.
     """
-    asker, maps = query_encoder_spec(previous), request.maps or inherited.maps
-    if asker is None or (maps and maps.asker):
+    query_encoder, maps = query_encoder_spec(previous), request.maps or inherited.maps
+    if query_encoder is None or (maps and maps.query_encoder):
         return inherited
     name = opened.collection.name
     advice = f"leave the migration first: dragoman rollback -c {name}"
     if maps:
         raise BadInput(
-            f"{name} has migrated to {asker.encoder}, and these maps are for its own encoder's queries; {advice}"
+            f"{name} has migrated to {query_encoder.encoder}, and these maps are for its own encoder's queries; "
+            f"{advice}"
         )
     if request.judged:
-        raise BadInput(f"{name} has migrated to {asker.encoder}, where nothing is decided by judgements; {advice}")
+        raise BadInput(
+            f"{name} has migrated to {query_encoder.encoder}, where nothing is decided by judgements; {advice}"
+        )
     if request.choice and request.choice.rank:
-        raise BadInput(f"{name} has migrated to {asker.encoder}, and its maps are for what the mean leaves; {advice}")
+        raise BadInput(
+            f"{name} has migrated to {query_encoder.encoder}, and its maps are for what the mean leaves; {advice}"
+        )
     stored = calibration_table.active(opened.engine, opened.collection)
     return InheritedInput.of(stored, previous) if stored else inherited

@@ -56,7 +56,7 @@ def decide(
     if choice:
         decided_by = "you" if request.choice else inherited.decided_by or "default"
         decision = Decision(choice, decided_by, taken_over=request.choice is None)
-    elif maps is not None and maps.asker is not None:
+    elif maps is not None and maps.query_encoder is not None:
         decision = Decision(DEFAULT, inherited.decided_by or "default")
     else:
         decision = _by_evidence(opened, samples, request, inherited.decided_by or "default")

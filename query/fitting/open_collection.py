@@ -69,8 +69,8 @@ class OpenCollection:
         self.collection.check(encoder.spec)
         return encoder
 
-    def query_encoder(self, maps: SpaceMaps | Networks | None) -> Encoder:
+    def open_query_encoder(self, maps: SpaceMaps | Networks | None) -> Encoder:
         """The encoder of queries: the maps' encoder if they name one, else the documents' encoder."""
-        if maps is None or maps.asker is None:
+        if maps is None or maps.query_encoder is None:
             return self.encoder
-        return open_specified(self.collection, maps.asker, self.device, self.console)
+        return open_specified(self.collection, maps.query_encoder, self.device, self.console)

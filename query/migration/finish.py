@@ -93,8 +93,12 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
     with opened(settings.database) as engine:
         collection = collections.require(engine, name)
         collection.refuse_attached(_BESIDE_THEIRS)
-        asker = query_encoder_spec(calibration_table.load(engine, collection))
-    return asker is not None and asker.encoder == absolute(encoder) and method in {None, asker.method}
+        query_encoder = query_encoder_spec(calibration_table.load(engine, collection))
+    return (
+        query_encoder is not None
+        and query_encoder.encoder == absolute(encoder)
+        and method in {None, query_encoder.method}
+    )
 
 
 def finish_migration(
@@ -116,33 +120,35 @@ def finish_migration(
         settings.check_store(name, collection.store or settings.home_store)
         collection.refuse_attached(_BESIDE_THEIRS)
         kept, active = calibration_table.active(engine, collection), calibration_table.load(engine, collection)
-        asker = query_encoder_spec(active)
-        if asker is None or kept is None or active is None:
+        query_encoder = query_encoder_spec(active)
+        if query_encoder is None or kept is None or active is None:
             raise BadInput(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
-        refuse_while_workers(engine, name, unless=asker.model if settings.broker else "", reencoding=True)
-        new = open_specified(collection, asker, device, console)
+        refuse_while_workers(engine, name, unless=query_encoder.model if settings.broker else "", reencoding=True)
+        new = open_specified(collection, query_encoder, device, console)
         with (
             collection_lock(settings, name),
             closing(collection.open_store(settings, database_id=read_database_id(engine))) as store,
         ):
-            report = _SecondFieldRun(engine, collection, store, asker, new, active, settings, console).run()
-            _refuse_gaps(name, asker, report.refused)
-            if not store.count(asker.model):
-                raise BadInput(f"{asker.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}")
-            compared = ComparedQueries.on(name, store, asker.model, settings)
+            report = _SecondFieldRun(engine, collection, store, query_encoder, new, active, settings, console).run()
+            _refuse_gaps(name, query_encoder, report.refused)
+            if not store.count(query_encoder.model):
+                raise BadInput(
+                    f"{query_encoder.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}"
+                )
+            compared = ComparedQueries.on(name, store, query_encoder.model, settings)
             before = origin(engine, collection)
             options = RankingOptions(calibration=before)
             with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
                 old_hits = compared.first(searcher)
-            _switch(engine, collection, new, asker, before, settings)
+            _switch(engine, collection, new, query_encoder, before, settings)
     inherited = replace(InheritedInput.of(kept, None), encoded_queries=InheritedInput.of(kept, active).encoded_queries)
     calibrate(name, settings, inherited=inherited, device=device, console=console)
     with Searcher.open(name, settings, device=device, console=console, encoder=new) as searcher:
         shared = overlap(old_hits, compared.first(searcher))
     return ReencodingReport(
-        asker,
+        query_encoder,
         report.encoded,
         report.unchanged,
         report.refused,
@@ -153,14 +159,14 @@ def finish_migration(
     )
 
 
-def _refuse_gaps(name: str, asker: QueryEncoderSpec, refused: Sequence[Finding]) -> None:
+def _refuse_gaps(name: str, query_encoder: QueryEncoderSpec, refused: Sequence[Finding]) -> None:
     """Raise ``BadInput`` if a document without a new vector has words that the encoder knows."""
     reasons = Counter(refusal.text for refusal in refused if not refusal.is_nothing_known)
     if reasons:
         ((reason, count),) = reasons.most_common(1)
         without = counted(reasons.total(), "document has", "documents have")
         raise BadInput(
-            f"{name} is not changed to {asker.encoder} yet, because {without} no vector of it "
+            f"{name} is not changed to {query_encoder.encoder} yet, because {without} no vector of it "
             f"({count:,}: {reason}); all are found as before. See which: dragoman status -c {name}; see to the reason, "
             "or delete them (dragoman delete), and give the same command again"
         )
@@ -173,21 +179,21 @@ class _SecondFieldRun:
     engine: sa.Engine
     collection: Collection
     store: VectorStore
-    asker: QueryEncoderSpec
+    query_encoder: QueryEncoderSpec
     encoder: Encoder
     active: Calibration
     settings: Settings
     console: Console
 
     def _check(self) -> None:
-        _require_migration(self.engine, self.collection.name, self.asker)
+        _require_migration(self.engine, self.collection.name, self.query_encoder)
 
     def run(self) -> IndexReport:
         """Encode a sample and take its statistics; then the documents that searches showed most, then the rest."""
         hints = Hints(self.settings.broker) if self.settings.broker else None
         if hints:
-            hints.check_broker(self.asker.model)
-        if loading.second_field(self.engine, self.collection, self.asker.model) is None:
+            hints.check_broker(self.query_encoder.model)
+        if loading.second_field(self.engine, self.collection, self.query_encoder.model) is None:
             self._encode(self._sample(), only_first=True)
             calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
         first = most_shown(self.engine, self.collection.name)
@@ -211,11 +217,11 @@ class _SecondFieldRun:
 
     def _by_workers(self, first: Sequence[str], hints: Hints) -> IndexReport:
         """Hand the documents out and watch the run until workers are done; do not wait if there is nothing to do."""
-        name, model = self.collection.name, self.asker.model
+        name, model = self.collection.name, self.query_encoder.model
         try:
             ledger = hand_out_stored(
                 first,
-                self.asker.encoder,
+                self.query_encoder.encoder,
                 self.encoder.spec,
                 self.store,
                 self.engine,
@@ -233,12 +239,12 @@ class _SecondFieldRun:
             raise
 
 
-def _require_migration(engine: sa.Engine, name: str, asker: QueryEncoderSpec) -> None:
+def _require_migration(engine: sa.Engine, name: str, query_encoder: QueryEncoderSpec) -> None:
     """Raise ``BadInput`` if another encoder encodes the collection's queries by now."""
     active = calibration_table.active(engine, collections.require(engine, name))
-    if not leads_to(active, asker.model):
+    if not leads_to(active, query_encoder.model):
         raise BadInput(
-            f"{name} is not asked by {asker.encoder} any more, so encoding it again ends here; "
+            f"{name} is not asked by {query_encoder.encoder} any more, so encoding it again ends here; "
             "what was encoded stays, and is there should it migrate again"
         )
 
@@ -259,13 +265,18 @@ def calibrate_second_field(
 
 
 def _switch(
-    engine: sa.Engine, collection: Collection, new: Encoder, asker: QueryEncoderSpec, before: str, settings: Settings
+    engine: sa.Engine,
+    collection: Collection,
+    new: Encoder,
+    query_encoder: QueryEncoderSpec,
+    before: str,
+    settings: Settings,
 ) -> None:
     """Make the second field the one that is searched; the old field and its calibration stay for ``rollback``."""
-    _require_migration(engine, collection.name, asker)
+    _require_migration(engine, collection.name, query_encoder)
     with transaction(engine) as session:
         calibration_table.choose(session, collection, before)
-        dropped = generations.change_field(session, collection.name, asker.encoder, new.spec)
+        dropped = generations.change_field(session, collection.name, query_encoder.encoder, new.spec)
     if dropped:
         place, database_id = collection.place(settings), read_database_id(engine)
         drop_store(place, collection.name, dropped, credentials=settings.credentials, database_id=database_id)

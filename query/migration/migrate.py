@@ -49,7 +49,7 @@ class MigrationReport:
     """The measured effect of migrating, and the calibration if the collection has migrated.
 
     Attributes:
-        asker: the new encoder.
+        query_encoder: the new encoder.
         documents: number of documents that both encoders encoded, by language.
         mates: how well held-out documents' new vectors find their old vectors through the map.
         worth: the map's quality by pseudo-queries.
@@ -59,7 +59,7 @@ class MigrationReport:
         calibration: the new active calibration; none if the collection has not migrated.
     """
 
-    asker: QueryEncoderSpec
+    query_encoder: QueryEncoderSpec
     documents: Mapping[str, int]
     way: MapRecipe
     mates: Mates
@@ -96,7 +96,7 @@ def migrate(
     encoder = absolute(encoder)
     refuse_combined(encoder)
     new = open_encoder(find_model(encoder, console), method, device=device)
-    asker = QueryEncoderSpec(encoder, new.spec.method, new.spec.model, new.spec.dim)
+    query_encoder = QueryEncoderSpec(encoder, new.spec.method, new.spec.model, new.spec.dim)
     with OpenCollection.open(name, settings, device, console) as opened:
         old = opened.encoder
         refuse_combined(opened.collection.encoder)
@@ -119,7 +119,7 @@ def migrate(
         "to": new.spec.model,
         **asdict(quality),
     }
-    maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, asker=asker)
+    maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, query_encoder=query_encoder)
     inherited, kept = _inherited_choice(active), None
     with Searcher.open(name, settings, device=device, console=console) as searcher:
         compared = ComparedQueries.on(name, searcher.store, model, settings)
@@ -135,7 +135,7 @@ def migrate(
                 hits_after = compared.first(migrated)
     shared = overlap(hits_before, hits_after)
     return MigrationReport(
-        asker, documents, recipe, mates, quality, shared, len(compared.queries), compared.logged, kept
+        query_encoder, documents, recipe, mates, quality, shared, len(compared.queries), compared.logged, kept
     )
 
 

@@ -20,7 +20,7 @@ from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, VectorSt
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Bank, Calibration
 from query.calibration.margin import centring, exponent, margin, neighbourhood
-from query.calibration.two_fields import TwoFields
+from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, NearestByLanguage, Rows
 from query.ranking.choice import SearchChoice
 from query.ranking.fusion import DEPTH
@@ -57,7 +57,7 @@ class FairRanker:
         self.choice = choice
         self._stored: StoredVectors | OldAndNewVectors = (
             OldAndNewVectors(store, calibration, choice)
-            if isinstance(calibration, TwoFields)
+            if isinstance(calibration, OldAndNewCalibration)
             else StoredVectors(store, calibration, choice)
         )
         self._share = centring(choice.balance)

@@ -14,7 +14,7 @@ import numpy as np
 from encoders.document import BoolArray, FloatArray, Passages
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, VectorQuery, VectorStore
 from query.calibration.margin import FLOOR, centring, exponent, language_neighbourhoods
-from query.calibration.two_fields import TwoFields, rows_after_selection
+from query.calibration.old_and_new_calibration import OldAndNewCalibration, rows_after_selection
 from query.ranking.candidates import CandidateDocuments, NearestByLanguage
 from query.ranking.choice import SearchChoice
 from query.ranking.scores import ONE_SCALE, ScoreScale
@@ -28,12 +28,12 @@ class OldAndNewVectors:
         models: models of the documents' vectors; lexical hits without a vector of these models are left out.
     """
 
-    def __init__(self, store: VectorStore, calibration: TwoFields, choice: SearchChoice) -> None:
+    def __init__(self, store: VectorStore, calibration: OldAndNewCalibration, choice: SearchChoice) -> None:
         """Find documents by a calibration, to the extent of the choice's balance."""
         self._store, self._calibration = store, calibration
         self._share = centring(choice.balance)
         self._power = np.float32(1.0 - exponent(choice.balance) if choice.margin == "ratio" else 1.0)
-        self.models: tuple[str, ...] = (calibration.model, calibration.fresh.model)
+        self.models: tuple[str, ...] = (calibration.model, calibration.new.model)
 
     def search(
         self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
@@ -41,7 +41,7 @@ class OldAndNewVectors:
         """Search old vectors first: a document that gets its new vector in between is found twice, not never."""
         old, new = self.models
         old_queries = {lang: self._calibration.queries_for_store(queries, lang, self._share) for lang in targets}
-        new_queries = {lang: self._calibration.fresh.queries_for_store(queries, lang, self._share) for lang in targets}
+        new_queries = {lang: self._calibration.new.queries_for_store(queries, lang, self._share) for lang in targets}
         nearest_old, lexical_hits = search_store(
             self._store, VectorQuery(old, old_queries, k, filters, lacking=new), lexical
         )
@@ -52,24 +52,24 @@ class OldAndNewVectors:
         """(n, old dim + new dim): each document's new vector, or its old vector if it has no new one."""
         old, new = self.models
         stamps = self._store.stamps(new, doc_ids)
-        fresh = np.array([doc_id in stamps for doc_id in doc_ids], dtype=np.bool_)
+        has_new = np.array([doc_id in stamps for doc_id in doc_ids], dtype=np.bool_)
         width = self._calibration.stored_width
         raw = np.zeros((len(doc_ids), width + self._calibration.width), dtype=np.float32)
-        raw[~fresh, :width] = self._store.vectors(old, _selected(doc_ids, ~fresh))
-        raw[fresh, width:] = self._store.vectors(new, _selected(doc_ids, fresh))
+        raw[~has_new, :width] = self._store.vectors(old, _selected(doc_ids, ~has_new))
+        raw[has_new, width:] = self._store.vectors(new, _selected(doc_ids, has_new))
         return raw
 
     def passages(self, doc_ids: Sequence[str], raw: FloatArray) -> list[Passages]:
         """Passages by the model of each document's raw vector, as wide as that row: (p, old dim + new dim)."""
-        fresh = self._calibration.is_fresh(raw)
+        has_new = self._calibration.has_new_vector(raw)
         old_width, width = self._calibration.stored_width, raw.shape[1]
-        old = iter(self._store.passages(self._calibration.model, _selected(doc_ids, ~fresh)))
-        new = iter(self._store.passages(self._calibration.fresh.model, _selected(doc_ids, fresh)))
+        old = iter(self._store.passages(self._calibration.model, _selected(doc_ids, ~has_new)))
+        new = iter(self._store.passages(self._calibration.new.model, _selected(doc_ids, has_new)))
         return [
             _widened(next(new), slice(old_width, width), width)
-            if is_fresh
+            if is_new
             else _widened(next(old), slice(0, old_width), width)
-            for is_fresh in fresh
+            for is_new in has_new
         ]
 
     def scale(self, documents: CandidateDocuments, queries: FloatArray, in_first_stretch: BoolArray) -> ScoreScale:
@@ -78,46 +78,46 @@ class OldAndNewVectors:
         A language's neighbourhood is that of all its documents, with an old or a new vector: documents of the other
         kind add to it what they add through the map.
         """
-        fresh = self._calibration.is_fresh(documents.raw)
-        if not fresh.any() or fresh.all():
+        has_new = self._calibration.has_new_vector(documents.raw)
+        if not has_new.any() or has_new.all():
             return ONE_SCALE
         cosines = documents.vector_parts.cosines(documents.vectors, queries).T
         mapped = cosines.copy()
-        mapped[:, fresh] = self._by_old_vectors(documents, queries, fresh)
+        mapped[:, has_new] = self._by_old_vectors(documents, queries, has_new)
         cosines, mapped = (np.where(in_first_stretch, matrix, _EXCLUDED) for matrix in (cosines, mapped))
         fwd_mapped = self._of_languages(documents, mapped)
-        fwd_mapped_old = self._of_languages(documents, np.where(fresh, _EXCLUDED, cosines))
-        fwd_mapped_fresh = self._of_languages(documents, np.where(fresh, mapped, _EXCLUDED))
-        fwd_true_fresh = self._of_languages(documents, np.where(fresh, cosines, _EXCLUDED))
-        counted = in_first_stretch & fresh
-        factor = _mean(fwd_true_fresh, counted) / _mean(fwd_mapped_fresh, counted)
+        fwd_mapped_old = self._of_languages(documents, np.where(has_new, _EXCLUDED, cosines))
+        fwd_mapped_new = self._of_languages(documents, np.where(has_new, mapped, _EXCLUDED))
+        fwd_true_new = self._of_languages(documents, np.where(has_new, cosines, _EXCLUDED))
+        counted = in_first_stretch & has_new
+        factor = _mean(fwd_true_new, counted) / _mean(fwd_mapped_new, counted)
         return ScoreScale(
-            np.where(fresh, factor * (fwd_mapped - fwd_mapped_fresh), fwd_mapped - fwd_mapped_old),
-            np.where(fresh, np.float32(1), factor**self._power),
+            np.where(has_new, factor * (fwd_mapped - fwd_mapped_new), fwd_mapped - fwd_mapped_old),
+            np.where(has_new, np.float32(1), factor**self._power),
         )
 
     def neighbourhoods(self, documents: CandidateDocuments, cosines: FloatArray) -> FloatArray:
         """(queries, n) mean of each query's k largest cosines in the language, of the same kind of vector."""
-        fresh = self._calibration.is_fresh(documents.raw)
-        new = self._of_languages(documents, np.where(fresh, cosines, _EXCLUDED))
-        old = self._of_languages(documents, np.where(~fresh, cosines, _EXCLUDED))
-        return np.where(fresh, new, old)
+        has_new = self._calibration.has_new_vector(documents.raw)
+        new = self._of_languages(documents, np.where(has_new, cosines, _EXCLUDED))
+        old = self._of_languages(documents, np.where(~has_new, cosines, _EXCLUDED))
+        return np.where(has_new, new, old)
 
     def _of_languages(self, documents: CandidateDocuments, cosines: FloatArray) -> FloatArray:
         """(queries, n) mean of each query's k largest cosines in the document's language."""
         return language_neighbourhoods(cosines, documents.languages.values(), self._calibration.neighbours)
 
-    def _by_old_vectors(self, documents: CandidateDocuments, queries: FloatArray, fresh: BoolArray) -> FloatArray:
-        """(queries, fresh) cosines of the fresh documents by their old vectors; −∞ if a document has no old vector."""
+    def _by_old_vectors(self, documents: CandidateDocuments, queries: FloatArray, has_new: BoolArray) -> FloatArray:
+        """(queries, new) cosines of documents with new vectors by their old vectors; −∞ without an old vector."""
         model = self._calibration.model
-        doc_ids = _selected(documents.doc_ids, fresh)
+        doc_ids = _selected(documents.doc_ids, has_new)
         stamps = self._store.stamps(model, doc_ids)
         has_old = np.array([doc_id in stamps for doc_id in doc_ids], dtype=np.bool_)
-        languages = rows_after_selection(rows_after_selection(documents.languages, fresh), has_old)
+        languages = rows_after_selection(rows_after_selection(documents.languages, has_new), has_old)
         vectors = self._store.vectors(model, _selected(doc_ids, has_old))
         cosines = np.full((len(queries), len(doc_ids)), _EXCLUDED, dtype=np.float32)
         cosines[:, has_old] = documents.vector_parts.cosines(
-            self._calibration.mapped.correct_documents(vectors, languages, self._share), queries
+            self._calibration.old.correct_documents(vectors, languages, self._share), queries
         ).T
         return cosines
 

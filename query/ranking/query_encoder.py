@@ -15,7 +15,7 @@ from query.calibration.mapped_calibration import MappedCalibration
 
 def query_encoder_spec(calibration: Calibration | None) -> QueryEncoderSpec | None:
     """The encoder of queries that a migration's calibration names; none for other calibrations."""
-    return calibration.maps.asker if isinstance(calibration, MappedCalibration) else None
+    return calibration.maps.query_encoder if isinstance(calibration, MappedCalibration) else None
 
 
 def effective_query_encoder(collection: Collection, calibration: Calibration | None) -> QueryEncoderSpec:
@@ -34,26 +34,28 @@ def open_query_encoder(
         BadInput: the encoder is not found.
         ModelMismatch: the encoder's name leads to another model than that of the vectors or of the map.
     """
-    asker = query_encoder_spec(calibration)
-    if asker:
-        return open_specified(collection, asker, device, console)
+    query_encoder = query_encoder_spec(calibration)
+    if query_encoder:
+        return open_specified(collection, query_encoder, device, console)
     encoder = open_named(collection.encoder, collection.method, console, device=device)
     collection.check(encoder.spec)
     return encoder
 
 
-def open_specified(collection: Collection, asker: QueryEncoderSpec, device: Device, console: Console) -> Encoder:
+def open_specified(
+    collection: Collection, query_encoder: QueryEncoderSpec, device: Device, console: Console
+) -> Encoder:
     """Load the encoder that a collection has migrated to.
 
     Raises:
         BadInput: the encoder is not found.
         ModelMismatch: the encoder's name leads to another model now.
     """
-    encoder = open_named(asker.encoder, asker.method, console, device=device)
-    if encoder.spec.model != asker.model:
+    encoder = open_named(query_encoder.encoder, query_encoder.method, console, device=device)
+    if encoder.spec.model != query_encoder.model:
         raise ModelMismatch(
-            f"collection {collection.name} has migrated to {asker.encoder} by {asker.method} (model {asker.model}), "
-            f"and what is there now is model {encoder.spec.model}; bring the first back, or leave the migration: "
-            f"dragoman rollback -c {collection.name}"
+            f"collection {collection.name} has migrated to {query_encoder.encoder} by {query_encoder.method} "
+            f"(model {query_encoder.model}), and what is there now is model {encoder.spec.model}; "
+            f"bring the first back, or leave the migration: dragoman rollback -c {collection.name}"
         )
     return encoder

@@ -131,7 +131,7 @@ class Searcher:
         return self._applied.vector_parts
 
     @property
-    def model(self) -> str:
+    def stored_model(self) -> str:
         """Id of the model of the stored vectors; in a migrating collection queries are of another model."""
         return self.calibration.model if self.calibration else self.spec.model
 

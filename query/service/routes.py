@@ -187,7 +187,7 @@ class Api:
             try:
                 with self._open_collections.searcher(row.name) as searcher:
                     languages = dict(searcher.languages)
-                    asker = effective_query_encoder(row, searcher.calibration)
+                    query_encoder = effective_query_encoder(row, searcher.calibration)
                 active = calibration_table.active(self._open_collections.engine, row)
             except DragomanError as error:
                 away[row.name] = str(refusal(error))
@@ -199,9 +199,9 @@ class Api:
             answers.append(
                 CollectionAnswer(
                     name=row.name,
-                    encoder=asker.encoder.rpartition("/")[2],
-                    method=asker.method,
-                    model=asker.model,
+                    encoder=query_encoder.encoder.rpartition("/")[2],
+                    method=query_encoder.method,
+                    model=query_encoder.model,
                     documents=sum(languages.values()),
                     languages=languages,
                     calibration=calibration,

@@ -21,7 +21,7 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
             "collection": name,
             "migrated": bool(calibration),
             "calibration": calibration.id if calibration else None,
-            "encoder": asdict(report.asker),
+            "encoder": asdict(report.query_encoder),
             "documents": dict(report.documents),
             "way": asdict(report.way),
             "mates": asdict(report.mates),
@@ -63,7 +63,7 @@ def _show_outcome(report: MigrationReport, name: str, console: Console, *, dry_r
         elif quality.kept < KEPT:
             console.warn(f"the map keeps less than {KEPT:.0%}; a larger --sample, or encoding again, finds more")
         console.result(
-            f"{name} is asked by {report.asker.encoder} from now on (calibration {calibration.id}); "
+            f"{name} is asked by {report.query_encoder.encoder} from now on (calibration {calibration.id}); "
             f"back again: dragoman rollback -c {name}"
         )
     elif dry_run:

@@ -183,7 +183,9 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
     """A migration: new queries of 40 numbers, old vectors of 64."""
     store, _, encoder = collection(tmp_path)
     turn = weights(3, 40)
-    maps = SpaceMaps.rounded("topics", {(ANY, ANY): turn}, asker=QueryEncoderSpec("new", "segments", "new-model", 40))
+    maps = SpaceMaps.rounded(
+        "topics", {(ANY, ANY): turn}, query_encoder=QueryEncoderSpec("new", "segments", "new-model", 40)
+    )
 
     class New(TopicEncoder):
         def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
@@ -272,7 +274,7 @@ def test_a_mapping_is_learnt_of_sources_each_document_once(
     assert list(maps.documents) == [("", "de")]
     assert maps.document("fr", "en") is None
     with Searcher.open("demo", real, device="cpu") as searcher:
-        assert searcher.model == maps.model
+        assert searcher.stored_model == maps.model
 
 
 def test_bad_mappings_get_one_sentence(real: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.lineage import leave_migration
-from query.calibration.two_fields import TwoFields
+from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.cli import run
 from query.migration import finish
 from query.migration.finish import finish_migration
@@ -80,7 +80,7 @@ def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_
     assert SAMPLE - 5 <= again["documents"] < 235
     assert again["searched"]
     with Searcher.open("demo", home, device="cpu") as searcher:
-        assert isinstance(searcher.calibration, TwoFields)
+        assert isinstance(searcher.calibration, OldAndNewCalibration)
         hits = searcher.search("Bienen im Garten", lang="de", k=400, explain=True)
         assert {hit.doc_id for hit in hits} == set(searcher.store.ids())
         fresh = searcher.store.stamps(searcher.spec.model, [hit.doc_id for hit in hits])
@@ -122,9 +122,11 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
     anew = Settings.read(home=tmp_path / "anew")
     index([str(path) for path in SOURCES], "demo", settings=anew, device="cpu", encoder=encoder, method="first")
     with Searcher.open("demo", home, device="cpu") as ours, Searcher.open("demo", anew, device="cpu") as theirs:
-        assert ours.model == theirs.model == ours.spec.model
+        assert ours.stored_model == theirs.stored_model == ours.spec.model
         ids = list(theirs.store.ids())
-        cosines = (ours.store.vectors(ours.model, ids) * theirs.store.vectors(ours.model, ids)).sum(axis=1)
+        cosines = (ours.store.vectors(ours.stored_model, ids) * theirs.store.vectors(ours.stored_model, ids)).sum(
+            axis=1
+        )
         assert cosines.min() > 0.99  # int8 depends a little on what is encoded together
     new = first(home)
     assert run(["status", "-c", "demo"]) == 0

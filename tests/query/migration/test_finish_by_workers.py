@@ -24,7 +24,7 @@ from indexer.workers.progress import run_progress
 from onnx_export.models import DEFAULT
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration
-from query.calibration.two_fields import TwoFields
+from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.cli import run
 from query.migration import finish
 from query.migration.finish import finish_migration
@@ -148,7 +148,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
         assert counted["searched"]
         assert counted["documents"] < 235
         with Searcher.open("demo", place, device="cpu") as searcher:
-            assert isinstance(searcher.calibration, TwoFields)
+            assert isinstance(searcher.calibration, OldAndNewCalibration)
             hits = searcher.search("Bienen im Garten", lang="de", k=400)
             assert sorted(hit.doc_id for hit in hits) == list(searcher.store.ids())
         assert run(["resume", "-c", "demo", "--home", str(place.home), "--broker", server.url]) == 0

@@ -82,7 +82,7 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert isinstance(searcher.calibration, MappedCalibration)
         assert searcher.spec.method == "first"
-        assert searcher.model == searcher.calibration.model != searcher.spec.model
+        assert searcher.stored_model == searcher.calibration.model != searcher.spec.model
         hits = searcher.search("Bienen im Garten", lang="de", k=5, explain=True)
     assert hits[0].doc_id in before
     assert everything(home) == stored

@@ -11,7 +11,7 @@ from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.mapped_calibration import MappedCalibration
-from query.calibration.two_fields import TwoFields
+from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.choice import SearchChoice
 from query.ranking.fair_ranker import FairRanker
@@ -52,7 +52,7 @@ class Migrating:
         shared = np.stack([old.encode_documents([one]).vectors[0] for one in self.pages]).mean(axis=0)
         weights = (TURN + 2.0 * shared[:, None] * TURN.mean(axis=0)).astype(np.float32)
         maps = SpaceMaps.rounded(
-            "topics", {(ANY, ANY): weights}, asker=QueryEncoderSpec("new", "segments", "new-model", WIDTH)
+            "topics", {(ANY, ANY): weights}, query_encoder=QueryEncoderSpec("new", "segments", "new-model", WIDTH)
         )
         self.mapped = MappedCalibration.on(
             fit_statistics(draw_samples(self.store, self.new, document_spec=old.spec), "topics"), maps
@@ -72,7 +72,7 @@ class Migrating:
             store.put("new-model", [StoredDocument.of(one, made, at) for at, one in enumerate(some)])
 
     def ranker(self, choice: SearchChoice) -> FairRanker:
-        return FairRanker(self.store, TwoFields.beside(self.mapped, self.fresh), choice)
+        return FairRanker(self.store, OldAndNewCalibration.of(self.mapped, self.fresh), choice)
 
     def queries(self, lang: str) -> FloatArray:
         return self.new.encode_queries([Document("", lang, f"topic{n} asked") for n in range(TOPICS)])

@@ -19,32 +19,32 @@ from query.calibration.mapped_calibration import MappedCalibration
 
 
 @dataclass(frozen=True)
-class TwoFields(MappedCalibration):
+class OldAndNewCalibration(MappedCalibration):
     """A migration's calibration with a second calibration for the new encoder's own vectors.
 
     Attributes:
-        fresh: calibration of the documents that have a vector of the new encoder.
+        new: calibration of the documents that have a vector of the new encoder.
     """
 
-    fresh: Calibration = field(kw_only=True)
+    new: Calibration = field(kw_only=True)
 
     @classmethod
-    def beside(cls, mapped: MappedCalibration, fresh: Calibration) -> TwoFields:
+    def of(cls, old: MappedCalibration, new: Calibration) -> OldAndNewCalibration:
         """Join a migration's calibration and the calibration of the new vectors."""
-        parts = {name: getattr(mapped, name) for name in MappedCalibration.__dataclass_fields__}
-        return cls(**parts, fresh=fresh)
+        parts = {name: getattr(old, name) for name in MappedCalibration.__dataclass_fields__}
+        return cls(**parts, new=new)
 
     @cached_property
-    def mapped(self) -> MappedCalibration:
+    def old(self) -> MappedCalibration:
         """Calibration of the documents that have no new vector."""
         return MappedCalibration(**{name: getattr(self, name) for name in MappedCalibration.__dataclass_fields__})
 
     @cached_property
     def id(self) -> str:
         """Hash of all that decides a ranking."""
-        return short_hash(self.mapped.id, self.fresh.id)
+        return short_hash(self.old.id, self.new.id)
 
-    def is_fresh(self, vectors: FloatArray) -> BoolArray:
+    def has_new_vector(self, vectors: FloatArray) -> BoolArray:
         """(n,) whether each row has a new vector: the columns after those of the old vectors."""
         return np.asarray(vectors[:, self.stored_width :].any(axis=1), dtype=np.bool_)
 
@@ -52,11 +52,11 @@ class TwoFields(MappedCalibration):
         self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0, kind: DocumentKind = "document"
     ) -> FloatArray:
         """Map (n, old dim + new dim) documents or passages to the new encoder's space: unit rows."""
-        fresh, width = self.is_fresh(vectors), self.stored_width
+        has_new, width = self.has_new_vector(vectors), self.stored_width
         result = np.empty((len(vectors), self.width), dtype=np.float32)
         for rows, columns, calibration in (
-            (~fresh, slice(None, width), self.mapped),
-            (fresh, slice(width, None), self.fresh),
+            (~has_new, slice(None, width), self.old),
+            (has_new, slice(width, None), self.new),
         ):
             chosen = rows_after_selection(languages, rows)
             result[rows] = calibration.correct_documents(vectors[rows, columns], chosen, share, kind)
