@@ -20,7 +20,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import open_store
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
-from indexer.ledger.database import opened, read_database_id
+from indexer.ledger.database import open_database, read_database_id
 from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.tables import RUNNING
 from indexer.readers import elastic
@@ -122,7 +122,7 @@ def _open_for_indexing(
     request: _IndexRequest, name: str, settings: Settings, console: Console
 ) -> Iterator[tuple[Encoder, VectorStore, sa.Engine, int]]:
     """Encoder, store, database and generation number of a collection, created if new, under the collection's lock."""
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         collection = collections.find(engine, name)
         if collection:
             settings.check_store(name, collection.place(settings))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs
-from indexer.ledger.database import opened, transaction
+from indexer.ledger.database import open_database, transaction
 from indexer.ledger.tables import FindingRow
 from trials import DEMO
 
@@ -56,7 +56,7 @@ def poison(revision: int) -> list[bytes]:
 
 def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes, bytes]]:
     """Text, vector, passages and offsets of each document of a collection, by id."""
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
     with closing(collection.open_store(settings)) as store:
         return {

@@ -23,7 +23,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger import index_runs, tables
-from indexer.ledger.database import open_engine, opened, transaction, upgrade
+from indexer.ledger.database import open_database, open_engine, transaction, upgrade
 from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.workers.hints import Hints, queue_of
 from trials import ROOT
@@ -371,7 +371,7 @@ class Trial:
         collection = collections.require(self.engine, self.name)
         with closing(collection.open_store(self.settings)) as store:
             outcome.doubled = sum(store.count().values()) - len(actual) + len(actual.keys() - expected.keys())
-        with opened(alone.database) as engine:
+        with open_database(alone.database) as engine:
             undisturbed, disturbed = findings(engine, self.name), findings(self.engine, self.name)
         outcome.findings = sorted(((disturbed - undisturbed) + (undisturbed - disturbed)).elements())
         return outcome

@@ -21,7 +21,7 @@ from indexer.collection.store_factory import open_attached
 from indexer.elastic import connection
 from indexer.index import collection_lock
 from indexer.ledger import attach_ledger
-from indexer.ledger.database import opened, read_database_id
+from indexer.ledger.database import open_database, read_database_id
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.users_index import UsersIndex
@@ -68,7 +68,7 @@ class Attaching:
         """
         settings = settings or Settings.read()
         console = console or Console(quiet=True)
-        with opened(settings.database) as engine:
+        with open_database(settings.database) as engine:
             collection = collections.find(engine, name)
             attachment = _attachment_of(name, collection, attachment)
             reference = absolute(encoder or (collection.encoder if collection else DEFAULT))

@@ -99,7 +99,7 @@ def connect(url: str) -> sa.Engine:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[sa.Engine]:
+def open_database(url: str) -> Iterator[sa.Engine]:
     """``connect`` as a context manager, which closes the connections at the end.
 
     Raises:

@@ -13,7 +13,7 @@ from encoders.methods.registry import open_encoder
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.source import ReadOptions
 from indexer.training.aligned_documents import ByConcept, add_encoded, stored_by_concept
@@ -68,7 +68,7 @@ class AlignedSources:
         return vectors, encoder.spec
 
     def _stored(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
-        with opened(self.settings.database) as engine:
+        with open_database(self.settings.database) as engine:
             collection = collections.require(engine, self.collection)
         spec = EncoderSpec(collection.encoder, collection.method, collection.dim, (), collection.model, "")
         with closing(collection.open_store(self.settings)) as store:

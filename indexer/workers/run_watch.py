@@ -14,7 +14,7 @@ from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, StoreError
 from indexer.collection.settings import Settings
 from indexer.indexing.pipeline import IndexReport, report_of
-from indexer.ledger.database import is_away, opened
+from indexer.ledger.database import is_away, open_database
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ACTIVE, DONE, IndexRun
 from indexer.workers.hints import Hints
@@ -81,7 +81,7 @@ def watch_run(run_id: int, name: str, settings: Settings, console: Console, afte
         f"dragoman pause, resume or cancel -c {name}; when it is done: "
         + (afterwards or f"dragoman calibrate -c {name}")
     )
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         with console.if_interrupted(advice):
             run = wait_for(engine, run_id, console, settings)
         if run.state != DONE:

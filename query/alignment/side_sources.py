@@ -15,7 +15,7 @@ from encoders.session import Device
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.irdatasets import PREFIX
 from onnx_export.models import DEFAULT, open_named
@@ -75,7 +75,7 @@ class Sides:
         collection, colon, lang = name.rpartition(":")
         if not (colon and collection and lang):
             raise BadInput(f"{name} is no file or folder; name one, or COLLECTION:LANG as in news:de")
-        with opened(self.settings.database) as engine:
+        with open_database(self.settings.database) as engine:
             return _Place(name, collections.require(engine, collection), normalise(lang))
 
     def _encoder(self, collection: collections.Collection | None) -> Encoder:

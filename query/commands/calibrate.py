@@ -15,7 +15,7 @@ from encoders.methods.vector_parts import parsed_weights
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
 from query.calibration.choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import cancel_abandoned_migration
@@ -84,7 +84,7 @@ def command(
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
     if listing or wanted:
-        engine = click.get_current_context().with_resource(opened(settings.database))
+        engine = click.get_current_context().with_resource(open_database(settings.database))
         collection = collections.require(engine, name)
         if wanted:
             calibration = calibration_table.use(engine, name, wanted)

@@ -6,7 +6,7 @@ import click
 
 from encoders.console import Console
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.workers.run_control import cancel
 from query.commands.options import collection_option, common_options
 
@@ -16,7 +16,7 @@ from query.commands.options import collection_option, common_options
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Give up a collection's run of workers. What is stored stays, and the next dragoman index finds it unchanged."""
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         run = cancel(engine, name)
     console.emit({"collection": name, "run": run.id, "state": run.state})
     console.result(f"run {run.id} is given up; what is stored stays: dragoman status -c {name}")

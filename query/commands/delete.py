@@ -15,7 +15,7 @@ from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened, read_database_id
+from indexer.ledger.database import open_database, read_database_id
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection
 from query.commands.options import collection_option, common_options
@@ -42,7 +42,7 @@ def command(
     if forget and not everything:
         raise click.UsageError("--forget is of a whole collection; give --all with it")
     confirm = not yes and sys.stdin.isatty()
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
         settings.check_store(name, collection.store or settings.home_store)
         if everything:

@@ -8,7 +8,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection
 from query.commands.options import collection_option, common_options
@@ -26,7 +26,7 @@ def command(name: str, forget: bool, settings: Settings, console: Console) -> No
     Interrupted, the same command does the rest. Our field stays as null in their sources, and what a mapping holds
     stays, until the owner indexes anew; the command says what that is.
     """
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
         if not is_attached(collection.store):
             raise BadInput(f"collection {name} is not attached to an index; remove it: dragoman delete --all -c {name}")

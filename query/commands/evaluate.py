@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.languages import language_list
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from query.commands.options import FILE, collection_option, common_options, ranking_options
 from query.commands.output.comparisons import show_comparisons
 from query.commands.output.evaluations import evaluation_json, show_evaluation, show_weeks
@@ -99,7 +99,7 @@ def command(
         name, topic_set, settings, plan, ranking=ranking, compared_with=compared_with, console=console
     )
     if run_file:
-        with opened(settings.database) as engine:
+        with open_database(settings.database) as engine:
             write_lines(run_file, evaluation_log.export(engine, str(evaluation.number)))
     show_evaluation(evaluation, console)
     comparisons = evaluation.comparisons()

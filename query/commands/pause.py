@@ -6,7 +6,7 @@ import click
 
 from encoders.console import Console
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.workers.run_control import pause
 from query.commands.options import collection_option, common_options
 
@@ -16,7 +16,7 @@ from query.commands.options import collection_option, common_options
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Let workers take no more chunks of a collection's run; what they have they finish."""
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         run = pause(engine, name)
     console.emit({"collection": name, "run": run.id, "state": run.state})
     console.result(f"run {run.id} paused; go on: dragoman resume -c {name}")

@@ -6,7 +6,7 @@ import click
 
 from encoders.console import Console
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.workers.hints import Hints
 from indexer.workers.run_control import resume
 from query.commands.options import collection_option, common_options
@@ -17,7 +17,7 @@ from query.commands.options import collection_option, common_options
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Let workers go on with a collection's run: after a pause, or after the broker lost its messages."""
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         run = resume(engine, name, Hints(settings.broker))
     console.emit({"collection": name, "run": run.id, "state": run.state})
     console.result(f"run {run.id} goes on; watch it: dragoman status --watch -c {name}")

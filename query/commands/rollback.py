@@ -10,7 +10,7 @@ from encoders.console import Console
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration
 from query.commands.options import collection_option, common_options
@@ -26,7 +26,7 @@ def command(name: str, settings: Settings, console: Console) -> None:
     Nothing is lost: after a rebuild the same again goes forward, and after a migration dragoman migrate does. What was
     indexed since a rebuild is in the rebuilt one only.
     """
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         if calibration_id := leave_migration(engine, name):
             console.emit({"collection": name, "calibration": calibration_id})
             collection = collections.require(engine, name)

@@ -11,7 +11,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from query.commands.options import FILE, common_options
 from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
@@ -41,7 +41,7 @@ def command(context: click.Context) -> None:
 @common_options
 def list_runs(collection: str | None, every: bool, limit: int, settings: Settings, console: Console) -> None:
     """List logged runs, newest first."""
-    engine = click.get_current_context().with_resource(opened(settings.database))
+    engine = click.get_current_context().with_resource(open_database(settings.database))
     logged_runs = evaluation_log.runs(engine, collection, every=every, limit=limit)
     if collection is not None and not logged_runs:
         collections.require(engine, collection)
@@ -53,7 +53,7 @@ def list_runs(collection: str | None, every: bool, limit: int, settings: Setting
 @common_options
 def show_run(run_id: str, settings: Settings, console: Console) -> None:
     """Show a run's settings and every topic's scores."""
-    engine = click.get_current_context().with_resource(opened(settings.database))
+    engine = click.get_current_context().with_resource(open_database(settings.database))
     run = evaluation_log.find(engine, run_id)
     scores = evaluation_log.scores(engine, run_id)
     members = evaluation_log.members(engine, run.evaluation)
@@ -74,7 +74,7 @@ def compare_runs(
     """
     if len(set(run_ids)) < 2:
         raise click.UsageError("give two runs or more, such as: dragoman runs compare 6 7")
-    engine = click.get_current_context().with_resource(opened(settings.database))
+    engine = click.get_current_context().with_resource(open_database(settings.database))
     logged_runs = [evaluation_log.find(engine, run_id) for run_id in run_ids]
     tested = _measures(logged_runs, measures)
     if plot:
@@ -120,7 +120,7 @@ def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]
 @common_options
 def export_run(run_id: str, output: Path | None, settings: Settings, console: Console) -> None:
     """Write a run's ranking in TREC format; whitespace in ids is percent-encoded."""
-    engine = click.get_current_context().with_resource(opened(settings.database))
+    engine = click.get_current_context().with_resource(open_database(settings.database))
     run = evaluation_log.find(engine, run_id)
     lines = evaluation_log.export(engine, run_id)
     if output:

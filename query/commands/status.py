@@ -7,7 +7,7 @@ import click
 from encoders.console import Console
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.workers.run_control import last_run
 from indexer.workers.run_watch import run_views
 from query.collections.status import describe
@@ -25,7 +25,7 @@ def command(name: str | None, watched: bool, every: float, settings: Settings, c
     """Show collections: documents by language, encoder, calibrations, index runs, and what was refused and why."""
     if watched and not name:
         raise click.UsageError("--watch looks at one collection; name it with -c")
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         if watched and name:
             show_views(run_views(engine, last_run(engine, name).id, every, console), console)
             return

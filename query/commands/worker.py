@@ -11,7 +11,7 @@ from encoders.console import Console
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.ledger.index_runs import active_reencoding
 from indexer.workers.celery_worker import WorkerPlan, serve
 from onnx_export.models import DEFAULT
@@ -63,7 +63,7 @@ def command(
     Logs go to stderr, with --json as JSON lines.
     """
     if name:
-        with opened(settings.database) as engine:
+        with open_database(settings.database) as engine:
             collection = collections.require(engine, name)
             reencoding = active_reencoding(engine, name)
         encoder_spec = (

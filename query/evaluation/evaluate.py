@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from query.evaluation import evaluation_log
 from query.evaluation.measures import JUDGED, Scores
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns, rank_and_score, score_external
@@ -103,7 +103,7 @@ def evaluate_collection(
     console = console or Console(quiet=True)
     if UNDETERMINED in topic_set.topics:
         console.warn("there are topics that name no language; say which with --lang en")
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         earlier = _earlier_runs(engine, compared_with) if compared_with else None
         with Searcher.open(collection, settings, ranking=ranking, console=console) as searcher:
             plan = replace(plan, tag=plan.tag or searcher.spec.name)

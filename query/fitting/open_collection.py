@@ -46,7 +46,7 @@ class OpenCollection:
         Raises:
             BadInput: there is no such collection.
         """
-        with database.opened(settings.database) as engine:
+        with database.open_database(settings.database) as engine:
             collection = collections.require(engine, name)
             settings.check_store(name, collection.store or settings.home_store)
             with closing(collection.open_store(settings)) as store:

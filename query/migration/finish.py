@@ -27,7 +27,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_factory import drop_store
 from indexer.index import collection_lock
 from indexer.indexing.pipeline import IndexReport
-from indexer.ledger.database import opened, read_database_id, transaction
+from indexer.ledger.database import open_database, read_database_id, transaction
 from indexer.ledger.findings import Finding
 from indexer.ledger.index_runs import refuse_while_workers
 from indexer.reencode import hand_out_stored, reencode
@@ -90,7 +90,7 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
     Raises:
         BadInput: there is no such collection, or it is attached: its documents belong to another index's owner.
     """
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
         collection.refuse_attached(_BESIDE_THEIRS)
         query_encoder = query_encoder_spec(calibration_table.load(engine, collection))
@@ -115,7 +115,7 @@ def finish_migration(
         DragomanError: store, database or encoder fail; documents encoded so far keep their vectors.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
         settings.check_store(name, collection.store or settings.home_store)
         collection.refuse_attached(_BESIDE_THEIRS)

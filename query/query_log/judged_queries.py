@@ -17,7 +17,7 @@ from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from encoders.folder import file_hash
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened, transaction
+from indexer.ledger.database import open_database, transaction
 from indexer.readers.record import one_line
 from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
@@ -71,7 +71,7 @@ def logged_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
         .order_by(SearchRow.created, SearchRow.id, ClickRow.doc_id)
     )
     rows: dict[str, tuple[SearchRow, list[str]]] = {}
-    with opened(settings.database) as engine, transaction(engine) as session:
+    with open_database(settings.database) as engine, transaction(engine) as session:
         for search, doc_id in session.execute(query):
             clicked_ids = rows.setdefault(search.id, (search, []))[1]
             if doc_id is not None:

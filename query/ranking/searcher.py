@@ -18,7 +18,7 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.stores.contract import Filters, LexicalQuery, VectorStore
 from indexer.text.language_detection import Detection, Detector
 from query.calibration import loading
@@ -99,7 +99,7 @@ class Searcher:
             StoreError: store or database can't be opened.
         """
         settings, ranking = settings or Settings.read(), ranking or RankingOptions()
-        with opened(settings.database) as engine:
+        with open_database(settings.database) as engine:
             row = collections.require(engine, collection)
             settings.check_store(collection, row.store or settings.home_store)
             plain = ranking.calibration == calibration_table.NONE

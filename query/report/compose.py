@@ -17,7 +17,7 @@ from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.ledger.database import now, opened
+from indexer.ledger.database import now, open_database
 from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -78,7 +78,7 @@ def report(
         DragomanError: the store or the database failed.
     """
     writable(out)
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         row = collections.require(engine, collection)
         settings.check_store(collection, row.store or settings.home_store)
         calibration = calibration_table.load(engine, row)

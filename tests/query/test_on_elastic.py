@@ -12,7 +12,7 @@ from elasticsearch import helpers
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from query.cli import root
 from query.ranking.choice import RankingOptions
 from query.ranking.searcher import Searcher
@@ -127,7 +127,7 @@ def test_evaluating_the_same_documents_attached_gives_the_same_map(embedded: Set
             for one, source in zip(documents, sources, strict=True)
         )
         helpers.bulk(client, actions, refresh=True)
-    with opened(embedded.database) as engine:
+    with open_database(embedded.database) as engine:
         encoder = collections.require(engine, "demo").encoder
     fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--no-calibration"]
     run(embedded, "attach", f"{prefix}-pages", "-c", "attached", "--encoder", encoder, "--store", server, *fields)

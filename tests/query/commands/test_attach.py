@@ -19,7 +19,7 @@ from encoders.document import EncoderSpec
 from encoders.folder import ModelFolder
 from indexer.collection.collection import register
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.stores.attached.address import Attachment
 from query import Searcher
 from query.cli import run
@@ -224,7 +224,7 @@ def test_a_collection_of_a_server_that_is_gone_is_forgotten_with_what_stays(
     settings = Settings.read(home=site.home)
     spec = EncoderSpec("counting", "segments", 8, (), "model-c", "build-c")
     away = Attachment("http://127.0.0.1:9", "theirs", "body")
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         for name, store in (("help", away.url), ("own", "http://127.0.0.1:9/p")):
             register(engine, name, replace(settings, store=store), "x", spec)
     assert site.dragoman("detach") == 1

@@ -17,7 +17,7 @@ from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables
-from indexer.ledger.database import connect, opened
+from indexer.ledger.database import connect, open_database
 from indexer.ledger.index_runs import active_reencoding
 from indexer.stores.contract import VectorStore
 from indexer.workers.progress import run_progress
@@ -78,12 +78,12 @@ class Again(Site):
 
     def run(self) -> tables.IndexRun:
         """The workers' run."""
-        with opened(self.settings.database) as engine:
+        with open_database(self.settings.database) as engine:
             return [one for one in index_runs.runs(engine, "demo") if one.again][-1]
 
     def done(self) -> int:
         """Chunks that are, and had something to encode."""
-        with opened(self.settings.database) as engine:
+        with open_database(self.settings.database) as engine:
             return run_progress(engine, self.run().id).done // CHUNK
 
 

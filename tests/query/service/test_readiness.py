@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from query.cli import run
 from query.ranking.query_encoder import open_query_encoder
 from query.service import app
@@ -43,7 +43,7 @@ def test_it_follows_what_happens(calibrated: Settings, tmp_path: Path, monkeypat
         becomes(client, ready=False)
         (tmp_path / "away").rename(tmp_path / "home" / "store")
         becomes(client, ready=True)
-        with opened(own.database) as engine, engine.begin() as connection:
+        with open_database(own.database) as engine, engine.begin() as connection:
             connection.execute(sa.update(Collection).values(generation=7))
         becomes(client, ready=False)
 
@@ -61,7 +61,7 @@ def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(
     monkeypatch.setattr("query.service.open_collections.open_query_encoder", counting)
     shutil.copytree(calibrated.home, tmp_path / "home")
     own = Settings.read(home=tmp_path / "home")
-    with opened(own.database) as engine, engine.begin() as connection:
+    with open_database(own.database) as engine, engine.begin() as connection:
         (right,) = connection.execute(sa.select(Collection.model)).scalars()
         connection.execute(sa.update(Collection).values(model="another"))
     with serving(ServiceOptions(own, device="cpu")) as client:
@@ -69,7 +69,7 @@ def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(
             assert client.post("/api/search", json={"query": "coffee"}).status_code == 503
             assert not readiness(client)["ready"]
         assert loaded == ["another"]
-        with opened(own.database) as engine, engine.begin() as connection:
+        with open_database(own.database) as engine, engine.begin() as connection:
             connection.execute(sa.update(Collection).values(model=right))
         until(lambda: readiness(client)["ready"])
         assert loaded == ["another", right]

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from indexer.collection.settings import Settings
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from onnx_export.models import DEFAULT
 from query import Searcher
 from query.calibration import table as calibration_table
@@ -119,7 +119,7 @@ def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(
     """The migration was left, and is taken up again while the collection is served."""
     shutil.copytree(migrated_by_words.home, tmp_path / "home")
     settings = Settings.read(home=tmp_path / "home")
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         first, second = calibration_table.all_calibrations(engine, "demo")
         calibration_table.use(engine, "demo", first.id)
         asked_by_another(settings, lambda: calibration_table.use(engine, "demo", second.id))
@@ -219,7 +219,7 @@ def test_openapi_has_examples_that_are_answered(service: httpx.Client) -> None:
 
 
 def test_a_switch_of_calibration_shows_at_once(own: Settings) -> None:
-    with opened(own.database) as engine, serving(ServiceOptions(own, device="cpu")) as client:
+    with open_database(own.database) as engine, serving(ServiceOptions(own, device="cpu")) as client:
         before = search(client, "шахматы")
         assert before["calibration"]
         calibration_table.use(engine, "demo", "none")

@@ -32,8 +32,7 @@ from indexer.collection.store_factory import open_store
 from indexer.elastic import errors
 from indexer.elastic.address import Address, Credentials
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger.database import connect, transaction
-from indexer.ledger.database import opened as opened_database
+from indexer.ledger.database import connect, open_database, transaction
 from indexer.ledger.index_runs import runs
 from indexer.ledger.tables import DONE, Chunk
 from indexer.stores.attached.address import Attachment
@@ -402,7 +401,7 @@ def test_a_client_killed_in_the_middle_of_writes_does_them_again(shop: Shop, ope
 
 def _chunks(settings: Settings) -> dict[int, str]:
     """State by number, as the ledger has it."""
-    with opened_database(settings.database) as engine, transaction(engine) as session:
+    with open_database(settings.database) as engine, transaction(engine) as session:
         return {one.number: one.state for one in session.scalars(sa.select(Chunk))}
 
 
@@ -448,7 +447,7 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
                 first = number * CHUNK_DOCUMENTS
                 assert stored.issuperset(one.doc_id for one in documents[first : first + CHUNK_DOCUMENTS])
     assert stored == {one.doc_id for one in documents}
-    with opened_database(settings.database) as engine:
+    with open_database(settings.database) as engine:
         (run,) = runs(engine, "c")
     assert (run.state, run.encoded + run.unchanged) == (DONE, len(documents))
 

@@ -19,7 +19,7 @@ from indexer.collection.collection import register, remove
 from indexer.collection.settings import Settings
 from indexer.collection.store_factory import drop_store, open_store, stored_generations
 from indexer.elastic.address import INDEX_TYPES, Address, Credentials, without_credentials
-from indexer.ledger.database import opened
+from indexer.ledger.database import open_database
 from indexer.readers.formats import read
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import StoredDocument, VectorQuery
@@ -381,7 +381,7 @@ def test_indices_behind_a_rollover_alias_of_our_name_stay_their_owners(
         open_store(elastic_url, "app")
     with pytest.raises(BadInput, match=rf"{alias} is the name of an alias of {theirs[0]}"):
         open_store(elastic_url, "app", 4)
-    with opened(settings.database) as engine:
+    with open_database(settings.database) as engine:
         collection = register(engine, "app", replace(settings, store=elastic_url), "x", CountingEncoder().spec)
         remove(engine, collection, settings)
     assert names(client, elastic_url) == theirs
