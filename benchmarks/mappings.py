@@ -28,9 +28,9 @@ from indexer.collection.settings import Settings
 from indexer.training.aligned_documents import ByConcept, stored_by_concept
 from indexer.training.mapping import MappingPlan, learn
 from indexer.training.nca import learn_networks
-from query.calibration import loading
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
+from query.calibration.searched_calibration import load_searched
 from query.fitting.open_collection import OpenCollection
 from query.migration.finish import calibrate_second_field
 from query.migration.migrate import migrate
@@ -388,7 +388,7 @@ def reencoding_rows(old_home: Path, new_home: Path, encoder: str, parts: Sequenc
                         calibrate_second_field(
                             old.engine, old.collection, old.store, searcher.encoder, calibration, old.console
                         )
-                        loaded = loading.load(old.engine, old.collection)
+                        loaded = load_searched(old.engine, old.collection)
                         assert loaded is not None
                         calibration = loaded
                     vectors = searcher.encoder.encode_queries(topics.queries)

@@ -15,28 +15,28 @@ from query.calibration import table as calibration_table
 from query.calibration.table import StoredCalibration
 
 
-def calibration_to_return_to(kept: StoredCalibration | None, model: str) -> str:
+def calibration_to_return_to(stored: StoredCalibration | None, model: str) -> str:
     """Id of the calibration to return to from a migration to a model; ``none`` if there is none.
 
     A repeated migration to the same model returns to the same calibration as the first.
     """
-    if kept is None:
+    if stored is None:
         return calibration_table.NONE
-    return kept.summary.maps.before if kept.summary.maps and leads_to(kept, model) else kept.id
+    return stored.summary.maps.before if stored.summary.maps and leads_to(stored, model) else stored.id
 
 
-def leads_to(kept: StoredCalibration | None, model: str) -> bool:
+def leads_to(stored: StoredCalibration | None, model: str) -> bool:
     """Whether a calibration is a migration to a model."""
-    return kept is not None and kept.summary.maps is not None and kept.summary.maps.to == model
+    return stored is not None and stored.summary.maps is not None and stored.summary.maps.to == model
 
 
 def origin(engine: sa.Engine, collection: Collection) -> str:
     """Id of the calibration that a collection had before its first migration; ``none`` if it had none."""
     calibrations = {stored.id: stored for stored in calibration_table.all_calibrations(engine, collection.name)}
-    kept = calibration_table.active(engine, collection)
-    while kept and kept.summary.maps and (previous := kept.summary.maps.before):
-        kept = calibrations.get(previous)
-    return kept.id if kept else calibration_table.NONE
+    stored = calibration_table.active(engine, collection)
+    while stored and stored.summary.maps and (previous := stored.summary.maps.before):
+        stored = calibrations.get(previous)
+    return stored.id if stored else calibration_table.NONE
 
 
 def leave_migration(engine: sa.Engine, name: str) -> str:
@@ -48,8 +48,8 @@ def leave_migration(engine: sa.Engine, name: str) -> str:
     Raises:
         BadInput: there is no such collection.
     """
-    kept = calibration_table.active(engine, collections.require(engine, name))
-    previous = kept.summary.maps.before if kept and kept.summary.maps else ""
+    stored = calibration_table.active(engine, collections.require(engine, name))
+    previous = stored.summary.maps.before if stored and stored.summary.maps else ""
     if previous:
         calibration_table.use(engine, name, previous)
         cancel_abandoned_migration(engine, name)

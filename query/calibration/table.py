@@ -62,10 +62,10 @@ class StoredCalibration:
     summary: Summary
 
 
-def keep(engine: sa.Engine, collection: str, calibration: Calibration, summary: Summary) -> StoredCalibration:
+def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summary) -> StoredCalibration:
     """Store a calibration and make it the active one; a calibration that is stored already is only made active."""
     row = CalibrationRow(
-        collection=collection,
+        collection=name,
         id=calibration.id,
         model=calibration.model,
         created=now(),
@@ -74,26 +74,26 @@ def keep(engine: sa.Engine, collection: str, calibration: Calibration, summary: 
         artifact=calibration.to_bytes(),
     )
     with transaction(engine) as session:
-        session.execute(_update_model(collection, calibration.model).values(active=False))
-        return _kept(session.merge(row))
+        session.execute(_update_model(name, calibration.model).values(active=False))
+        return _stored(session.merge(row))
 
 
-def _update_model(collection: str, model: str) -> sa.Update:
+def _update_model(name: str, model: str) -> sa.Update:
     """An UPDATE of a collection's calibrations for a model."""
-    return sa.update(CalibrationRow).where(CalibrationRow.collection == collection, CalibrationRow.model == model)
+    return sa.update(CalibrationRow).where(CalibrationRow.collection == name, CalibrationRow.model == model)
 
 
-def all_calibrations(engine: sa.Engine, collection: str) -> list[StoredCalibration]:
+def all_calibrations(engine: sa.Engine, name: str) -> list[StoredCalibration]:
     """A collection's calibrations, oldest first."""
-    query = sa.select(CalibrationRow).where(CalibrationRow.collection == collection)
+    query = sa.select(CalibrationRow).where(CalibrationRow.collection == name)
     with transaction(engine) as session:
-        return [_kept(row) for row in session.scalars(query.order_by(CalibrationRow.created, CalibrationRow.id))]
+        return [_stored(row) for row in session.scalars(query.order_by(CalibrationRow.created, CalibrationRow.id))]
 
 
 def active(engine: sa.Engine, collection: Collection) -> StoredCalibration | None:
     """The active calibration for a collection's present model; none if there is none."""
-    stored = all_calibrations(engine, collection.name)
-    return next((kept for kept in stored if kept.active and kept.model == collection.model), None)
+    calibrations = all_calibrations(engine, collection.name)
+    return next((stored for stored in calibrations if stored.active and stored.model == collection.model), None)
 
 
 def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
@@ -104,22 +104,22 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
         ModelMismatch: the calibration is of another model than the collection's vectors.
         StoreError: the artifact can't be read.
     """
-    kept = _named(engine, collection.name, wanted) if wanted else active(engine, collection)
-    if kept is None:
+    stored = _named(engine, collection.name, wanted) if wanted else active(engine, collection)
+    if stored is None:
         return None
-    if kept.model != collection.model:
+    if stored.model != collection.model:
         raise ModelMismatch(
-            f"calibration {kept.id} is of model {kept.model} and collection {collection.name} holds vectors of model "
-            f"{collection.model}; make another: dragoman calibrate -c {collection.name}"
+            f"calibration {stored.id} is of model {stored.model} and collection {collection.name} holds vectors of "
+            f"model {collection.model}; make another: dragoman calibrate -c {collection.name}"
         )
-    return read(engine, collection.name, kept.id)
+    return read(engine, collection.name, stored.id)
 
 
-def read(engine: sa.Engine, collection: str, calibration_id: str) -> Calibration:
+def read(engine: sa.Engine, name: str, calibration_id: str) -> Calibration:
     """The calibration with an id; raises ``StoreError`` if the artifact can't be read."""
     with transaction(engine) as session:
         query = sa.select(CalibrationRow.artifact).where(
-            CalibrationRow.collection == collection, CalibrationRow.id == calibration_id
+            CalibrationRow.collection == name, CalibrationRow.id == calibration_id
         )
         return read_calibration(session.execute(query).scalar_one())
 
@@ -137,11 +137,11 @@ def use(engine: sa.Engine, name: str, wanted: str) -> StoredCalibration | None:
     if chosen:
         load(engine, collection, chosen.id)
     with transaction(engine) as session:
-        choose(session, collection, chosen.id if chosen else NONE)
+        activate(session, collection, chosen.id if chosen else NONE)
     return replace(chosen, active=True) if chosen else None
 
 
-def choose(session: Session, collection: Collection, calibration_id: str) -> None:
+def activate(session: Session, collection: Collection, calibration_id: str) -> None:
     """Make the calibration with an id the active one of a collection's model; ``none``: none is active."""
     session.execute(_update_model(collection.name, collection.model).values(active=False))
     session.execute(
@@ -149,27 +149,27 @@ def choose(session: Session, collection: Collection, calibration_id: str) -> Non
     )
 
 
-def forget(engine: sa.Engine, collection: str) -> None:
+def forget(engine: sa.Engine, name: str) -> None:
     """Delete a collection's calibrations."""
     with transaction(engine) as session:
-        session.execute(sa.delete(CalibrationRow).where(CalibrationRow.collection == collection))
+        session.execute(sa.delete(CalibrationRow).where(CalibrationRow.collection == name))
 
 
 NONE = "none"
 """The id that stands for ranking without a calibration."""
 
 
-def _named(engine: sa.Engine, collection: str, wanted: str) -> StoredCalibration:
-    stored = all_calibrations(engine, collection)
-    matches = [kept for kept in stored if kept.id.startswith(wanted)]
+def _named(engine: sa.Engine, name: str, wanted: str) -> StoredCalibration:
+    calibrations = all_calibrations(engine, name)
+    matches = [stored for stored in calibrations if stored.id.startswith(wanted)]
     if len(matches) != 1:
-        ids = ", ".join(kept.id for kept in stored) or "none yet"
+        ids = ", ".join(stored.id for stored in calibrations) or "none yet"
         raise BadInput(
-            f"{len(matches) or 'no'} calibrations of {collection} begin with {wanted!r} (there are: {ids}); "
-            f"see them: dragoman calibrate --list -c {collection}"
+            f"{len(matches) or 'no'} calibrations of {name} begin with {wanted!r} (there are: {ids}); "
+            f"see them: dragoman calibrate --list -c {name}"
         )
     return matches[0]
 
 
-def _kept(row: CalibrationRow) -> StoredCalibration:
+def _stored(row: CalibrationRow) -> StoredCalibration:
     return StoredCalibration(row.id, row.model, row.created, row.active, Summary.from_json(row.summary))

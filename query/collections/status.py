@@ -16,7 +16,7 @@ from indexer.ledger import index_runs, tables
 from indexer.ledger.findings import findings_of
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
-from query.calibration.loading import second_field
+from query.calibration.searched_calibration import second_field
 
 
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _index(folder: Path, settings: Settings, console: Console) -> None:
     console.emit({"step": "index", "encoded": indexed.encoded, "unchanged": indexed.unchanged})
     upkeep = keep_calibrated(COLLECTION, settings, console=console)
     console.result(f"   {_calibration_sentence(upkeep)}\n")
-    calibration_id = upkeep.report.kept.id if upkeep.report else None
+    calibration_id = upkeep.report.stored.id if upkeep.report else None
     console.emit({"step": "calibrate", "calibration": calibration_id, "reason": upkeep.reason})
 
 

@@ -30,11 +30,11 @@ class CalibrationReport:
     """The result of calibrating a collection.
 
     Attributes:
-        kept: the new calibration, now active.
+        stored: the new calibration, now active.
         maps_left: whether the previous calibration ranked with maps and the new one does not.
     """
 
-    kept: StoredCalibration
+    stored: StoredCalibration
     decision: Decision
     maps_left: bool
 
@@ -62,24 +62,24 @@ def calibrate(
 
 def calibrate_open(opened: OpenCollection, request: CalibrationRequest, inherited: InheritedInput) -> CalibrationReport:
     """``calibrate`` an open collection."""
-    stored = opened.encoder.spec
+    document_spec = opened.encoder.spec
     previous = opened.calibration()
     inherited = _with_migration(opened, previous, request, inherited)
     request = replace(request, maps=request.maps or inherited.maps)
     if request.maps:
         check_model(request.maps, opened.collection.model, opened.collection.dim)
-    check_choice(request.choice or inherited.choice or DEFAULT, stored)
+    check_choice(request.choice or inherited.choice or DEFAULT, document_spec)
     samples = draw_samples(
         opened.store,
         opened.open_query_encoder(request.maps),
-        document_spec=stored,
+        document_spec=document_spec,
         logged_queries=request.logged_queries,
         encoded_queries=inherited.encoded_queries,
         seed=request.seed,
         console=opened.console,
     )
     decision = decide(opened, samples, request, inherited)
-    fitted = _fit(samples, stored.model, decision.choice, request.maps)
+    fitted = _fit(samples, document_spec.model, decision.choice, request.maps)
     return _keep(opened, previous, fitted, decision, samples)
 
 
@@ -112,10 +112,10 @@ def _keep(
         separability=decision.separability,
         maps=_map_summary(fitted, samples),
     )
-    kept = calibration_table.keep(opened.engine, name, fitted, summary)
+    stored = calibration_table.keep(opened.engine, name, fitted, summary)
     cancel_abandoned_migration(opened.engine, name)
     maps_left = isinstance(previous, MappedCalibration) and not isinstance(fitted, MappedCalibration)
-    return CalibrationReport(kept, decision, maps_left)
+    return CalibrationReport(stored, decision, maps_left)
 
 
 def _map_summary(fitted: Calibration, samples: CalibrationSamples) -> MapSummary | None:

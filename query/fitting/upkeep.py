@@ -50,18 +50,18 @@ def keep_calibrated(
     takes over a person's input to the old one: a choice, a decision by judgements, logged queries.
     """
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
-        kept = calibration_table.active(opened.engine, opened.collection)
-        if kept is None and any(
+        stored = calibration_table.active(opened.engine, opened.collection)
+        if stored is None and any(
             stored.model == opened.collection.model
             for stored in calibration_table.all_calibrations(opened.engine, name)
         ):
             return UpkeepReport(None, "it is searched without a calibration, as you chose")
-        active, reason = opened.calibration(), "the one it had can't be read" if kept else "it had none"
+        active, reason = opened.calibration(), "the one it had can't be read" if stored else "it had none"
         if active is not None:
             reason, fits = _fits(opened.store, active)
             if fits:
                 return UpkeepReport(None, reason)
-        inherited = InheritedInput.of(kept, active) if kept else InheritedInput()
+        inherited = InheritedInput.of(stored, active) if stored else InheritedInput()
         return UpkeepReport(calibrate_open(opened, CalibrationRequest(), inherited), reason)
 
 

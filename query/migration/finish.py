@@ -36,10 +36,10 @@ from indexer.workers.hints import Hints
 from indexer.workers.run_watch import watch_run
 from indexer.workers.sweeps import sweep
 from onnx_export.models import absolute
-from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.lineage import cancel_abandoned_migration, leads_to, origin
+from query.calibration.searched_calibration import second_field, second_field_key
 from query.calibration.summary import Summary
 from query.fitting.calibrate import calibrate
 from query.fitting.request import InheritedInput
@@ -119,9 +119,9 @@ def finish_migration(
         collection = collections.require(engine, name)
         settings.check_store(name, collection.store or settings.home_store)
         collection.refuse_attached(_BESIDE_THEIRS)
-        kept, active = calibration_table.active(engine, collection), calibration_table.load(engine, collection)
+        stored, active = calibration_table.active(engine, collection), calibration_table.load(engine, collection)
         query_encoder = query_encoder_spec(active)
-        if query_encoder is None or kept is None or active is None:
+        if query_encoder is None or stored is None or active is None:
             raise BadInput(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
@@ -143,7 +143,9 @@ def finish_migration(
             with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
                 old_hits = compared.first(searcher)
             _switch(engine, collection, new, query_encoder, before, settings)
-    inherited = replace(InheritedInput.of(kept, None), encoded_queries=InheritedInput.of(kept, active).encoded_queries)
+    inherited = replace(
+        InheritedInput.of(stored, None), encoded_queries=InheritedInput.of(stored, active).encoded_queries
+    )
     calibrate(name, settings, inherited=inherited, device=device, console=console)
     with Searcher.open(name, settings, device=device, console=console, encoder=new) as searcher:
         shared = overlap(old_hits, compared.first(searcher))
@@ -193,7 +195,7 @@ class _SecondFieldRun:
         hints = Hints(self.settings.broker) if self.settings.broker else None
         if hints:
             hints.check_broker(self.query_encoder.model)
-        if loading.second_field(self.engine, self.collection, self.query_encoder.model) is None:
+        if second_field(self.engine, self.collection, self.query_encoder.model) is None:
             self._encode(self._sample(), only_first=True)
             calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
         first = most_shown(self.engine, self.collection.name)
@@ -260,7 +262,7 @@ def calibrate_second_field(
     """Take statistics of the new vectors in the store; from then on they are searched."""
     samples = draw_samples(store, encoder, console=console)
     fitted = fit_statistics(samples, encoder.spec.model).with_choice(replace(active.choice, weights=()))
-    summary = Summary.of(fitted, "the migration", few=samples.few(), second_field=loading.second_field_key(collection))
+    summary = Summary.of(fitted, "the migration", few=samples.few(), second_field=second_field_key(collection))
     calibration_table.keep(engine, collection.name, fitted, summary)
 
 
@@ -275,7 +277,7 @@ def _switch(
     """Make the second field the one that is searched; the old field and its calibration stay for ``rollback``."""
     _require_migration(engine, collection.name, query_encoder)
     with transaction(engine) as session:
-        calibration_table.choose(session, collection, before)
+        calibration_table.activate(session, collection, before)
         dropped = generations.change_field(session, collection.name, query_encoder.encoder, new.spec)
     if dropped:
         place, database_id = collection.place(settings), read_database_id(engine)

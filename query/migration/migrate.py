@@ -120,7 +120,7 @@ def migrate(
         **asdict(quality),
     }
     maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, query_encoder=query_encoder)
-    inherited, kept = _inherited_choice(active), None
+    inherited, stored = _inherited_choice(active), None
     with Searcher.open(name, settings, device=device, console=console) as searcher:
         compared = ComparedQueries.on(name, searcher.store, model, settings)
         hits_before = compared.first(searcher)
@@ -130,12 +130,12 @@ def migrate(
             hits_after = compared.first(_ranking_by(searcher, mapped, inherited.choice or DEFAULT, new))
         else:
             request = CalibrationRequest(maps=maps, seed=seed)
-            kept = calibrate(name, settings, request, inherited=inherited, device=device, console=console).kept
+            stored = calibrate(name, settings, request, inherited=inherited, device=device, console=console).stored
             with Searcher.open(name, settings, device=device, console=console, encoder=new) as migrated:
                 hits_after = compared.first(migrated)
     shared = overlap(hits_before, hits_after)
     return MigrationReport(
-        query_encoder, documents, recipe, mates, quality, shared, len(compared.queries), compared.logged, kept
+        query_encoder, documents, recipe, mates, quality, shared, len(compared.queries), compared.logged, stored
     )
 
 

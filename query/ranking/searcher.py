@@ -21,9 +21,9 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.stores.contract import Filters, LexicalQuery, VectorStore
 from indexer.text.language_detection import Detection, Detector
-from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
+from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage
 from query.ranking.choice import PLAIN, RankingOptions, SearchChoice, choose
 from query.ranking.fair_ranker import FairRanker
@@ -103,7 +103,7 @@ class Searcher:
             row = collections.require(engine, collection)
             settings.check_store(collection, row.store or settings.home_store)
             plain = ranking.calibration == calibration_table.NONE
-            calibration = None if plain else loading.load(engine, row, ranking.calibration)
+            calibration = None if plain else load_searched(engine, row, ranking.calibration)
         choice = choose(collection, calibration, ranking)
         console = console or Console(quiet=True)
         with ExitStack() as stack:

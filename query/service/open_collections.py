@@ -18,8 +18,8 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
 from indexer.text.language_detection import Detector
-from query.calibration import loading
 from query.calibration.calibration import Calibration
+from query.calibration.searched_calibration import load_searched
 from query.calibration.table import NONE, CalibrationRow
 from query.ranking.choice import RankingOptions, choose
 from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
@@ -213,7 +213,7 @@ class OpenCollections:
 
     def _load(self, name: str) -> Searcher:
         collection = collections.require(self._engine, name)
-        encoder = self._query_encoder(collection, loading.load(self._engine, collection))
+        encoder = self._query_encoder(collection, load_searched(self._engine, collection))
         ranking = RankingOptions(hybrid=self._options.hybrid)
         searcher = Searcher.open(
             name,
@@ -256,7 +256,7 @@ class OpenCollections:
         """A searcher of the same store with another calibration, and the encoder of queries that it needs."""
         collection = collections.require(self._engine, searcher.collection)
         plain = calibration_id == NONE
-        calibration = None if plain else loading.load(self._engine, collection, calibration_id)
+        calibration = None if plain else load_searched(self._engine, collection, calibration_id)
         choice = choose(
             collection.name, calibration, RankingOptions(calibration=calibration_id, hybrid=self._options.hybrid)
         )

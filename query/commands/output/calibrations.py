@@ -30,11 +30,11 @@ def _directions(rank: int) -> str:
 
 def show_calibration(report: CalibrationReport, name: str, console: Console, *, table: bool = True) -> None:
     """Show how a calibration ranks, and by what that was decided."""
-    decision, summary = report.decision, report.kept.summary
+    decision, summary = report.decision, report.stored.summary
     console.emit(
         {
             "collection": name,
-            "calibration": report.kept.id,
+            "calibration": report.stored.id,
             **asdict(decision.choice),
             "decided_by": decision.decided_by,
             "taken_over": decision.taken_over,
@@ -67,7 +67,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
     removed = f"{rank} of each language" if rank else "the language mean"
     weights_text = f", weights {weights}" if weights else ""
     console.result(
-        f"{name}: calibration {report.kept.id}, balance {choice.balance:g}, {choice.margin} margin, "
+        f"{name}: calibration {report.stored.id}, balance {choice.balance:g}, {choice.margin} margin, "
         f"{removed} taken out{weights_text}; "
         f"{'as it was,' if decision.taken_over else 'decided'} {_DECIDED_BY[decision.decided_by]}"
     )

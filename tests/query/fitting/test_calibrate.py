@@ -57,7 +57,7 @@ def documents(path: Path, lang: str, texts: list[str]) -> Path:
 
 def test_the_same_sample_gives_the_same_calibration(home: Settings) -> None:
     (first,) = kept(home)
-    assert calibrate("demo", home, device="cpu").kept.id == first.id
+    assert calibrate("demo", home, device="cpu").stored.id == first.id
     assert [one.id for one in kept(home)] == [first.id]
 
 
@@ -66,7 +66,7 @@ def test_calibrations_are_switched_without_touching_the_index(home: Settings) ->
     other = calibrate(
         "demo", home, CalibrationRequest(choice=CalibrationChoice(rank=1, margin="distance", balance=0.6)), device="cpu"
     )
-    assert {one.id: one.active for one in kept(home)} == {first.id: False, other.kept.id: True}
+    assert {one.id: one.active for one in kept(home)} == {first.id: False, other.stored.id: True}
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.choice is not None
         assert (opened.choice.balance, opened.choice.margin) == (0.6, "distance")
@@ -118,7 +118,7 @@ def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(hom
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.reason == "new languages: nl"
     assert upkeep.report is not None
-    assert upkeep.report.kept.summary.few["nl"] == 3
+    assert upkeep.report.stored.summary.few["nl"] == 3
     assert "nl" in kept(home)[-1].summary.languages
 
 
@@ -291,7 +291,7 @@ def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> No
     engine = connect(home.database)
     with pytest.raises(sa.exc.IntegrityError), engine.begin() as connection:
         connection.execute(sa.update(calibration_table.CalibrationRow).values(active=True))
-    assert [one.id for one in kept(home) if one.active] == [other.kept.id]
+    assert [one.id for one in kept(home) if one.active] == [other.stored.id]
 
 
 def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> None:
@@ -303,7 +303,7 @@ def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> 
         session.execute(sa.update(row).where(row.id == first.id).values(artifact=b"damaged"))
     with pytest.raises(StoreError, match="make another: dragoman calibrate"):
         calibration_table.use(engine, "demo", first.id)
-    assert [one.id for one in kept(home) if one.active] == [other.kept.id]
+    assert [one.id for one in kept(home) if one.active] == [other.stored.id]
 
 
 def test_drift_past_the_bar_asks_for_a_new_calibration(
@@ -317,8 +317,8 @@ def test_drift_past_the_bar_asks_for_a_new_calibration(
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is not None
     assert "first tens that would change" in upkeep.reason
-    assert upkeep.report.kept.id != first.id
-    assert max(upkeep.report.kept.summary.drift.values()) > 0.1
+    assert upkeep.report.stored.id != first.id
+    assert max(upkeep.report.stored.summary.drift.values()) > 0.1
     assert keep_calibrated("demo", home, device="cpu").report is None
 
 

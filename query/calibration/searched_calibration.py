@@ -13,7 +13,7 @@ from query.calibration.summary import SecondField
 from query.calibration.table import StoredCalibration
 
 
-def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
+def load_searched(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
     """The calibration of ``table.load``, joined with that of the second field if one is being filled.
 
     Raises:
@@ -22,10 +22,10 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
     calibration = calibration_table.load(engine, collection, wanted)
     if not isinstance(calibration, MappedCalibration) or calibration.maps.query_encoder is None:
         return calibration
-    kept = second_field(engine, collection, calibration.maps.query_encoder.model)
-    if kept is None:
+    stored = second_field(engine, collection, calibration.maps.query_encoder.model)
+    if stored is None:
         return calibration
-    return OldAndNewCalibration.of(calibration, calibration_table.read(engine, collection.name, kept.id))
+    return OldAndNewCalibration.of(calibration, calibration_table.read(engine, collection.name, stored.id))
 
 
 def second_field_key(collection: Collection) -> SecondField:
@@ -37,9 +37,11 @@ def second_field(engine: sa.Engine, collection: Collection, model: str = "") -> 
     """The calibration of the collection's second field, of any model unless given; none if there is no such field."""
     return next(
         (
-            kept
-            for kept in reversed(calibration_table.all_calibrations(engine, collection.name))
-            if kept.active and model in {"", kept.model} and kept.summary.second_field == second_field_key(collection)
+            stored
+            for stored in reversed(calibration_table.all_calibrations(engine, collection.name))
+            if stored.active
+            and model in {"", stored.model}
+            and stored.summary.second_field == second_field_key(collection)
         ),
         None,
     )
