@@ -125,7 +125,7 @@ def _open_for_indexing(
     with open_database(settings.database) as engine:
         collection = collections.find(engine, name)
         if collection:
-            settings.check_store(name, collection.place(settings))
+            collection.check_store(settings)
         reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
         default_method = collection.method if collection and not (request.rebuild and request.encoder) else None
         encoder = open_named(reference, request.method or default_method, console, device=request.device)

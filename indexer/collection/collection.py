@@ -64,6 +64,15 @@ class Collection(Base):
         """URL of the collection's stores."""
         return self.store or settings.home_store
 
+    def check_store(self, settings: Settings) -> None:
+        """Raise ``BadInput`` if a store is stated that is not the collection's: it was fixed on creation."""
+        place = self.place(settings)
+        if settings.states_other_store(place):
+            raise BadInput(
+                f"collection {self.name} lives in {place}, not in {settings.store}; leave --store out, "
+                "or name another collection with -c"
+            )
+
     def refuse_attached(self, because: str) -> None:
         """Raise ``BadInput`` if the collection is attached; ``because``: what can't be done then, and what to do."""
         if is_attached(self.store):

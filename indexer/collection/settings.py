@@ -64,17 +64,9 @@ class Settings:
             store_stated=bool(store),
         )
 
-    def check_store(self, collection: str, store: str) -> None:
-        """Refuse a stated store that is not the collection's store, which was fixed when the collection was created.
-
-        Raises:
-            BadInput: the stated store is another store.
-        """
-        if self.store_stated and _comparable(self.store) != _comparable(store):
-            raise BadInput(
-                f"collection {collection} lives in {store}, not in {self.store}; leave --store out, "
-                "or name another collection with -c"
-            )
+    def states_other_store(self, store: str) -> bool:
+        """Whether a store was named for this call, and it is not the store with this URL."""
+        return self.store_stated and _comparable(self.store) != _comparable(store)
 
 
 def _comparable(store: str) -> str:

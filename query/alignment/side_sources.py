@@ -105,7 +105,7 @@ class Sides:
     def _stored(self, place: _Place) -> Side:
         if place.collection is None:
             raise BadInput(f"{place.name} is no collection; name a file, or COLLECTION:LANG")
-        self.settings.check_store(place.collection.name, place.collection.store or self.settings.home_store)
+        place.collection.check_store(self.settings)
         with closing(place.collection.open_store(self.settings)) as store:
             languages = store.count()
             if place.lang not in languages:

@@ -28,7 +28,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
     calibrations = calibration_table.all_calibrations(engine, collection.name)
     return {
         "collection": collection.name,
-        "store": collection.store or settings.home_store,
+        "store": collection.place(settings),
         **values_of(collection, "encoder", "method", "model", "dim"),
         "created": collection.created.isoformat(timespec="seconds"),
         **values_of(collection, "generation", "building", "previous"),

@@ -44,7 +44,7 @@ def command(
     confirm = not yes and sys.stdin.isatty()
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
-        settings.check_store(name, collection.store or settings.home_store)
+        collection.check_store(settings)
         if everything:
             _delete_collection(engine, collection, settings, console, forget=forget, confirm=confirm)
         else:

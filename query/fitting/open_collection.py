@@ -48,7 +48,7 @@ class OpenCollection:
         """
         with database.open_database(settings.database) as engine:
             collection = collections.require(engine, name)
-            settings.check_store(name, collection.store or settings.home_store)
+            collection.check_store(settings)
             with closing(collection.open_store(settings)) as store:
                 yield cls(engine, collection, store, device, console or Console(quiet=True))
 

@@ -117,7 +117,7 @@ def finish_migration(
     console, settings = console or Console(quiet=True), settings or Settings.read()
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
-        settings.check_store(name, collection.store or settings.home_store)
+        collection.check_store(settings)
         collection.refuse_attached(_BESIDE_THEIRS)
         stored, active = calibration_table.active(engine, collection), calibration_table.load(engine, collection)
         query_encoder = query_encoder_spec(active)

@@ -101,7 +101,7 @@ class Searcher:
         settings, ranking = settings or Settings.read(), ranking or RankingOptions()
         with open_database(settings.database) as engine:
             row = collections.require(engine, collection)
-            settings.check_store(collection, row.store or settings.home_store)
+            row.check_store(settings)
             plain = ranking.calibration == calibration_table.NONE
             calibration = None if plain else load_searched(engine, row, ranking.calibration)
         choice = choose(collection, calibration, ranking)

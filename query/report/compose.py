@@ -80,7 +80,7 @@ def report(
     writable(out)
     with open_database(settings.database) as engine:
         row = collections.require(engine, collection)
-        settings.check_store(collection, row.store or settings.home_store)
+        row.check_store(settings)
         calibration = calibration_table.load(engine, row)
         stored_calibration = calibration_table.active(engine, row)
         shown_evaluations = evaluations(engine, collection, evaluation)
