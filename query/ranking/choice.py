@@ -63,18 +63,18 @@ class RankingOptions:
     weights: tuple[float, ...] = ()
 
 
-def choose(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> SearchChoice:
+def choose(collection: str, calibration: Calibration | None, options: RankingOptions) -> SearchChoice:
     """How to rank a collection: by its calibration, except where the options say otherwise.
 
     Raises:
         BadInput: the balance is not between 0 and 1, or the options need a calibration and there is none.
     """
     if calibration is None:
-        if ranking.balance is not None or ranking.margin is not None or ranking.weights:
+        if options.balance is not None or options.margin is not None or options.weights:
             raise BadInput(
                 f"balance, margin and weights need a calibration, and {collection} is searched without; "
                 f"make one: dragoman calibrate -c {collection}"
             )
-        return replace(PLAIN, hybrid=ranking.hybrid)
-    balance = calibration.balance if ranking.balance is None else ranking.balance
-    return SearchChoice(balance, ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)
+        return replace(PLAIN, hybrid=options.hybrid)
+    balance = calibration.balance if options.balance is None else options.balance
+    return SearchChoice(balance, options.margin or calibration.margin, options.passages, options.hybrid)
