@@ -83,7 +83,7 @@ def index_by_workers(
     rebuild: bool = False,
     console: Console | None = None,
 ) -> int:
-    """Read the sources and let workers encode and store; returns the number of the run, which workers finish.
+    """Read the sources and hand their documents out to workers; returns the id of the run, which workers finish.
 
     The arguments are those of ``index``; ``settings`` name the broker.
 

@@ -11,7 +11,7 @@ from indexer.stores.contract import VectorStore
 def prune(ledger: Ledger, store: VectorStore, console: Console) -> int:
     """Remove documents missing from the sources; returns the number of documents.
 
-    Nothing is removed while a record without an id could not be read, because it may be one of these documents.
+    If a record could not be read and has no id, nothing is removed: the record may be any of these documents.
     """
     run = ledger.run
     other_sources = {source for earlier in ledger.earlier() for source in earlier.sources} - set(run.sources)

@@ -32,12 +32,12 @@ class RunLedger:
 
 
 def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", reencoding: bool = False) -> None:
-    """Check that no workers are at a run of a collection, except a run with the model ``unless``.
+    """Refuse to go on while workers work on a run of a collection, except a run of the model ``unless``.
 
-    The allowed run reads sources or, with ``reencoding``, encodes the collection's own documents again.
+    The excepted run indexes sources or, with ``reencoding``, encodes the collection's own documents again.
 
     Raises:
-        BadInput: workers are at another run.
+        BadInput: workers work on another run.
     """
     for run in runs(engine, collection):
         if (run.model, bool(run.again)) != (unless, reencoding):
@@ -45,7 +45,7 @@ def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = ""
 
 
 def refuse_if_at_work(run: IndexRun) -> None:
-    """Raise ``BadInput`` if workers are at a run."""
+    """Raise ``BadInput`` if workers work on a run, or the run is paused."""
     if run.spooled and run.state in {RUNNING, PAUSED}:
         raise BadInput(
             f"workers are at run {run.id} of collection {run.collection}; wait for its end "
@@ -56,8 +56,8 @@ def refuse_if_at_work(run: IndexRun) -> None:
 def change_state(session: Session, run_id: int, before: Sequence[str], after: str) -> bool:
     """Change a run's state from one of ``before`` to ``after``; returns whether the run was in one of these states.
 
-    Call it first in a transaction: until the transaction ends nobody else changes the run. This also holds on SQLite,
-    which has no ``SELECT … FOR UPDATE`` and takes its lock at the first write.
+    Call this first in a transaction: until the transaction ends, no other process changes the run. This also holds on
+    SQLite, which has no ``SELECT … FOR UPDATE`` and takes its lock at the first write.
     """
     update = sa.update(IndexRun).where(IndexRun.id == run_id, IndexRun.state.in_(before)).values(state=after)
     changed = session.execute(update, execution_options={"synchronize_session": False})

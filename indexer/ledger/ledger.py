@@ -1,4 +1,4 @@
-"""The ledger: what an index run has read, what is done, what was refused; valid whoever does the work."""
+"""The ledger of an index run: what was read, what is done, what was refused, by this process or by workers."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class Ledger(RunLedger):
     ) -> Ledger:
         """Resume the collection's unfinished run over the same unchanged sources, or begin a run.
 
-        Unfinished runs over anything else are abandoned: the documents that they stored stay, and count as unchanged
-        if they are. A run with active workers is never abandoned.
+        Other unfinished runs of the collection are abandoned. The documents that they stored stay, and the new run does
+        not encode them again if they are unchanged. A run with active workers is never abandoned.
 
         Raises:
-            BadInput: workers are at a run over other sources, or over the same sources by other means or without
-                pruning.
+            BadInput: workers work on a run that this call can't resume: it has other sources or another model, or was
+                begun without pruning, or this call is to work in one process.
         """
         with transaction(engine) as session:
             query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state.in_(ACTIVE))
@@ -110,10 +110,10 @@ class Ledger(RunLedger):
         return cls(engine, run)
 
     def recall(self, read_chunk: ReadChunk) -> Chunk | None:
-        """A chunk that was planned before; None if it was not.
+        """The chunk as an earlier call planned it; None for a chunk that is not planned yet.
 
         Raises:
-            StoreError: the chunk had other documents; the run is abandoned.
+            StoreError: the planned chunk has other documents than the chunk that was read; the run is abandoned.
         """
         with transaction(self._engine) as session:
             chunk = session.get(Chunk, (self.run.id, read_chunk.number))
@@ -139,7 +139,7 @@ class Ledger(RunLedger):
         by id the earlier chunk and the positions in it whose document this chunk replaces.
 
         Raises:
-            BadInput: the run was given up meanwhile.
+            BadInput: the run was cancelled or removed meanwhile.
         """
         number, doc_ids = read_chunk.number, read_chunk.doc_ids
         with transaction(self._engine) as session:
@@ -191,7 +191,7 @@ class Ledger(RunLedger):
         """Let workers begin, after the sources are read to their end; chunks with nothing to encode are done.
 
         Raises:
-            BadInput: the run was given up meanwhile.
+            BadInput: the run was cancelled or removed meanwhile.
         """
         with transaction(self._engine) as session:
             run = self._still_planning(session)
@@ -206,7 +206,7 @@ class Ledger(RunLedger):
         """The run, locked until the transaction ends.
 
         Raises:
-            BadInput: the run was given up meanwhile.
+            BadInput: the run was cancelled or removed meanwhile.
         """
         state = READING if self.run.spooled else RUNNING
         planning = change_state(session, self.run.id, (state,), state)
@@ -245,7 +245,7 @@ class Ledger(RunLedger):
             forget_chunks(session, self.run.id)
 
     def unseen(self, doc_ids: Iterable[str]) -> list[str]:
-        """The ids that this run did not meet; none if the run is over, for then the ids that it met are deleted."""
+        """The ids that this run did not meet; none if the run is over, because its list of ids is deleted then."""
         missing = []
         page: list[str] = []
         with transaction(self._engine) as session:
@@ -289,7 +289,7 @@ def _add_pruning(run: IndexRun, *, prune: bool) -> None:
     """Add pruning to a resumed run.
 
     Raises:
-        BadInput: workers are at the run already.
+        BadInput: workers have begun to work on the run.
     """
     if prune and not run.prune and run.spooled and run.state != READING:
         raise BadInput(

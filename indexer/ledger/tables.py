@@ -12,7 +12,7 @@ from indexer.ledger.database import Base
 RUNNING, DONE, ABANDONED = "running", "done", "abandoned"
 
 READING, PAUSED, CANCELLED = "reading", "paused", "cancelled"
-"""States that only a run for workers has: its sources are being read; it is paused; it was given up."""
+"""States that only a run for workers has: its sources are being read; it is paused; it was cancelled."""
 
 ACTIVE = (READING, RUNNING, PAUSED)
 """States of a run that is not over."""
@@ -25,7 +25,7 @@ OF_COLLECTION = "collection:"
 
 
 class IndexRun(Base):
-    """One ``dragoman index``: sources read from beginning to end, however often it was interrupted."""
+    """A run over sources, or over a collection's own documents, from beginning to end; interruptions do not end it."""
 
     __tablename__ = "index_runs"
 
@@ -54,7 +54,7 @@ class IndexRun(Base):
 
 
 class Chunk(Base):
-    """Documents that are read, encoded and put together; the boundaries of a written chunk never move."""
+    """Documents of a run that are planned, stored and marked done together; a planned chunk keeps its documents."""
 
     __tablename__ = "chunks"
 

@@ -170,7 +170,7 @@ class Leases:
             return self._change(session, lease, until=clock() + self._lease_seconds)
 
     def done(self, lease: Lease, stored: int, refused: Iterable[Finding]) -> bool:
-        """Mark the chunk done and count its documents; false if another worker has the chunk, which then does so."""
+        """Mark the chunk done and count its documents; if this worker has lost the lease, change nothing: false."""
         with transaction(self._engine) as session:
             _lock_run(session, lease)
             if not self._change(session, lease, state=DONE, wanted=stored, error="", updated=now()):

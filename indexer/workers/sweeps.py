@@ -106,9 +106,9 @@ def active_runs(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
 
 
 def end_run(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
-    """End a run whose chunks are all done: publish its documents, and switch to a rebuilt generation.
+    """End a run whose chunks are all done: prune and publish the store, switch to a rebuilt generation.
 
-    Several workers may do this at once: a late worker finds the run over and changes nothing.
+    Several workers may end a run at once: a late worker finds the run over and changes nothing.
 
     Raises:
         StoreError: the store or the database failed; the same call can be repeated.
