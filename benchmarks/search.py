@@ -24,7 +24,7 @@ from encoders.methods.registry import open_encoder
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import connect
 from indexer.stores.contract import StoredDocument
 from onnx_export.models import DEFAULT, find_model
@@ -44,7 +44,7 @@ def fill(settings: Settings, name: str, count: int) -> None:
     base = encoder.encode_documents(documents(4)).vectors
     chance = np.random.default_rng(0)
     engine = connect(settings.database)
-    store = open_store(settings.store, name)
+    store = StoreLocation(settings.store, name).open()
     store.create(encoder.spec.model, encoder.spec.dim)
     collections.register(engine, name, settings, DEFAULT, encoder.spec)
     for start in range(0, count, 5000):

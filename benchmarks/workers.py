@@ -19,7 +19,7 @@ from encoders.console import Console
 from encoders.methods.registry import open_encoder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger
@@ -113,7 +113,7 @@ class Race:
         """Seconds of one process."""
         self.rounds += 1
         name = f"alone{self.rounds}"
-        with closing(open_store(self.settings.store, name)) as store:
+        with closing(StoreLocation(self.settings.store, name).open()) as store:
             return pipeline.index([self.source], ReadOptions(), self.encoder, store, self.engine, name).seconds
 
     def together(self) -> float:
@@ -127,7 +127,7 @@ class Race:
 
     def _begin(self, name: str) -> int:
         collections.register(self.engine, name, self.settings, DEFAULT, self.encoder.spec)
-        with closing(open_store(self.settings.store, name)) as store:
+        with closing(StoreLocation(self.settings.store, name).open()) as store:
             return hand_out_sources(
                 [self.source], ReadOptions(), self.encoder.spec, store, self.engine, name,
                 console=Console(quiet=True),
@@ -158,7 +158,7 @@ class Race:
             raise RuntimeError(f"{', '.join(wrong) or 'alone1'}: not what was to be indexed; the times say nothing")
 
     def _contents(self, name: str) -> dict[str, bytes]:
-        with closing(open_store(self.settings.store, name, make=False)) as store:
+        with closing(StoreLocation(self.settings.store, name).open(make=False)) as store:
             return {item.document.doc_id: item.vector.tobytes() for page in store.scan(self.model) for item in page}
 
     def messages(self) -> float:

@@ -17,7 +17,7 @@ from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
 from indexer.ledger.database import open_database, read_database_id
@@ -142,7 +142,7 @@ def _open_for_indexing(
         with collection_lock(settings, name):
             generation, database_id = 1, read_database_id(engine)
             if collection is None:
-                store = open_store(settings.store, name, credentials=settings.credentials, database_id=database_id)
+                store = StoreLocation(settings.store, name, settings.credentials, database_id).open()
                 collections.register(engine, name, settings, reference, encoder.spec)
             elif request.rebuild:
                 generation = generations.begin(engine, name, settings, reference, encoder.spec).number

@@ -13,7 +13,7 @@ from elasticsearch import ConflictError, Elasticsearch, NotFoundError
 
 from encoders.document import Document
 from indexer.attaching.catch_up import catch_up
-from indexer.collection.store_factory import open_attached
+from indexer.collection.store_location import StoreLocation
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect
 from indexer.stores.attached.address import Attachment
@@ -169,7 +169,7 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
     writers = [Writer(client, index, name, seed + number) for number, name in enumerate("ab")]
     catch_ups = 0
     with ThreadPoolExecutor(len(writers)) as pool:
-        store = open_attached(attachment, "race", Credentials(), make=True)
+        store = StoreLocation(attachment.url, "race", Credentials()).open_attached(make=True)
         catch_up(store, encoder, engine, "race")
         futures = [pool.submit(writer.write, writes) for writer in writers]
         caught_up = False

@@ -17,7 +17,7 @@ from indexer.attaching.catch_up import AttachReport, catch_up
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_attached
+from indexer.collection.store_location import StoreLocation
 from indexer.elastic import connection
 from indexer.index import collection_lock
 from indexer.ledger import attach_ledger
@@ -96,8 +96,8 @@ class Attaching:
             StoreError: the server or the database failed; finished work stays stored.
         """
         credentials, database_id = self.settings.credentials, read_database_id(self.engine)
-        store = open_attached(self.attachment, self.collection, credentials, make=True, database_id=database_id)
-        with closing(store):
+        location = StoreLocation(self.attachment.url, self.collection, credentials, database_id)
+        with closing(location.open_attached(make=True)) as store:
             return catch_up(store, self.encoder, self.engine, self.collection, console=self.console)
 
 

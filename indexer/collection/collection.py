@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import drop_store, open_store, stored_generations
+from indexer.collection.store_location import StoreLocation
 from indexer.ledger import index_runs
 from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import Base, now, read_database_id, transaction
@@ -57,8 +57,11 @@ class Collection(Base):
             StoreError: the store is gone or can't be opened.
         """
         number = self.generation if generation is None else generation
-        place, credentials = self.place(settings), settings.credentials
-        return open_store(place, self.name, number, make=make, credentials=credentials, database_id=database_id)
+        return self.location(settings, database_id).open(number, make=make)
+
+    def location(self, settings: Settings, database_id: str = "") -> StoreLocation:
+        """Where the collection's stores are; writers must give the id of the database that has the collection."""
+        return StoreLocation(self.place(settings), self.name, settings.credentials, database_id)
 
     def place(self, settings: Settings) -> str:
         """URL of the collection's stores."""
@@ -144,8 +147,7 @@ def remove(engine: sa.Engine, collection: Collection, settings: Settings, *, for
 
 
 def _drop_stores(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
-    place, credentials, database_id = collection.place(settings), settings.credentials, read_database_id(engine)
+    location = collection.location(settings, read_database_id(engine))
     named = [generation["number"] for generation in (collection.building, collection.previous) if generation]
-    stored = stored_generations(place, collection.name, credentials=credentials, database_id=database_id)
-    for number in sorted({*stored, *named, collection.generation}):
-        drop_store(place, collection.name, number, credentials=credentials, database_id=database_id)
+    for number in sorted({*location.generations(), *named, collection.generation}):
+        location.drop(number)

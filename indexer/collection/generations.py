@@ -19,7 +19,7 @@ from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import drop_store
+from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import read_database_id, transaction
 
 
@@ -55,8 +55,7 @@ def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: 
     if unfinished and unfinished.model == spec.model:
         return unfinished
     if unfinished:
-        place, database_id = row.place(settings), read_database_id(engine)
-        drop_store(place, name, unfinished.number, credentials=settings.credentials, database_id=database_id)
+        row.location(settings, read_database_id(engine)).drop(unfinished.number)
     named = (row.building, row.previous, {"number": row.generation})
     number = 1 + max(generation["number"] for generation in named if generation)
     new = Generation(number, encoder, spec.method, spec.model, spec.dim)
@@ -76,8 +75,8 @@ def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
         row.building = None
         place = row.place(settings)
     if obsolete and obsolete["number"] != searched:
-        database_id = read_database_id(engine)
-        drop_store(place, name, obsolete["number"], credentials=settings.credentials, database_id=database_id)
+        location = StoreLocation(place, name, settings.credentials, read_database_id(engine))
+        location.drop(obsolete["number"])
 
 
 def change_field(session: Session, name: str, encoder: str, spec: EncoderSpec) -> int:

@@ -24,7 +24,6 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import drop_store
 from indexer.index import collection_lock
 from indexer.indexing.pipeline import IndexReport
 from indexer.ledger.database import open_database, read_database_id, transaction
@@ -280,5 +279,4 @@ def _switch(
         calibration_table.activate(session, collection, before)
         dropped = generations.change_field(session, collection.name, query_encoder.encoder, new.spec)
     if dropped:
-        place, database_id = collection.place(settings), read_database_id(engine)
-        drop_store(place, collection.name, dropped, credentials=settings.credentials, database_id=database_id)
+        collection.location(settings, read_database_id(engine)).drop(dropped)

@@ -15,7 +15,7 @@ from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from onnx_export.models import DEFAULT
@@ -139,7 +139,7 @@ def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings
     copy = Settings.read(home=home)
     engine = connect(copy.database)
     found = collections.require(engine, collection)
-    source, target = found.open_store(copy), open_store(url, collection)
+    source, target = found.open_store(copy), StoreLocation(url, collection).open()
     target.create(found.model, found.dim)
     for page in source.scan(found.model):
         assert target.put(found.model, page).stored == len(page)

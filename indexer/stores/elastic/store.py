@@ -287,7 +287,7 @@ class ElasticStore(ServerStore):
         make: bool = True,
         database_id: str = "",
     ) -> None:
-        """Connect to the server, and create the index if it is missing; the parameters are those of ``open_store``.
+        """Connect to the server, and create the index if it is missing; the parameters are those of ``StoreLocation``.
 
         ``database_id``, the id of the database that has the collection, is written into the index's mapping.
 

@@ -12,7 +12,7 @@ from elasticsearch import helpers
 
 from encoders.document import Document, FloatArray
 from indexer.attaching.catch_up import AttachReport, catch_up
-from indexer.collection.store_factory import open_attached
+from indexer.collection.store_location import StoreLocation
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import read_database_id
 from indexer.stores.attached.address import Attachment
@@ -84,7 +84,8 @@ class Owner:
         return found
 
     def open(self) -> JoinedStore:
-        return open_attached(self.attachment, "c", Credentials(), make=True, database_id=read_database_id(self.engine))
+        location = StoreLocation(self.attachment.url, "c", Credentials(), read_database_id(self.engine))
+        return location.open_attached(make=True)
 
     def follow(self) -> AttachReport:
         store = self.open()

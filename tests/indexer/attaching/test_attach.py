@@ -17,7 +17,7 @@ from indexer.attaching.attach import Attaching, detach
 from indexer.attaching.catch_up import catch_up
 from indexer.collection.collection import find, register
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import drop_store, open_attached, open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect, read_database_id
 from indexer.stores.attached import attach_checks
@@ -370,7 +370,7 @@ def test_two_homes_with_companions_of_one_name_leave_each_others_alone(
     second.attachment = first.attachment
     with pytest.raises(BadInput, match="belongs to a collection of another home"):
         second.follow()
-    drop_store(second.attachment.url, "c", database_id=read_database_id(second.engine))
+    StoreLocation(second.attachment.url, "c", database_id=read_database_id(second.engine)).drop()
     first.check()
     second.engine.dispose()
     for one in (first, second):
@@ -387,7 +387,7 @@ def test_a_companion_that_was_lost_is_made_again(elastic_url: str, engine: sa.En
     with pytest.raises(StoreError, match=r"is gone from .*let it be made again \(dragoman attach -c c\)"):
         store.count()
     with pytest.raises(StoreError, match=r"dragoman attach -c c"):
-        open_attached(owner.attachment, "c", Credentials())
+        StoreLocation(owner.attachment.url, "c", Credentials()).open_attached()
     store.close()
     assert owner.follow().encoded == 1
     owner.check()
@@ -398,7 +398,7 @@ def test_dropping_takes_our_field_from_every_document_and_leaves_the_rest(owner:
     before = texts(30)
     owner.write_all(before)
     owner.follow()
-    drop_store(owner.attachment.url, "c")
+    StoreLocation(owner.attachment.url, "c").drop()
     for doc_id, document in before.items():
         assert {name: value for name, value in owner.read(doc_id).items() if value is not None} == document
     assert owner.client.count(index=owner.index)["count"] == 30
@@ -407,7 +407,7 @@ def test_dropping_takes_our_field_from_every_document_and_leaves_the_rest(owner:
         assert owner.vectors() == {}
     names = owner.client.indices.get(index=f"{owner.prefix}*", expand_wildcards="all")
     assert list(names) == [owner.index]
-    drop_store(owner.attachment.url, "c")
+    StoreLocation(owner.attachment.url, "c").drop()
 
 
 def test_documents_of_theirs_are_never_deleted_by_us(owner: Owner) -> None:
@@ -430,7 +430,7 @@ def test_an_attachment_is_its_url(elastic_url: str) -> None:
         == "https://h:9200/news?text=body&field=dragoman&vectors=int8_hnsw"
     )
     with pytest.raises(BadInput, match="has no index news"):
-        open_store(f"{urlsplit(elastic_url)._replace(path='/news').geturl()}?text=body", "c", make=False)
+        StoreLocation(f"{urlsplit(elastic_url)._replace(path='/news').geturl()}?text=body", "c").open(make=False)
 
 
 REFUSED: Sequence[tuple[str, dict[str, Any], str]] = [
@@ -665,7 +665,7 @@ def test_another_home_that_reads_other_fields_into_our_object_is_refused(in_plac
     ):
         other.follow()
     assert in_place.encoded_by_following() == []
-    drop_store(in_place.attachment.url, "c")
+    StoreLocation(in_place.attachment.url, "c").drop()
     assert other.follow().encoded == 5
     other.engine.dispose()
     other.client.close()
@@ -692,7 +692,7 @@ def test_a_value_of_the_owners_under_our_name_that_no_mapping_knows_stays(elasti
     assert {note.doc_id for note in report.refused} == {"a", "b", "c"}
     assert "it has a value of its owner's in 'dragoman'; name ours with --field" in report.refused[0].text
     assert owner.vectors().keys() == {"d"}
-    drop_store(owner.attachment.url, "c")
+    StoreLocation(owner.attachment.url, "c").drop()
     assert {doc_id: owner.read(doc_id).get("dragoman") for doc_id in theirs} == theirs
     owner.client.close()
 

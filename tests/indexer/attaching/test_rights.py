@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from encoders.document import Document
 from encoders.errors import StoreError
 from indexer.attaching.catch_up import catch_up
-from indexer.collection.store_factory import drop_store, open_attached
+from indexer.collection.store_location import StoreLocation
 from indexer.readers.formats import count_records, read
 from indexer.readers.source import ReadOptions
 from indexer.stores.attached.address import Attachment
@@ -33,13 +33,13 @@ def server(secured: ElasticServer) -> Iterator[ElasticServer]:
 def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str = "", index: str = "theirs") -> int:
     attachment = Attachment(server.url, index, "body", lang_field="lang", companion=companion)
     who = credentials(server, user)
-    store = open_attached(attachment, "c", who, make=True)
+    store = StoreLocation(attachment.url, "c", who).open_attached(make=True)
     try:
         encoded = catch_up(store, CountingEncoder(), engine, "c").encoded
         assert store.get(["a"])[0].text == "one"
     finally:
         store.close()
-    drop_store(attachment.url, "c", credentials=who)
+    StoreLocation(attachment.url, "c", who).drop()
     return encoded
 
 

@@ -12,7 +12,7 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import stored_generations
+from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.ledger.database import connect
 from trials.servers.elastic import client_of
@@ -152,7 +152,7 @@ def test_a_generation_that_a_kill_left_behind_goes_with_the_collection(
     index(settings, source)
     index(settings, source, method="first", rebuild=True)
     with monkeypatch.context() as patch:
-        patch.setattr(generations, "drop_store", interrupted)
+        patch.setattr(StoreLocation, "drop", interrupted)
         with pytest.raises(KeyboardInterrupt):
             index(settings, source, method="sentences", rebuild=True)
     assert row(settings).generation == 3
@@ -161,8 +161,8 @@ def test_a_generation_that_a_kill_left_behind_goes_with_the_collection(
     engine = connect(settings.database)
     collections.remove(engine, row(settings), settings)
     engine.dispose()
-    assert stored_generations(settings.store, "c") == []
-    assert stored_generations(settings.store, "c-d") == [1], "another collection's, whose name begins so"
+    assert StoreLocation(settings.store, "c").generations() == []
+    assert StoreLocation(settings.store, "c-d").generations() == [1], "another collection's, whose name begins so"
 
 
 def test_a_rebuild_of_nothing_readable_changes_nothing(settings: Settings, source: Path, tmp_path: Path) -> None:

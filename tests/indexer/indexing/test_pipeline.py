@@ -24,7 +24,7 @@ from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import drop_store, open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.index import index
 from indexer.indexing import pipeline
 from indexer.indexing.pipeline import IndexReport
@@ -45,7 +45,7 @@ class Bench:
         self.settings, self.source = settings, tmp_path / "docs.jsonl"
         self.encoder = CountingEncoder()
         self.engine = connect(settings.database)
-        self.store = open_store(settings.store, "c")
+        self.store = StoreLocation(settings.store, "c").open()
 
     def write(self, records: Sequence[dict[str, object]]) -> None:
         self.source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
@@ -207,7 +207,7 @@ def test_a_text_of_one_line_of_megabytes_is_indexed_with_its_neighbours(
     source.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {**lines[0], "id": "b"}]), encoding="utf-8")
     report = index([str(source)], "c", settings=settings, method=method, device="cpu")
     assert (report.encoded, report.refused) == (3, [])
-    store = open_store(settings.store, "c")
+    store = StoreLocation(settings.store, "c").open()
     assert store.get(["long"])[0].text == text
     (passages,) = store.passages(next(iter(store.models())), ["long"])
     store.close()
@@ -548,7 +548,7 @@ def test_a_home_can_be_moved_and_a_store_that_is_gone_is_said(tmp_path: Path, de
     found = collections.require(connect(settings.database), "c")
     with closing(found.open_store(settings)) as store:
         assert store.count() == {"de": 24}
-    drop_store(settings.home_store, "c")
+    StoreLocation(settings.home_store, "c").drop()
     with pytest.raises(StoreError, match="is gone; bring it back"):
         found.open_store(settings)
     assert not (after / "store" / "c.db").exists()

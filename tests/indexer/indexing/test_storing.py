@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from encoders.document import Document
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import existing_documents, put_encoded
 from indexer.stores.embedded import EmbeddedStore
@@ -25,7 +25,7 @@ def test_one_document_that_is_gone_does_not_cost_a_question_for_each_of_its_chun
         asked.append(some)
         return get(store, some)
 
-    with closing(open_store(tmp_path.as_uri(), "c")) as store:
+    with closing(StoreLocation(tmp_path.as_uri(), "c").open()) as store:
         store.create(encoder.spec.model, encoder.spec.dim)
         put_encoded(store, encoder.spec.model, documents, encoder.encode_documents(documents))
         store.delete(["d20"])

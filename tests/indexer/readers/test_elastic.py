@@ -13,7 +13,7 @@ from elasticsearch import helpers
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.findings import findings_of
@@ -157,7 +157,7 @@ def test_a_server_that_is_killed_and_comes_back_is_read_on_and_nothing_is_missed
 
 
 def index(place: Place, settings: Settings, engine: sa.Engine, encoder: CountingEncoder) -> pipeline.IndexReport:
-    store = open_store(settings.store, "c")
+    store = StoreLocation(settings.store, "c").open()
     try:
         return pipeline.index([place.source], place.options, encoder, store, engine, "c")
     finally:

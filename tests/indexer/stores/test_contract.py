@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput, ModelMismatch
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.stores.contract import LexicalQuery, Stamp, StoredDocument, VectorQuery, VectorStore
 
 MODEL, DIM = "model-a", 8
@@ -30,7 +30,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(place: str) -> Iterator[VectorStore]:
     """An empty store of each kind."""
-    opened = open_store(place, "contract")
+    opened = StoreLocation(place, "contract").open()
     opened.create(MODEL, DIM)
     yield opened
     opened.close()
@@ -205,7 +205,7 @@ def test_filters_compare_as_text_and_look_into_lists(store: VectorStore) -> None
 
 
 def test_two_writers_at_once_lose_nothing_and_keep_the_newest(store: VectorStore, place: str) -> None:
-    other = open_store(place, "contract")
+    other = StoreLocation(place, "contract").open()
 
     def write(target: VectorStore, revisions: range) -> None:
         for revision in revisions:
@@ -265,7 +265,7 @@ def test_two_models_live_side_by_side_until_the_text_changes(store: VectorStore)
 def test_drop_leaves_nothing(store: VectorStore, place: str) -> None:
     store.put(MODEL, [item("a")])
     store.drop()
-    again = open_store(place, "contract")
+    again = StoreLocation(place, "contract").open()
     assert again.count() == {}
     assert dict(again.models()) == {}
     again.close()
@@ -274,7 +274,7 @@ def test_drop_leaves_nothing(store: VectorStore, place: str) -> None:
 @pytest.mark.parametrize("name", ["", "a/b", "../up", ".hidden", "x" * 101, "a b"])
 def test_a_name_that_no_store_can_carry_is_refused(name: str, place: str) -> None:
     with pytest.raises(BadInput, match="can't be named"):
-        open_store(place, name)
+        StoreLocation(place, name).open()
 
 
 @hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -10,7 +10,7 @@ import pytest
 
 from encoders.document import Document, Passages
 from encoders.errors import StoreError
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.stores import words
 from indexer.stores.contract import LexicalQuery, StoredDocument
 from indexer.stores.embedded import EmbeddedStore
@@ -50,10 +50,10 @@ def test_a_file_of_before_there_were_words_gets_them_when_they_are_looked_for(tm
     before.close()
     with closing(sqlite3.connect(before.path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-    after = open_store(tmp_path.as_uri(), "c")
+    after = StoreLocation(tmp_path.as_uri(), "c").open()
     assert [doc_id for doc_id, _ in after.lexical(LexicalQuery(["rivers"], ["en"], 5))[0]["en"]] == ["a"]
     after.close()
-    again = open_store(tmp_path.as_uri(), "c")
+    again = StoreLocation(tmp_path.as_uri(), "c").open()
     assert [doc_id for doc_id, _ in again.lexical(LexicalQuery(["rivers"], ["en"], 5))[0]["en"]] == ["a"]
     again.close()
 

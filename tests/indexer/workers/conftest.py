@@ -22,7 +22,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.readers.source import ReadOptions
@@ -77,7 +77,7 @@ class Field:
         self.encoder.spec = type(self.encoder.spec)("counting", "segments", 8, (), self.model, "build-c")
         self.hints = Hints(broker)
         collections.register(self.engine, "c", self.settings, "counting", self.encoder.spec)
-        self.store = open_store(self.settings.store, "c")
+        self.store = StoreLocation(self.settings.store, "c").open()
         self.log = tmp_path / "log"
         self._workers: list[ChunkWorker] = []
         self._processes: list[subprocess.Popen[str]] = []

@@ -17,7 +17,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded
@@ -90,7 +90,7 @@ def test_it_ends_as_one_process_ends_those_asked_for_first_and_the_old_vectors_s
     assert held(indexed.store, indexed.model) == before
 
     alone = Settings.read(home=tmp_path / "alone")
-    with closing(open_store(alone.store, "c")) as store:
+    with closing(StoreLocation(alone.store, "c").open()) as store:
         engine, quiet = connect(alone.database), Console(quiet=True)
         pipeline.index([str(indexed.source)], ReadOptions(), indexed.encoder, store, engine, "c", console=quiet)
         reencode(first, new, store, engine, "c", generation=1, check=lambda: None, console=quiet)

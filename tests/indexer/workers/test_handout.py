@@ -23,7 +23,7 @@ from encoders.errors import BadInput, StoreError
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.wanted_documents import EarlierDocuments, wanted_for_workers
@@ -80,7 +80,7 @@ def test_it_ends_as_one_process_ends_however_often_ids_and_revisions_come(
     """Three runs over sources that change in between, against the same three runs without workers."""
     chance = random.Random(seed)
     alone = Settings.read(home=tmp_path / "alone")
-    store, engine = open_store(alone.store, "c"), connect(alone.database)
+    store, engine = StoreLocation(alone.store, "c").open(), connect(alone.database)
     for _ in range(3):
         field.write(
             [
@@ -143,7 +143,7 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
 
     alone = Settings.read(home=tmp_path / "alone")
-    with closing(open_store(alone.store, "c")) as store:
+    with closing(StoreLocation(alone.store, "c").open()) as store:
         engine = connect(alone.database)
         pipeline.index(sources, ReadOptions(), encoder, store, engine, "c", console=Console(quiet=True))
         expected = findings_of(engine, [1])
@@ -287,7 +287,7 @@ def test_a_rebuild_takes_its_place_when_workers_are_done(field: Field) -> None:
     field.spool()
     end(field)
     number = generations.begin(field.engine, "c", field.settings, "counting", field.encoder.spec).number
-    first, field.store = field.store, open_store(field.settings.store, "c", number)
+    first, field.store = field.store, StoreLocation(field.settings.store, "c").open(number)
     first.close()
     field.write(records(5))
     field.spool(generation=number)

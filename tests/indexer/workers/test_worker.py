@@ -17,7 +17,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import MissingPart, StoreError
 from indexer.collection import collection as collections
-from indexer.collection.store_factory import drop_store, open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs
 from indexer.ledger.database import transaction
@@ -148,7 +148,7 @@ def finished(field: Field, at_work: ChunkWorker, name: str, count: int) -> None:
 def begun(field: Field, name: str, count: int) -> int:
     collections.register(field.engine, name, field.settings, "counting", field.encoder.spec)
     field.write([{"id": f"{name}{at}", "lang": "en", "text": f"text {at} of {name}"} for at in range(count)])
-    with closing(open_store(field.settings.store, name)) as store:
+    with closing(StoreLocation(field.settings.store, name).open()) as store:
         return hand_out_sources(
             [str(field.source)], ReadOptions(), field.encoder.spec, store, field.engine, name,
             console=Console(quiet=True),
@@ -264,7 +264,7 @@ def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: 
     for name in ("broken", "whole"):
         runs[name] = begun(field, name, 2)
         field.work_off(at_work, runs[name])
-    drop_store(field.settings.store, "broken")
+    StoreLocation(field.settings.store, "broken").drop()
     with caplog.at_level(logging.WARNING):
         assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [runs["whole"]]
     assert "the run's end failed: the store" in caplog.text

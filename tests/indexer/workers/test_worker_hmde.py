@@ -13,7 +13,7 @@ from encoders.folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.registry import open_encoder
 from indexer.collection import collection as collections
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.indexing.pipeline import index
 from indexer.ledger import index_runs
 from indexer.readers.source import ReadOptions
@@ -52,7 +52,7 @@ def test_a_worker_writes_the_bytes_that_one_process_writes(
         found = {}
         for name in ("many", "one"):
             collections.register(field.engine, name, field.settings, folder.config.name, encoder.spec)
-            with closing(open_store(field.settings.store, name)) as store:
+            with closing(StoreLocation(field.settings.store, name).open()) as store:
                 source = [str(field.source)]
                 if name == "one":
                     index(source, ReadOptions(), encoder, store, field.engine, name)
@@ -65,7 +65,7 @@ def test_a_worker_writes_the_bytes_that_one_process_writes(
             sweep(field.engine, field.settings, field.hints, encoder.spec.model, every=0.0)
             assert index_runs.runs(field.engine, name)[0].state == "done"
         for name in ("many", "one"):
-            with closing(open_store(field.settings.store, name)) as store:
+            with closing(StoreLocation(field.settings.store, name).open()) as store:
                 ids = sorted(store.ids())
                 found[name] = store.vectors(encoder.spec.model, ids), store.passages(encoder.spec.model, ids)
     (vectors, passages), (expected, expected_passages) = found["many"], found["one"]

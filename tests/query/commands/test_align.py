@@ -11,7 +11,7 @@ import pytest
 from encoders.document import Encoder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import connect
 from query.cli import run
 from tests.query.conftest import copied
@@ -26,7 +26,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, demo: Settings, encoder: Enco
     found = collections.require(engine, "demo")
     collections.register(engine, "mini", settings, found.encoder, encoder.spec)
     engine.dispose()
-    with closing(found.open_store(settings)) as source, closing(open_store(settings.store, "mini")) as target:
+    with closing(found.open_store(settings)) as source, closing(StoreLocation(settings.store, "mini").open()) as target:
         target.create(found.model, found.dim)
         for lang in ("de", "en", "ja"):
             for page in source.scan(found.model, lang=lang):

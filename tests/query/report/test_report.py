@@ -14,7 +14,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.index import index
 from indexer.ledger.database import connect
 from indexer.stores.contract import StoredDocument
@@ -101,7 +101,7 @@ def put(settings: Settings, vectors: FloatArray, langs: Sequence[str], name: str
     engine = connect(settings.database)
     collections.register(engine, name, settings, "toy", SPEC)
     engine.dispose()
-    store = open_store(settings.store, name)
+    store = StoreLocation(settings.store, name).open()
     store.create(SPEC.model, SPEC.dim)
     passages = Passages(int8_rows(unit_rows(vectors[:1])), np.array([[0, 4]], dtype=np.int32))
     documents = [Document(f"d{row}", lang, "text", "title") for row, lang in enumerate(langs)]

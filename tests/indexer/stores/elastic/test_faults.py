@@ -28,7 +28,7 @@ from indexer.attaching.attach import Attaching, detach
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.elastic import errors
 from indexer.elastic.address import Address, Credentials
 from indexer.indexing.reading import CHUNK_DOCUMENTS
@@ -60,7 +60,7 @@ def secured_store(secured: ElasticServer) -> Iterator[Opener]:
     with ExitStack() as stack:
         opener().create(MODEL, DIM)
         yield opener
-    open_store(f"{secured.url}/shop", "c", credentials=credentials(secured, "admin")).drop()
+    StoreLocation(f"{secured.url}/shop", "c", credentials(secured, "admin")).open().drop()
 
 
 class Shop(NamedTuple):
@@ -197,10 +197,10 @@ def test_wrong_credentials_and_a_certificate_nobody_trusts_are_said_without_the_
     secured: ElasticServer,
 ) -> None:
     with pytest.raises(StoreError, match="refused the credentials") as refused:
-        open_store(f"{secured.url}/shop", "c", credentials=credentials(secured, "shop", "secret-wrong"))
+        StoreLocation(f"{secured.url}/shop", "c", credentials(secured, "shop", "secret-wrong")).open()
     assert "secret-wrong" not in str(refused.value)
     with pytest.raises(StoreError, match="certificate that is not trusted"):
-        open_store(f"{secured.url}/shop", "c", credentials=Credentials("shop", PASSWORD))
+        StoreLocation(f"{secured.url}/shop", "c", Credentials("shop", PASSWORD)).open()
 
 
 def test_a_password_stands_in_no_file_and_no_message(
@@ -221,7 +221,7 @@ def test_a_password_stands_in_no_file_and_no_message(
     assert PASSWORD not in everything
     assert quote(PASSWORD) not in everything
     settings = Settings.read(home=tmp_path / "home", store=f"{url}/shop")
-    with closing(open_store(settings.store, "secret", credentials=settings.credentials)) as store:
+    with closing(StoreLocation(settings.store, "secret", settings.credentials).open()) as store:
         assert store.count() == {"en": 1}
         store.drop()
 
@@ -439,7 +439,7 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
         program = ("-c", _KILLED) if killed <= kills else ("-m", "query.cli")
         done = subprocess.run([sys.executable, *program, *arguments], cwd=ROOT, check=False)
         assert done.returncode == (-signal.SIGKILL if killed <= kills else 0)
-        with closing(open_store(elastic_url, "c", make=False)) as store:
+        with closing(StoreLocation(elastic_url, "c").open(make=False)) as store:
             stored = set(store.ids())
         assert killed > kills or sum(state == DONE for state in _chunks(settings).values()) >= 2 * killed
         for number, state in _chunks(settings).items():

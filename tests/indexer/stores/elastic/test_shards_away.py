@@ -12,7 +12,7 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Encoded
 from encoders.errors import StoreError
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import open_store
+from indexer.collection.store_location import StoreLocation
 from indexer.elastic.address import Address, Credentials
 from indexer.elastic.errors import SearchRefused, TemporaryFailure, is_temporary
 from indexer.indexing import pipeline
@@ -104,7 +104,7 @@ def test_an_index_is_read_whole_or_not_at_all(
     place = f"elastic:{theirs.server}/{theirs.index}"
 
     def index() -> pipeline.IndexReport:
-        store = open_store(settings.store, "c")
+        store = StoreLocation(settings.store, "c").open()
         try:
             return pipeline.index([place], OPTIONS, CountingEncoder(), store, engine, "c", prune=True)
         finally:
@@ -117,7 +117,7 @@ def test_an_index_is_read_whole_or_not_at_all(
             ask()
     with pytest.raises(StoreError, match="is not ready"):
         count_records(place, OPTIONS)
-    store = open_store(settings.store, "c")
+    store = StoreLocation(settings.store, "c").open()
     assert store.count() == {"en": 40}
     store.close()
     theirs.client.close()

@@ -17,7 +17,7 @@ from encoders.document import Document, Encoder, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import register, remove
 from indexer.collection.settings import Settings
-from indexer.collection.store_factory import drop_store, open_store, stored_generations
+from indexer.collection.store_location import StoreLocation
 from indexer.elastic.address import INDEX_TYPES, Address, Credentials, without_credentials
 from indexer.ledger.database import open_database
 from indexer.readers.formats import read
@@ -94,18 +94,18 @@ def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.mark.parametrize("stranger", [""], indirect=True)
 def test_what_is_not_elasticsearch_is_refused(stranger: str) -> None:
     with pytest.raises(StoreError, match="is not Elasticsearch"):
-        open_store(stranger, "c")
+        StoreLocation(stranger, "c").open()
 
 
 @pytest.mark.parametrize("stranger", ["9.2.4", "8.19.0"], indirect=True)
 def test_an_older_server_is_refused_with_its_version(stranger: str) -> None:
     with pytest.raises(StoreError, match=r"runs Elasticsearch [89]\.\d+\.\d; Dragoman needs"):
-        open_store(stranger, "c")
+        StoreLocation(stranger, "c").open()
 
 
 def test_a_server_that_is_away_is_said_at_once() -> None:
     with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:9 can't be reached"):
-        open_store("http://127.0.0.1:9/p", "c")
+        StoreLocation("http://127.0.0.1:9/p", "c").open()
 
 
 def test_what_another_put_a_moment_ago_has_its_vectors_and_passages_as_soon_as_its_stamp(
@@ -124,12 +124,12 @@ def test_what_another_put_a_moment_ago_has_its_vectors_and_passages_as_soon_as_i
 
 def test_tls_where_none_is_spoken_is_said(elastic_url: str) -> None:
     with pytest.raises(StoreError, match="http and https are not mixed up"):
-        open_store(elastic_url.replace("http:", "https:"), "c")
+        StoreLocation(elastic_url.replace("http:", "https:"), "c").open()
 
 
 def test_a_ca_file_that_is_not_there_is_said() -> None:
     with pytest.raises(StoreError, match=r"the CA file /nowhere\.crt is not there"):
-        open_store("https://127.0.0.1:9/p", "c", credentials=Credentials(ca="/nowhere.crt"))
+        StoreLocation("https://127.0.0.1:9/p", "c", Credentials(ca="/nowhere.crt")).open()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_password_that_breaks_its_url_is_kept_and_shown_nowhere(tmp_path: Path
     calls: list[Callable[[], object]] = [
         lambda: Settings.read(home=tmp_path, store=url),
         lambda: Address.parse(url),
-        lambda: open_store(url, "c"),
+        lambda: StoreLocation(url, "c").open(),
         lambda: list(read(f"elastic:{url}", ReadOptions())),
     ]
     for call in calls:
@@ -199,7 +199,7 @@ def test_an_api_key_goes_with_each_request(stranger: str) -> None:
     """The tests' server makes no API keys, so a stranger is asked."""
     Answer.shown.clear()
     with pytest.raises(StoreError, match="is not Elasticsearch"):
-        open_store(stranger, "c", credentials=Credentials(api_key="a2V5"))
+        StoreLocation(stranger, "c", Credentials(api_key="a2V5")).open()
     assert set(Answer.shown) == {"ApiKey a2V5"}
 
 
@@ -221,7 +221,7 @@ def test_credentials_that_no_header_can_carry_are_refused_and_shown_nowhere(
 ) -> None:
     monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{variable}", value)
     with pytest.raises(BadInput) as refused:
-        open_store("http://127.0.0.1:9/p", "c")
+        StoreLocation("http://127.0.0.1:9/p", "c").open()
     assert SECRET not in str(refused.value)
     assert refused.value.__context__ is None
 
@@ -297,7 +297,7 @@ def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsear
         store.put(MODEL, [item("a")])
     assert not client.indices.exists(index=store.index), "a write made an index with a mapping of the server's own"
     with pytest.raises(StoreError, match="is gone from http"):
-        open_store(elastic_url, "c", make=False)
+        StoreLocation(elastic_url, "c").open(make=False)
 
 
 def test_a_disk_past_its_watermark_is_said_and_nothing_is_half_written(
@@ -319,10 +319,10 @@ def test_a_red_index_is_said(elastic_url: str, client: Elasticsearch, monkeypatc
     mapping = Layout().mapping()
     client.indices.create(index=f"{prefix}-c-000001", mappings=mapping, settings=nowhere, wait_for_active_shards=0)
     with pytest.raises(StoreError, match=r"have no node that holds them \(red\)"):
-        open_store(elastic_url, "c")
+        StoreLocation(elastic_url, "c").open()
     assert client.indices.exists(index=f"{prefix}-c-000001")
     with templated(client, prefix, {"settings": nowhere}), pytest.raises(StoreError, match=r"\(red\)"):
-        open_store(elastic_url, "other")
+        StoreLocation(elastic_url, "other").open()
     assert not client.indices.exists(index=f"{prefix}-other-000001"), "an index that can hold nothing stays"
 
 
@@ -378,9 +378,9 @@ def test_indices_behind_a_rollover_alias_of_our_name_stay_their_owners(
     for one in theirs:
         client.indices.create(index=one, mappings={"properties": {"hello": {"type": "text"}}}, aliases={alias: {}})
     with pytest.raises(BadInput, match=rf"index {theirs[0]} on .* was not made by Dragoman, and is left alone"):
-        open_store(elastic_url, "app")
+        StoreLocation(elastic_url, "app").open()
     with pytest.raises(BadInput, match=rf"{alias} is the name of an alias of {theirs[0]}"):
-        open_store(elastic_url, "app", 4)
+        StoreLocation(elastic_url, "app").open(4)
     with open_database(settings.database) as engine:
         collection = register(engine, "app", replace(settings, store=elastic_url), "x", CountingEncoder().spec)
         remove(engine, collection, settings)
@@ -391,16 +391,16 @@ def test_indices_behind_a_rollover_alias_of_our_name_stay_their_owners(
 def test_another_home_with_the_same_collection_and_prefix_is_refused_and_removes_nothing(
     elastic_url: str, client: Elasticsearch
 ) -> None:
-    mine = open_store(elastic_url, "c", database_id="mine")
+    mine = StoreLocation(elastic_url, "c", database_id="mine").open()
     with pytest.raises(BadInput, match=r"belongs to a collection of another home, and is left alone"):
-        open_store(elastic_url, "c", database_id="theirs")
+        StoreLocation(elastic_url, "c", database_id="theirs").open()
     mine.publish()
     with pytest.raises(BadInput, match=r"is the name of an alias of .*-c-000001, which is not this collection's"):
-        open_store(elastic_url, "c", 2, database_id="theirs")
-    assert stored_generations(elastic_url, "c", database_id="theirs") == []
-    drop_store(elastic_url, "c", database_id="theirs")
+        StoreLocation(elastic_url, "c", database_id="theirs").open(2)
+    assert StoreLocation(elastic_url, "c", database_id="theirs").generations() == []
+    StoreLocation(elastic_url, "c", database_id="theirs").drop()
     assert names(client, elastic_url) == [f"{elastic_url.rpartition('/')[2]}-c-000001"]
-    assert stored_generations(elastic_url, "c", database_id="mine") == [1]
+    assert StoreLocation(elastic_url, "c", database_id="mine").generations() == [1]
     mine.drop()
     assert names(client, elastic_url) == []
 
@@ -408,13 +408,13 @@ def test_another_home_with_the_same_collection_and_prefix_is_refused_and_removes
 def test_a_store_made_before_there_were_marks_is_taken_over_once(elastic_url: str, client: Elasticsearch) -> None:
     index = f"{elastic_url.rpartition('/')[2]}-c-000001"
     client.indices.create(index=index, mappings=Layout().mapping())
-    old = open_store(elastic_url, "c")
+    old = StoreLocation(elastic_url, "c").open()
     old.create(MODEL, DIM)
-    assert stored_generations(elastic_url, "c", database_id="mine") == [1]
-    open_store(elastic_url, "c", database_id="mine", make=False).close()
+    assert StoreLocation(elastic_url, "c", database_id="mine").generations() == [1]
+    StoreLocation(elastic_url, "c", database_id="mine").open(make=False).close()
     with pytest.raises(BadInput, match="of another home"):
-        open_store(elastic_url, "c", database_id="theirs")
-    open_store(elastic_url, "c", make=False).close()
+        StoreLocation(elastic_url, "c", database_id="theirs").open()
+    StoreLocation(elastic_url, "c").open(make=False).close()
     assert old.models() == {MODEL: DIM}
     old.close()
 
@@ -425,18 +425,18 @@ def test_an_index_without_a_mark_is_ours_by_its_fields_whatever_a_template_put_b
     mapping, prefix = Layout().mapping(), elastic_url.rpartition("/")[2]
     mapping["properties"]["@timestamp"] = {"type": "date"}
     client.indices.create(index=f"{prefix}-c-000001", mappings=mapping)
-    open_store(elastic_url, "c").close()
+    StoreLocation(elastic_url, "c").open().close()
     mapping["properties"]["title"] = {"type": "keyword"}
     client.indices.create(index=f"{prefix}-d-000001", mappings=mapping)
     with pytest.raises(BadInput, match="was not made by Dragoman"):
-        open_store(elastic_url, "d")
+        StoreLocation(elastic_url, "d").open()
 
 
 def test_a_name_that_an_index_has_is_refused_before_anything_is_made(elastic_url: str, client: Elasticsearch) -> None:
     prefix = elastic_url.rpartition("/")[2]
     client.indices.create(index=f"{prefix}-c")
     with pytest.raises(BadInput, match=rf"{prefix}-c is the name of an index"):
-        open_store(elastic_url, "c")
+        StoreLocation(elastic_url, "c").open()
     assert names(client, elastic_url) == [f"{prefix}-c"]
 
 
@@ -467,7 +467,7 @@ def test_an_index_template_that_would_change_what_is_stored_is_named(
         templated(client, prefix, template),
         pytest.raises(StoreError, match=rf"an index template .* gives {prefix}-c-000001 {what} \({prefix}\); exempt"),
     ):
-        open_store(elastic_url, "c")
+        StoreLocation(elastic_url, "c").open()
     assert names(client, elastic_url) == []
 
 
@@ -475,5 +475,5 @@ def test_an_index_template_that_changes_nothing_of_ours_is_no_matter(elastic_url
     prefix = elastic_url.rpartition("/")[2]
     beside = {"mappings": {"properties": {"@timestamp": {"type": "date"}, "title": {"type": "keyword"}}}}
     with templated(client, prefix, beside):
-        open_store(elastic_url, "c").close()
-    open_store(elastic_url, "c", make=False).close()
+        StoreLocation(elastic_url, "c").open().close()
+    StoreLocation(elastic_url, "c").open(make=False).close()

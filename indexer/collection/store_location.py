@@ -1,0 +1,145 @@
+"""Where a collection's stores are, and the stores that are there: embedded, on a server, or in a user's index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from encoders.errors import BadInput, StoreError
+from indexer.elastic.address import SCHEMES, Address, Credentials
+from indexer.stores.attached.address import Attachment, is_attached
+from indexer.stores.contract import VectorStore
+from indexer.stores.elastic import own_index
+from indexer.stores.elastic.own_index import Claim
+
+if TYPE_CHECKING:
+    from indexer.stores.attached.base import JoinedStore
+
+
+@dataclass(frozen=True)
+class StoreLocation:
+    """Where the stores of a collection are, one store a generation, and what opens them.
+
+    Attributes:
+        url: ``file:///folder`` or a folder's path, ``https://host:9200/prefix`` of Elasticsearch, or the URL of an
+            ``Attachment``.
+        collection: name of the collection.
+        credentials: credentials for a server; None: those in the URL or the environment.
+        database_id: id of the database that has the collection: on a server, a collection of the same name in another
+            database is neither opened nor removed.
+    """
+
+    url: str
+    collection: str
+    credentials: Credentials | None = field(default=None, repr=False)
+    database_id: str = ""
+
+    def open(self, generation: int = 1, *, make: bool = True) -> VectorStore:
+        """Open the store of a generation; with ``make`` a missing store is created.
+
+        Raises:
+            BadInput: there is no store for such a URL, the collection's name is invalid, or the store belongs to
+                somebody else.
+            MissingPart: the store needs a part that is not installed.
+            StoreError: the store can't be opened, or is missing and ``make`` is false.
+        """
+        if is_attached(self.url):
+            return self.open_attached(make=make)
+        if self._is_on_server:
+            from indexer.stores.elastic.store import ElasticStore  # noqa: PLC0415 - half a second
+
+            credentials, address = self._server_credentials(), Address.parse(self.url)
+            return ElasticStore(
+                address, self.collection, credentials, generation, make=make, database_id=self.database_id
+            )
+        from indexer.stores.embedded import EmbeddedStore, path_of  # noqa: PLC0415 - imports SQLAlchemy
+
+        path = path_of(self._folder(), self.collection, generation)
+        if not make and not path.is_file():
+            raise StoreError(f"the store {path} is gone; bring it back, or remove the collection and index it again")
+        return EmbeddedStore(self._folder(), self.collection, generation)
+
+    def open_attached(self, *, make: bool = False) -> JoinedStore:
+        """Open the store of a collection that is attached to a user's index.
+
+        Raises:
+            BadInput: the users' index is gone, or vectors can't be attached to it any more.
+            StoreError: the store can't be opened, or is missing and ``make`` is false.
+        """
+        credentials, attachment = self._server_credentials(), Attachment.parse(self.url)
+        if attachment.companion:
+            from indexer.stores.attached.companion_index import CompanionStore  # noqa: PLC0415 - half a second
+
+            return CompanionStore(attachment, self.collection, credentials, make=make, database_id=self.database_id)
+        from indexer.stores.attached.in_place import AttachedStore  # noqa: PLC0415
+
+        return AttachedStore(attachment, credentials)
+
+    def drop(self, generation: int = 1) -> None:
+        """Remove a generation's store, even if it can't be opened any more, or was never created.
+
+        Raises:
+            BadInput: there is no store for such a URL.
+            StoreError: the store can't be removed.
+        """
+        if is_attached(self.url):
+            self._drop_attached()
+        elif self._is_on_server:
+            claim = Claim(self.collection, self.database_id)
+            own_index.drop(Address.parse(self.url), claim, self._server_credentials(), generation)
+        else:
+            self._drop_file(generation)
+
+    def generations(self) -> list[int]:
+        """Numbers of the generations that have a store, also of those that no row names any more.
+
+        Raises:
+            BadInput: there is no store for such a URL.
+            StoreError: the server is away or refuses.
+        """
+        if is_attached(self.url):
+            return []  # an attached collection has a single generation, whose number is known
+        if self._is_on_server:
+            claim = Claim(self.collection, self.database_id)
+            return own_index.generations(Address.parse(self.url), claim, self._server_credentials())
+        from indexer.stores import embedded  # noqa: PLC0415
+
+        return embedded.generations(self._folder(), self.collection)
+
+    @property
+    def _is_on_server(self) -> bool:
+        return urlsplit(self.url).scheme in SCHEMES
+
+    def _server_credentials(self) -> Credentials:
+        return self.credentials or Credentials.read(self.url)
+
+    def _drop_attached(self) -> None:
+        attachment, credentials = Attachment.parse(self.url), self._server_credentials()
+        if attachment.companion:
+            claim = Claim(self.collection, self.database_id, attachment.index)
+            own_index.drop(attachment.address, claim, credentials)
+            return
+        from indexer.stores.attached.in_place import detach  # noqa: PLC0415
+
+        detach(attachment, credentials)
+
+    def _drop_file(self, generation: int) -> None:
+        from indexer.stores.embedded import path_of, remove_file  # noqa: PLC0415
+
+        path = path_of(self._folder(), self.collection, generation)
+        try:
+            remove_file(path)
+        except OSError as error:
+            raise StoreError(f"the store {path} can't be removed ({error.strerror}); see that it is yours") from error
+
+    def _folder(self) -> Path:
+        parts = urlsplit(self.url)
+        if parts.scheme not in {"", "file"}:
+            raise BadInput(
+                f"there is no store for {parts.scheme}: URLs; give a folder, a file: URL of one, "
+                "or https://HOST:9200/PREFIX of Elasticsearch"
+            )
+        return Path(url2pathname(parts.path) if parts.scheme else self.url).expanduser()
