@@ -9,11 +9,10 @@ import click
 
 from encoders.console import Console
 from encoders.session import Device
-from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from indexer.ledger.index_runs import active_reencoding
 from indexer.workers.celery_worker import WorkerPlan, serve
+from indexer.workers.encoder_choice import encoder_of_work
 from onnx_export.models import DEFAULT
 from query.commands.options import common_options, device_option, encoder_option, method_option
 
@@ -64,12 +63,6 @@ def command(
     """
     if name:
         with open_database(settings.database) as engine:
-            collection = collections.require(engine, name)
-            reencoding = active_reencoding(engine, name)
-        encoder_spec = (
-            (reencoding and reencoding.again)
-            or collection.building
-            or {"encoder": collection.encoder, "method": collection.method}
-        )
-        encoder, method = encoder or encoder_spec["encoder"], method or encoder_spec["method"]
+            choice = encoder_of_work(engine, name)
+        encoder, method = encoder or choice.encoder, method or choice.method
     sys.exit(serve(WorkerPlan(encoder or DEFAULT, method, device, **limits), settings, console))
