@@ -20,8 +20,6 @@ from indexer.readers.sgml import read_sgml
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from indexer.readers.whole_files import read_html, read_text
 
-FORMATS = ("jsonl", "csv", "tsv", "text", "html", "trec")
-
 _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "jsonl": read_jsonl,
     "csv": read_csv,
@@ -30,6 +28,7 @@ _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "html": read_html,
     "trec": read_sgml,
 }
+FORMATS = tuple(_READERS)
 _BY_SUFFIX = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
     ".csv": "csv",
