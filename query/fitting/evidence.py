@@ -42,8 +42,8 @@ class Evidence:
         langs: (n,) languages of the pool's documents.
         vectors: (n, dim) document vectors as the encoder made them.
         relevant: (q,) rows of the pool that answer each query.
-        excluded_rows: (q,) row of the pool to leave out for each query: its own document if that is only an opening;
-            −1: none.
+        excluded_rows: (q,) row of the pool that is left out for each query: the query's own document, if the document
+            has no text after its opening; −1: none.
     """
 
     kind: EvidenceKind
