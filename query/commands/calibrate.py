@@ -83,40 +83,53 @@ def command(
     """
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
+    if wanted:
+        _use(wanted, name, settings, console)
     if listing or wanted:
-        engine = click.get_current_context().with_resource(open_database(settings.database))
-        collection = collections.require(engine, name)
-        if wanted:
-            calibration = calibration_table.use(engine, name, wanted)
-            cancel_abandoned_migration(engine, name)
-            console.result(
-                f"{name} is searched with {f'calibration {calibration.id}' if calibration else 'plain cosine'} now"
-            )
-        show_calibrations(calibration_table.all_calibrations(engine, name), collection, console)
+        _list(name, settings, console)
         return
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are of what the mean's removal leaves")
     choice_given = balance is not None or margin is not None or rank is not None or weights
     if choice_given and topic_files:
         raise click.UsageError("--topics decides how to rank; leave --balance, --margin, --rank and --weights out")
-    choice = CalibrationChoice(
-        DEFAULT.rank if rank is None else rank,
-        margin or DEFAULT.margin,
-        DEFAULT.balance if balance is None else balance,
-        parsed_weights(weights) if weights else (),
-    )
     judged = None
     if topic_files:
         judged = JudgedTopics(_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
     request = CalibrationRequest(
-        choice if choice_given else None,
+        _choice(balance, margin, rank, weights) if choice_given else None,
         judged,
         [*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         read_mapping(mapping) if mapping else None,
         seed,
     )
-    report = calibrate(name, settings, request, device=device, console=console)
-    show_calibration(report, name, console)
+    show_calibration(calibrate(name, settings, request, device=device, console=console), name, console)
+
+
+def _use(wanted: str, name: str, settings: Settings, console: Console) -> None:
+    """Search a collection with another of its calibrations, or without one."""
+    with open_database(settings.database) as engine:
+        collections.require(engine, name)
+        calibration = calibration_table.use(engine, name, wanted)
+        cancel_abandoned_migration(engine, name)
+    ranking = f"calibration {calibration.id}" if calibration else "plain cosine"
+    console.result(f"{name} is searched with {ranking} now")
+
+
+def _list(name: str, settings: Settings, console: Console) -> None:
+    with open_database(settings.database) as engine:
+        collection = collections.require(engine, name)
+        show_calibrations(calibration_table.all_calibrations(engine, name), collection, console)
+
+
+def _choice(balance: float | None, margin: Margin | None, rank: int | None, weights: str) -> CalibrationChoice:
+    """The choice that the options state, with defaults for the rest."""
+    return CalibrationChoice(
+        DEFAULT.rank if rank is None else rank,
+        margin or DEFAULT.margin,
+        DEFAULT.balance if balance is None else balance,
+        parsed_weights(weights) if weights else (),
+    )
 
 
 def _queries(files: Sequence[str], kind: str) -> list[Document]:
