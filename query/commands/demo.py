@@ -115,7 +115,7 @@ def _search(
         return
     option = f" --calibration {NONE}" if plain else ""
     console.result(f'$ dragoman search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}')
-    show_hits(hits if passages else [replace(hit, passage=None) for hit in hits])
+    show_hits(hits if passages else [replace(hit, passage=None) for hit in hits], console)
     console.result(f"   {_languages_line(hits)}\n")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import click
 
@@ -12,9 +10,9 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.combined import SEPARATOR
-from encoders.methods.registry import METHODS
-from onnx_export.models import DEFAULT, default_path, exported_models, find_model
+from onnx_export.models import exported_models, find_model
 from query.commands.options import output_options
+from query.commands.output.encoders import show_encoder, show_encoders, show_neighbours
 
 
 @click.group("encoders", invoke_without_command=True)
@@ -29,22 +27,7 @@ def command(context: click.Context) -> None:
 @output_options
 def list_command(console: Console) -> None:
     """List the encoders in the cache; folders elsewhere are encoders too."""
-    folders = exported_models()
-    for folder in folders:
-        console.emit({**_description(folder), "default": folder.path == default_path()})
-    console.records(
-        [
-            {
-                "encoder": folder.path.name + (" (default)" if folder.path == default_path() else ""),
-                "precision": folder.config.precision,
-                ">dim": str(folder.config.dim),
-                ">languages": str(len(folder.config.languages) or "?"),
-            }
-            for folder in folders
-        ]
-    )
-    console.result(f"default: {DEFAULT}" + ("" if folders else ", made when it is first used"))
-    console.result(f"methods: {', '.join(METHODS)}; more encoders: dragoman export MODEL")
+    show_encoders(exported_models(), console)
 
 
 @command.command("show")
@@ -62,11 +45,7 @@ def show_command(name: str, words: str, k: int, console: Console) -> None:
         _show_words(folders, query_words, k, console)
         return
     for folder in folders:
-        console.emit(_description(folder))
-        card = folder.path / "MODEL_CARD.md"
-        if card.is_file():
-            console.result(card.read_text(encoding="utf-8"))
-        console.result(json.dumps(_description(folder), indent=2, ensure_ascii=False))
+        show_encoder(folder, console)
 
 
 def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, console: Console) -> None:
@@ -80,23 +59,4 @@ def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, co
     words_found = neighbours(load_model(cr5_folder), words, k)
     if unknown := sorted(set(words) - {word_found.asked for word_found in words_found}):
         console.warn(f"the model has no word {', '.join(map(repr, unknown))} in any of its languages")
-    for word_found in words_found:
-        console.emit(
-            {
-                "word": word_found.word,
-                "lang": word_found.lang,
-                "near": {
-                    lang: [{"word": word, "cosine": round(cosine, 6)} for word, cosine in nearest]
-                    for lang, nearest in word_found.near.items()
-                },
-            }
-        )
-        rows = [
-            [lang, ", ".join(f"{word} {cosine:.2f}" for word, cosine in nearest)]
-            for lang, nearest in word_found.near.items()
-        ]
-        console.table(["", "nearest"], rows, title=f"{word_found.word} ({word_found.lang})")
-
-
-def _description(folder: ModelFolder) -> dict[str, object]:
-    return {"folder": str(folder.path), "build": folder.config.build_id, **asdict(folder.config)}
+    show_neighbours(words_found, console)

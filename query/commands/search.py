@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 import click
 
 from encoders.console import Console
-from encoders.languages import UNDETERMINED, language_list, normalise
+from encoders.languages import language_list, normalise
 from encoders.session import Device
 from indexer.collection.settings import Settings
-from indexer.text.language_detection import SURE, preload
+from indexer.text.language_detection import preload
 from query.commands.options import collection_option, common_options, device_option, ranking_options
-from query.commands.output.hits import scoring, show_hits
+from query.commands.output.hits import score_formula, show_detected, show_hits, show_unread
 from query.ranking.choice import RankingOptions
 from query.ranking.hits import as_json
 
@@ -63,19 +62,14 @@ def command(
         unread = searcher.unread(text)
         choice, weights = searcher.choice, searcher.vector_parts.weights
     if unread:
-        beginning = textwrap.shorten(unread, 40, placeholder=" …")
-        console.warn(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
+        show_unread(unread, console)
     if detected:
-        unsure = "" if detected.confidence >= SURE else f", {detected.confidence:.0%} sure"
-        language_name = language if language != UNDETERMINED else "unknown"
-        console.say(f"query language: {language_name} (detected{unsure}; say another with --lang)")
-    if console.json:
-        console.emit({"query": text, "lang": language, "collection": name, "hits": [as_json(hit) for hit in hits]})
-    elif hits:
-        if explain:
-            console.say(scoring(choice, weights))
-        show_hits(hits)
-    else:
+        show_detected(detected, console)
+    console.emit({"query": text, "lang": language, "collection": name, "hits": [as_json(hit) for hit in hits]})
+    if hits and explain and not console.json:
+        console.say(score_formula(choice, weights))
+    show_hits(hits, console)
+    if not hits:
         console.result("nothing found" + (": no document passes the filter" if filters else ""))
 
 

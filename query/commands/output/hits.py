@@ -1,4 +1,4 @@
-"""Hits as text for a terminal."""
+"""Hits of a search, and what the search says about its query, for a person."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
+from encoders.console import Console
+from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import shown_weights
+from indexer.text.language_detection import SURE, Detection
 from query.calibration.margin import exponent
 from query.ranking.hits import Hit, ScoreParts
 
@@ -21,25 +22,40 @@ _PASSAGE_CHARACTERS = 240
 _INDENT = 11
 
 
-def show_hits(hits: Sequence[Hit]) -> None:
+def show_unread(unread: str, console: Console) -> None:
+    """Warn that the encoder leaves out the end of the query, the text ``unread``."""
+    beginning = textwrap.shorten(unread, 40, placeholder=" …")
+    console.warn(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
+
+
+def show_detected(detected: Detection, console: Console) -> None:
+    """Say which language was detected, and how sure that is."""
+    unsure = "" if detected.confidence >= SURE else f", {detected.confidence:.0%} sure"
+    language = detected.lang if detected.lang != UNDETERMINED else "unknown"
+    console.say(f"query language: {language} (detected{unsure}; say another with --lang)")
+
+
+def show_hits(hits: Sequence[Hit], console: Console) -> None:
     """Print each hit: rank, score, language, title, id, the cosine if the score is another number, and the passage."""
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     for rank, hit in enumerate(hits, start=1):
         title = hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
         cosine_known = bool(hit.parts) or f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
         cosine = "" if cosine_known else f"  cosine {hit.cosine:.3f}"
-        click.echo(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]{cosine}")
+        console.result(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]{cosine}")
         if hit.parts:
-            click.echo(f"{' ' * _INDENT}{explained(hit.parts)}")
+            console.result(f"{' ' * _INDENT}{parts_line(hit.parts)}")
         if hit.passage:
             passage = " ".join(hit.passage.text.split())
             if len(passage) > _PASSAGE_CHARACTERS:
                 passage = passage[:_PASSAGE_CHARACTERS].rstrip() + " …"
             columns = _INDENT + (width - _INDENT) * len(passage) // _cells(passage)
-            click.echo(textwrap.fill(passage, columns, initial_indent=" " * _INDENT, subsequent_indent=" " * _INDENT))
+            console.result(
+                textwrap.fill(passage, columns, initial_indent=" " * _INDENT, subsequent_indent=" " * _INDENT)
+            )
 
 
-def explained(parts: ScoreParts) -> str:
+def parts_line(parts: ScoreParts) -> str:
     """The parts of a score, in one line."""
     line = f"cosine {parts.cosine:.3f}"
     if parts.corrected != parts.cosine:
@@ -53,7 +69,7 @@ def explained(parts: ScoreParts) -> str:
     return line
 
 
-def scoring(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
+def score_formula(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
     """A sentence that says how a score is computed from its parts, and the weights of several encoders."""
     beta = exponent(choice.balance)
     nearness = "the mean of near the query and near the document"

@@ -19,7 +19,7 @@ from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibration.calibration import Calibration
 from query.calibration.choice import DEFAULT, CalibrationChoice
-from query.commands.output.hits import explained, scoring
+from query.commands.output.hits import parts_line, score_formula
 from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
@@ -363,12 +363,12 @@ def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> 
     if hybrid:
         assert max(parts.words or 0 for parts in all_parts) == 1
         assert own != sorted(own, reverse=True)
-        assert "words 1.00 of the most" in "".join(explained(parts) for parts in all_parts)
+        assert "words 1.00 of the most" in "".join(parts_line(parts) for parts in all_parts)
     else:
         assert {parts.words for parts in all_parts} == {None}
         assert own == pytest.approx([hit.score for hit in hits], rel=1e-5)
-    assert ("words change the order" in scoring(choice)) == hybrid
-    assert "to the power 0.5" in scoring(choice)
+    assert ("words change the order" in score_formula(choice)) == hybrid
+    assert "to the power 0.5" in score_formula(choice)
 
 
 def test_plain_cosine_says_nothing_of_neighbours(demo: Settings) -> None:
@@ -376,7 +376,7 @@ def test_plain_cosine_says_nothing_of_neighbours(demo: Settings) -> None:
         (hit,) = opened.search("Brot", lang="de", k=1, explain=True)
     assert hit.parts is not None
     assert (hit.parts.fwd, hit.parts.bwd) == (None, None)
-    assert explained(hit.parts) == f"cosine {hit.cosine:.3f}"
+    assert parts_line(hit.parts) == f"cosine {hit.cosine:.3f}"
 
 
 @pytest.mark.parametrize("each", [1, 2, 5])
