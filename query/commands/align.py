@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,13 +13,13 @@ from encoders.session import Device
 from encoders.wording import counted
 from indexer.collection.settings import Settings
 from onnx_export.models import DEFAULT
-from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
-from query.alignment.mining import AlignmentPlan, Mined, mine
-from query.alignment.side import Side
+from query.alignment.gold import shared_values, stated_pairs
+from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.side_sources import Sides
 from query.calibration.margin import MARGINS, Margin
 from query.commands.options import FILE, PATH, common_options, device_option, encoder_option, method_option
-from query.evaluation.file_patterns import writable, write_lines
+from query.commands.output.pairs import show_pairs
+from query.evaluation.output_files import require_writable
 
 
 @click.command("align")
@@ -84,7 +81,7 @@ def command(
     if gold and gold_file:
         raise click.UsageError("--gold and --gold-file both say which pairs are true; give one of them")
     if output:
-        writable(output)
+        require_writable(output)
     truth = stated_pairs(gold_file) if gold_file else None
     sides = Sides(settings, console, gold, encoder, method, device).open(a, b)
     expected = truth or (shared_values(*sides, gold) if gold else None)
@@ -93,7 +90,7 @@ def command(
         progress(sum(len(side.doc_ids) for side in sides))
     if mined.k < plan.k and plan.margin != "absolute":
         console.say(f"the margin is of {counted(mined.k, 'neighbour')} and not of {plan.k}: a side has few documents")
-    _write_pairs(mined, sides, expected, output, format_, console)
+    show_pairs(mined, sides, expected, output, format_, console)
 
 
 def _debias_rank(text: str) -> int | None:
@@ -102,57 +99,3 @@ def _debias_rank(text: str) -> int | None:
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000):
         raise click.UsageError(f"--debias takes none, mean, or a rank such as 1, not {text!r}")
     return int(text)
-
-
-def _write_pairs(
-    mined: Mined, sides: tuple[Side, Side], expected: Gold | None, output: Path | None, format_: str, console: Console
-) -> None:
-    """Write the pairs to the file or stdout; their number and recall go to stderr if the pairs are on stdout."""
-    recall = recall_of(mined.pairs, *sides, expected) if expected else None
-    summary: dict[str, Any] = {
-        "a": {"name": sides[0].name, "documents": len(sides[0].doc_ids)},
-        "b": {"name": sides[1].name, "documents": len(sides[1].doc_ids)},
-        "learnt_from": mined.learnt_from,
-        "found": len(mined.pairs.rows),
-        "gold": recall and {"pairs": recall.gold, "found": recall.found, "recall": round(recall.recall, 6)},
-    }
-    if output:
-        write_lines(output, _lines(mined, sides, format_))
-        console.emit({**summary, "file": str(output)})
-    elif console.json:
-        console.emit({**summary, "pairs": list(_records(mined, sides))})
-    else:
-        for line in _lines(mined, sides, format_):
-            click.echo(line, nl=False)
-    summary_line = (
-        f"{counted(len(mined.pairs.rows), 'pair')} of {len(sides[0].doc_ids):,} and {len(sides[1].doc_ids):,} documents"
-    )
-    summary_line += f", learnt from the {mined.learnt_from:,} clearest" if mined.learnt_from else ""
-    console.say(f"{summary_line}; written to {output}" if output else summary_line)
-    if recall:
-        recall_line = (
-            f"one-to-one recall: {recall.recall:.3f} ({recall.found:,} of {counted(recall.gold, 'true pair')})"
-        )
-        tell = console.result if output else console.say
-        tell(recall_line)
-
-
-def _records(mined: Mined, sides: tuple[Side, Side]) -> Iterator[dict[str, object]]:
-    pairs = mined.pairs
-    columns = (values.tolist() for values in (pairs.rows, pairs.cols, pairs.scores, pairs.cosines))
-    for row, col, score, cosine in zip(*columns, strict=True):
-        yield {
-            "id_a": sides[0].doc_ids[row],
-            "id_b": sides[1].doc_ids[col],
-            "score": round(score, 6),
-            "cosine": round(cosine, 6),
-        }
-
-
-def _lines(mined: Mined, sides: tuple[Side, Side], format_: str) -> Iterator[str]:
-    if format_ == "jsonl":
-        yield from (json.dumps(record, ensure_ascii=False) + "\n" for record in _records(mined, sides))
-        return
-    yield "id_a\tid_b\tscore\tcosine\n"
-    for record in _records(mined, sides):
-        yield "{id_a}\t{id_b}\t{score:.6f}\t{cosine:.6f}\n".format_map(record)

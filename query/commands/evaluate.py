@@ -16,8 +16,9 @@ from query.commands.output.comparisons import show_comparisons
 from query.commands.output.evaluations import evaluation_json, show_evaluation, show_weeks
 from query.evaluation import evaluation_log
 from query.evaluation.evaluate import evaluate_collection
-from query.evaluation.file_patterns import expand, writable, write_lines
+from query.evaluation.file_patterns import expand
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
+from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import FIELDS, PARTS, Topic
@@ -86,7 +87,7 @@ def command(
         topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
         topic_set = read_topic_set(topics, qrels, langs=query_langs, lang=lang, encoding=encoding)
     if run_file:
-        writable(run_file)
+        require_writable(run_file)
     plan = EvaluationPlan(
         parse_measures([measures]),
         tag,

@@ -11,7 +11,7 @@ from encoders.console import Console
 from encoders.wording import counted
 from indexer.collection.settings import Settings
 from query.commands.options import FILE, collection_option, common_options
-from query.evaluation.file_patterns import writable, write_lines
+from query.evaluation.output_files import require_writable, write_lines
 from query.query_log.judged_queries import require_searches, topic_lines
 
 _SHOWN = 30
@@ -30,7 +30,7 @@ def command(name: str, output: Path | None, settings: Settings, console: Console
     """
     lines = list(topic_lines(require_searches(name, settings)))
     if output:
-        writable(output)
+        require_writable(output)
         write_lines(output, lines)
         console.result(f"{counted(len(lines), 'query', 'queries')} of {name} written to {output}")
         console.emit({"collection": name, "queries": len(lines), "file": str(output)})

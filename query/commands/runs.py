@@ -17,8 +17,8 @@ from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
 from query.evaluation import evaluation_log
 from query.evaluation.fairness import is_fairness
-from query.evaluation.file_patterns import writable, write_lines
 from query.evaluation.measures import JUDGED
+from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.significance import compare, corrected
 
 
@@ -78,7 +78,7 @@ def compare_runs(
     logged_runs = [evaluation_log.find(engine, run_id) for run_id in run_ids]
     tested = _measures(logged_runs, measures)
     if plot:
-        writable(plot)
+        require_writable(plot)
     (baseline, baseline_scores), *compared = [(run, evaluation_log.scores(engine, run.id)) for run in logged_runs]
     comparisons = corrected(
         [

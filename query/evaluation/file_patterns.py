@@ -1,9 +1,8 @@
-"""Files named on the command line: expand patterns of input files, check and write output files."""
+"""Input files named on the command line: names, folders, patterns and lists of these stand for files."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
 
@@ -35,29 +34,3 @@ def _files(name: str, what: str) -> list[Path]:
     if not files:
         raise BadInput(f"{name} is no file and no pattern of files with {what}; check the name, and quote a pattern")
     return files
-
-
-def writable(path: Path) -> None:
-    """Check that a file can be written, before the work that fills the file.
-
-    Raises:
-        BadInput: the file can't be written.
-    """
-    folder = path.parent
-    if not folder.is_dir():
-        raise BadInput(f"{path} can't be written: there is no folder {folder}; make it or give another file")
-    if not os.access(path if path.exists() else folder, os.W_OK) or path.is_dir():
-        raise BadInput(f"{path} can't be written; give a file in a folder of yours")
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines, which include their line ends, as UTF-8.
-
-    Raises:
-        BadInput: the file can't be written.
-    """
-    try:
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
-    except OSError as error:
-        raise BadInput(f"{path} can't be written ({error.strerror or error}); give another file") from error

@@ -22,7 +22,7 @@ from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.table import StoredCalibration
-from query.evaluation.file_patterns import writable, write_lines
+from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.qrels import read_qrels
 from query.evaluation.scored_runs import languages_of
 from query.fitting.bias import VectorSample
@@ -77,7 +77,7 @@ def report(
             written.
         DragomanError: the store or the database failed.
     """
-    writable(out)
+    require_writable(out)
     with open_database(settings.database) as engine:
         row = collections.require(engine, collection)
         row.check_store(settings)

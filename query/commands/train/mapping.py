@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
 from encoders.console import Console
 from encoders.languages import normalise
-from encoders.maps.networks import Networks
-from encoders.maps.space import SpaceMaps
-from encoders.wording import counted
-from indexer.training.mapping import LearntMaps, MappingPlan, learn, require_writable, write
+from indexer.training.mapping import MappingPlan, learn, require_writable, write
 from indexer.training.mapping_sources import AlignedSources
-from indexer.training.nca import LearntNetworks, learn_networks
+from indexer.training.nca import learn_networks
 from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, seed_option
+from query.commands.output.mappings import show_maps, show_networks
 
 
 @click.command("mapping")
@@ -74,47 +70,11 @@ def command(
     if map_method == "nca":
         networks = learn_networks(documents, spec, seed, console)
         write(networks.networks, output)
-        _show_networks(networks, output, console)
+        show_networks(networks, output, console)
         return
     plan = MappingPlan(map_method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
     learnt = learn(documents, spec, plan)
     write(learnt.maps, output)
     for remark in learnt.remarks:
         console.warn(remark)
-    _show_maps(learnt, output, console)
-
-
-def _show_maps(learnt: LearntMaps, output: Path, console: Console) -> None:
-    maps, best = learnt.maps, learnt.tried[learnt.ridge]
-    values = {
-        "tried": {f"{ridge:g}": asdict(mates) for ridge, mates in learnt.tried.items()},
-        "centred": asdict(learnt.centred),
-        "pairs": {f"{lang} → {other_lang}": count for (lang, other_lang), count in learnt.pairs.items()},
-        "remarks": learnt.remarks,
-    }
-    outcome = (
-        f"{counted(maps.about['concepts'], 'concept')}, {min(learnt.pairs.values()):,} to "
-        f"{max(learnt.pairs.values()):,} a pair of {len(maps.about['languages'])} languages; mates of "
-        f"held-out concepts found first: {best.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), "
-        f"ridge {learnt.ridge:g}"
-    )
-    _show_mapping(maps, values, outcome, output, console)
-
-
-def _show_networks(learnt: LearntNetworks, output: Path, console: Console) -> None:
-    networks = learnt.networks
-    values = {"reached": asdict(learnt.reached), "centred": asdict(learnt.centred)}
-    outcome = (
-        f"{len(networks.graphs)} networks of {len(networks.about['languages'])} languages, learnt from "
-        f"{counted(networks.about['concepts'], 'concept')}; mates of held-out concepts found first: "
-        f"{learnt.reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f})"
-    )
-    _show_mapping(networks, values, outcome, output, console)
-
-
-def _show_mapping(
-    mapping: SpaceMaps | Networks, values: Mapping[str, Any], outcome: str, output: Path, console: Console
-) -> None:
-    console.emit({"folder": str(output), **mapping.about, "model": mapping.model, **values})
-    console.say(f"{outcome}; use it: dragoman calibrate -c NAME --map {output}")
-    console.result(str(output))
+    show_maps(learnt, output, console)

@@ -1,0 +1,35 @@
+"""Output files named on the command line: they are checked before the work, and written after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from encoders.errors import BadInput
+
+
+def require_writable(path: Path) -> None:
+    """Check that a file can be written, before the work that fills the file.
+
+    Raises:
+        BadInput: the file can't be written.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise BadInput(f"{path} can't be written: there is no folder {folder}; make it or give another file")
+    if not os.access(path if path.exists() else folder, os.W_OK) or path.is_dir():
+        raise BadInput(f"{path} can't be written; give a file in a folder of yours")
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines, which include their line ends, as UTF-8.
+
+    Raises:
+        BadInput: the file can't be written.
+    """
+    try:
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(lines)
+    except OSError as error:
+        raise BadInput(f"{path} can't be written ({error.strerror or error}); give another file") from error
