@@ -1,5 +1,7 @@
 """``dragoman export``: a folder that every other command opens, proved, or nothing at all."""
 
+# ruff: noqa: F811 - pytest fills a parameter with the fixture of its name, imported below
+
 from __future__ import annotations
 
 import json
@@ -19,7 +21,7 @@ from encoders.errors import BadInput, DragomanError, MissingPart
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from query.commands.export import command as export
-from tests.onnx_export.conftest import SHAPES, SaveModel
+from tests.onnx_export.conftest import SHAPES, SaveModel, _exports_once, hugging_face, save_model  # noqa: F401
 
 pytestmark = pytest.mark.torch
 
