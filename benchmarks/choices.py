@@ -19,10 +19,10 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.calibration.choice import DEFAULT
+from query.calibration.calibration_choice import DEFAULT
 from query.fitting.drift import beyond_chance, changed_hits, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, SearchChoice
+from query.ranking.search_choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 
 DEPTHS = (20, 50, 100)

@@ -32,8 +32,8 @@ from encoders.document import Document, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods.combined import Combined
 from encoders.methods.registry import open_encoder
-from query.calibration.choice import CalibrationChoice
-from query.ranking.choice import PLAIN, SearchChoice
+from query.calibration.calibration_choice import CalibrationChoice
+from query.ranking.search_choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 
 E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"

@@ -26,7 +26,7 @@ from indexer.index import index
 from indexer.readers.documents import Sources
 from indexer.training.cr5 import train_cr5
 from query.fitting.calibrate import calibrate
-from query.ranking.choice import PLAIN, SearchChoice
+from query.ranking.search_choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 from query.reproduce.retrieval import RANKS, Precision, precision
 

@@ -19,8 +19,8 @@ from benchmarks.searchers import open_searcher
 from encoders.document import Document
 from indexer.stores.contract import VectorQuery
 from indexer.stores.elastic.store import ElasticStore
-from query.ranking.choice import PLAIN, SearchChoice
 from query.ranking.fair_ranker import STRETCHES
+from query.ranking.search_choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import running
 

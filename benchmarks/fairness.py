@@ -15,13 +15,13 @@ from benchmarks.searchers import CENTRED, UNCALIBRATED, open_searcher
 from encoders.document import Document
 from encoders.errors import BadInput
 from query.calibration.calibration import Calibration
-from query.calibration.choice import CalibrationChoice
+from query.calibration.calibration_choice import CalibrationChoice
 from query.calibration.margin import MARGINS
 from query.evaluation.topics import Topic
 from query.fitting.evidence import from_judgements
 from query.fitting.probe import BALANCES, RANKS, probe
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, SearchChoice
+from query.ranking.search_choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 
 COLLECTIONS = (*harness.KINDS, "ddtp")

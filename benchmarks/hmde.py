@@ -34,7 +34,7 @@ from indexer.training.hmde import training_facts
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT
-from query.ranking.choice import PLAIN, SearchChoice
+from query.ranking.search_choice import PLAIN, SearchChoice
 
 QUIET = Console(quiet=True)
 

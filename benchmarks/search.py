@@ -30,8 +30,8 @@ from indexer.stores.contract import StoredDocument
 from onnx_export.models import DEFAULT, find_model
 from query.calibration.calibration import Calibration
 from query.fitting.calibrate import calibrate
-from query.ranking.choice import PLAIN, SearchChoice
 from query.ranking.fair_ranker import FairRanker
+from query.ranking.search_choice import PLAIN, SearchChoice
 from trials.command import DRAGOMAN
 
 LANGUAGES = "en de fr it es ru fi ja zh ko pl pt cs hu nl sv tr vi ar el".split()  # noqa: SIM905 - shorter to read

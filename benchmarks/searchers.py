@@ -11,12 +11,12 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from query.calibration.calibration import Calibration
-from query.calibration.choice import CalibrationChoice
+from query.calibration.calibration_choice import CalibrationChoice
 from query.calibration.table import NONE
 from query.fitting.evidence import from_concepts
 from query.fitting.probe import probe
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import RankingOptions, SearchChoice
+from query.ranking.search_choice import RankingOptions, SearchChoice
 from query.ranking.searcher import Searcher
 
 BATCH = 64

@@ -7,15 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from query.ranking.choice import RankingOptions
     from query.ranking.hits import Hit, Passage, Ranking
+    from query.ranking.search_choice import RankingOptions
     from query.ranking.searcher import Searcher
 
 __version__ = "0.1.0"
 __all__ = ["Hit", "Passage", "Ranking", "RankingOptions", "Searcher", "__version__"]
 
 _MODULES = dict.fromkeys(["Hit", "Passage", "Ranking"], "query.ranking.hits") | {
-    "RankingOptions": "query.ranking.choice",
+    "RankingOptions": "query.ranking.search_choice",
     "Searcher": "query.ranking.searcher",
 }
 

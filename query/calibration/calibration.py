@@ -21,7 +21,7 @@ import numpy as np
 from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
 from encoders.methods.vector_parts import VectorParts
-from query.calibration.choice import CalibrationChoice
+from query.calibration.calibration_choice import CalibrationChoice
 from query.calibration.margin import Margin
 
 _FORMAT = 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from query.calibration.calibration import Calibration
-from query.calibration.choice import CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import CalibrationChoice, TriedChoice
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
-from query.calibration.choice import DEFAULT, CalibrationChoice
+from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin
 from query.commands.options import PATH, collection_option, common_options, device_option, seed_option, weights_option

@@ -24,8 +24,8 @@ from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import read_topics
 from query.fitting.upkeep import UpkeepReport, keep_calibrated
-from query.ranking.choice import PLAIN, RankingOptions
 from query.ranking.hits import Hit, as_json
+from query.ranking.search_choice import PLAIN, RankingOptions
 from query.ranking.searcher import Searcher
 from query.report.compose import report
 

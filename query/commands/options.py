@@ -201,7 +201,7 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """
     from encoders.methods.vector_parts import parsed_weights  # noqa: PLC0415
     from query.calibration.margin import MARGINS  # noqa: PLC0415
-    from query.ranking.choice import RankingOptions  # noqa: PLC0415
+    from query.ranking.search_choice import RankingOptions  # noqa: PLC0415
 
     def ranking(
         calibration: str, balance: float | None, margin: Margin | None, *, no_passages: bool, hybrid: bool, weights: str

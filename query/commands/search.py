@@ -13,8 +13,8 @@ from indexer.collection.settings import Settings
 from indexer.text.language_detection import preload
 from query.commands.options import collection_option, common_options, device_option, ranking_options
 from query.commands.output.hits import score_formula, show_detected, show_hits, show_unread
-from query.ranking.choice import RankingOptions
 from query.ranking.hits import as_json
+from query.ranking.search_choice import RankingOptions
 
 
 @click.command("search")

@@ -19,7 +19,7 @@ from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns, rank_and_sc
 from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run
-from query.ranking.choice import RankingOptions
+from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 
 

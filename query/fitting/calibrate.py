@@ -12,12 +12,12 @@ from encoders.session import Device
 from indexer.collection.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.choice import DEFAULT, CalibrationChoice
+from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.mapped_calibration import MappedCalibration, check_model
 from query.calibration.summary import MapSummary, Summary
 from query.calibration.table import StoredCalibration
-from query.fitting.decision import Decision, check_choice, decide
+from query.fitting.calibration_decision import Decision, check_choice, decide
 from query.fitting.drift import changed_hits
 from query.fitting.open_collection import OpenCollection
 from query.fitting.request import CalibrationRequest, InheritedInput

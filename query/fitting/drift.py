@@ -20,8 +20,8 @@ from query.calibration.calibration import Calibration
 from query.fitting.sampling import draw_each
 from query.fitting.shrinkage import ShrunkParts
 from query.fitting.statistics import SAMPLE, document_moments
-from query.ranking.choice import SearchChoice
 from query.ranking.fair_ranker import FairRanker
+from query.ranking.search_choice import SearchChoice
 
 QUERIES = 256
 """Maximum pseudo-queries over all languages; slightly more if there are many languages."""

@@ -21,7 +21,7 @@ from encoders.document import FloatArray
 from encoders.methods.vector_parts import weightings
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Calibration
-from query.calibration.choice import DEFAULT, CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, TriedChoice
 from query.calibration.margin import MARGINS, centring, exponent, language_neighbourhoods, margin, neighbourhood
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import score

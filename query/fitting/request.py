@@ -10,7 +10,7 @@ from encoders.document import Document, FloatArray, unit_rows
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from query.calibration.calibration import Calibration
-from query.calibration.choice import CalibrationChoice
+from query.calibration.calibration_choice import CalibrationChoice
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.table import StoredCalibration
 

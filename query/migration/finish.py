@@ -46,8 +46,8 @@ from query.fitting.sampling import draw
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.migration.overlap import ComparedQueries, overlap
 from query.query_log.judged_queries import most_shown
-from query.ranking.choice import RankingOptions
 from query.ranking.query_encoder import open_specified, query_encoder_spec
+from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 
 SAMPLE = 2000

@@ -24,7 +24,7 @@ from indexer.collection.settings import Settings
 from onnx_export.models import absolute, find_model
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.choice import DEFAULT, CalibrationChoice
+from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import calibration_to_return_to
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.table import StoredCalibration
@@ -35,7 +35,7 @@ from query.fitting.statistics import draw_samples, fit_statistics
 from query.migration.candidate_maps import MapQuality, MapRecipe, choose_recipe, map_learner
 from query.migration.overlap import ComparedQueries, overlap
 from query.migration.sample import paired_samples
-from query.ranking.choice import SearchChoice
+from query.ranking.search_choice import SearchChoice
 from query.ranking.searcher import Searcher
 
 SAMPLE = 2000

@@ -22,13 +22,13 @@ from query.calibration.calibration import Bank, Calibration
 from query.calibration.margin import centring, exponent, margin, neighbourhood
 from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, NearestByLanguage, Rows
-from query.ranking.choice import SearchChoice
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking
 from query.ranking.merged_candidates import MergedCandidates
 from query.ranking.old_and_new_vectors import OldAndNewVectors
 from query.ranking.passages import with_passages
 from query.ranking.scores import ScoredCandidates
+from query.ranking.search_choice import SearchChoice
 from query.ranking.stored_vectors import StoredVectors
 
 STRETCHES = (50, 1_000, 10_000)

@@ -16,8 +16,8 @@ from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, VectorQu
 from query.calibration.margin import FLOOR, centring, exponent, language_neighbourhoods
 from query.calibration.old_and_new_calibration import OldAndNewCalibration, rows_after_selection
 from query.ranking.candidates import CandidateDocuments, NearestByLanguage
-from query.ranking.choice import SearchChoice
 from query.ranking.scores import ONE_SCALE, ScoreScale
+from query.ranking.search_choice import SearchChoice
 from query.ranking.stored_vectors import search_store
 
 

@@ -25,10 +25,10 @@ from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage
-from query.ranking.choice import PLAIN, RankingOptions, SearchChoice, choose
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hits import Hit, Ranking
 from query.ranking.query_encoder import open_query_encoder
+from query.ranking.search_choice import PLAIN, RankingOptions, SearchChoice, choose
 
 _ATTEMPTS = 3
 _DOCUMENTS_A_SECOND = 1_000

@@ -9,8 +9,8 @@ from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, NearestD
 from query.calibration.calibration import Calibration
 from query.calibration.margin import centring, language_neighbourhoods
 from query.ranking.candidates import CandidateDocuments, NearestByLanguage
-from query.ranking.choice import SearchChoice
 from query.ranking.scores import ONE_SCALE, ScoreScale
+from query.ranking.search_choice import SearchChoice
 
 
 class StoredVectors:

@@ -11,8 +11,8 @@ from encoders.document import unit_rows
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.evaluation.fairness import own_language_share
-from query.ranking.choice import SearchChoice
 from query.ranking.fair_ranker import FairRanker
+from query.ranking.search_choice import SearchChoice
 
 QUERIES = 128
 """Most pseudo-queries over all languages, except that every language has at least ``_EACH``."""

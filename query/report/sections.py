@@ -15,7 +15,7 @@ from query.fitting import bias
 from query.fitting.bias import NEIGHBOURS, VectorSample
 from query.fitting.probe import BALANCES
 from query.fitting.separability import separability
-from query.ranking.choice import PLAIN, SearchChoice
+from query.ranking.search_choice import PLAIN, SearchChoice
 from query.report.figures import (
     DialPoint,
     dial_figure,

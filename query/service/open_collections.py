@@ -21,8 +21,8 @@ from indexer.text.language_detection import Detector
 from query.calibration.calibration import Calibration
 from query.calibration.searched_calibration import load_searched
 from query.calibration.table import NONE, CalibrationRow
-from query.ranking.choice import RankingOptions, choose
 from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
+from query.ranking.search_choice import RankingOptions, choose
 from query.ranking.searcher import Searcher
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions

@@ -14,9 +14,9 @@ from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
 from query.calibration import table as calibration_table
 from query.query_log.tables import SearchRow
-from query.ranking.choice import RankingOptions, SearchChoice, choose
 from query.ranking.hits import Hit, as_json
 from query.ranking.query_encoder import effective_query_encoder
+from query.ranking.search_choice import RankingOptions, SearchChoice, choose
 from query.ranking.searcher import Searcher
 from query.service.messages import (
     CalibrationAnswer,

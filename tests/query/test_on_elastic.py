@@ -14,7 +14,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.cli import root
-from query.ranking.choice import RankingOptions
+from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 from tests.query import conftest
 from trials import DEMO

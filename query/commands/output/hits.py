@@ -16,7 +16,7 @@ from query.calibration.margin import exponent
 from query.ranking.hits import Hit, ScoreParts
 
 if TYPE_CHECKING:
-    from query.ranking.choice import SearchChoice
+    from query.ranking.search_choice import SearchChoice
 
 _PASSAGE_CHARACTERS = 240
 _INDENT = 11

@@ -13,7 +13,7 @@ from encoders.errors import StoreError
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
-from query.calibration.choice import CalibrationChoice
+from query.calibration.calibration_choice import CalibrationChoice
 from query.fitting.shrinkage import Shrunk
 from query.fitting.statistics import CalibrationSamples, fit_statistics
 

@@ -16,8 +16,8 @@ from indexer.training.mapping import write
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.cli import run
-from query.ranking.choice import SearchChoice
 from query.ranking.fair_ranker import FairRanker
+from query.ranking.search_choice import SearchChoice
 from query.ranking.searcher import Searcher
 from tests.query.calibration.test_mapped_calibration import CENTRED, LANGS, collection
 from tests.query.conftest import copied

@@ -18,8 +18,8 @@ from query.cli import run
 from query.fitting.calibrate import calibrate
 from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import RankingOptions, SearchChoice
 from query.ranking.fair_ranker import FairRanker
+from query.ranking.search_choice import RankingOptions, SearchChoice
 from query.ranking.searcher import Searcher
 from tests.query.conftest import copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page

@@ -10,7 +10,7 @@ import pytest
 
 from indexer.collection.settings import Settings
 from query.cli import run
-from query.ranking.choice import RankingOptions
+from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"

@@ -18,7 +18,7 @@ from indexer.ledger.database import connect, transaction
 from query import Searcher
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.choice import CalibrationChoice
+from query.calibration.calibration_choice import CalibrationChoice
 from query.calibration.summary import Summary
 from query.cli import run
 from query.evaluation.qrels import read_qrels
@@ -26,7 +26,7 @@ from query.evaluation.topics import read_topics
 from query.fitting.calibrate import calibrate
 from query.fitting.request import CalibrationRequest, JudgedTopics
 from query.fitting.upkeep import keep_calibrated
-from query.ranking.choice import RankingOptions
+from query.ranking.search_choice import RankingOptions
 from tests.query.conftest import copied
 from trials import DEMO
 

@@ -9,7 +9,7 @@ import pytest
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.calibration.choice import DEFAULT
+from query.calibration.calibration_choice import DEFAULT
 from query.fitting import drift as drifting
 from query.fitting.drift import drift, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics

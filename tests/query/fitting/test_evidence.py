@@ -9,7 +9,7 @@ from ir_measures import Qrel
 
 from encoders.document import Document, Int8Array, unit_rows
 from indexer.stores.embedded import EmbeddedStore
-from query.calibration.choice import DEFAULT
+from query.calibration.calibration_choice import DEFAULT
 from query.fitting import evidence
 from query.fitting.evidence import from_concepts, from_judgements, from_titles
 from query.fitting.probe import probe

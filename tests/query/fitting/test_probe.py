@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from encoders.document import Encoder, FloatArray
 from encoders.methods.combined import Combined
-from query.calibration.choice import DEFAULT, CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, TriedChoice
 from query.calibration.summary import Separability
-from query.fitting.decision import by_evidence
+from query.fitting.calibration_decision import by_evidence
 from query.fitting.evidence import from_concepts, from_titles
 from query.fitting.probe import probe, without_itself
 from query.fitting.separability import threshold

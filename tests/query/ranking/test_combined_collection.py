@@ -14,7 +14,7 @@ from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query import Searcher
 from query.cli import root, run
-from query.ranking.choice import RankingOptions
+from query.ranking.search_choice import RankingOptions
 from tests.query.conftest import moved
 from trials import DEMO
 

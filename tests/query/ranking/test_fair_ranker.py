@@ -18,7 +18,7 @@ from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibration.calibration import Calibration
-from query.calibration.choice import DEFAULT, CalibrationChoice
+from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
 from query.commands.output.hits import parts_line, score_formula
 from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
@@ -28,9 +28,9 @@ from query.fitting.calibrate import calibrate
 from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranking_module
-from query.ranking.choice import RankingOptions, SearchChoice
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.passages import opening_length
+from query.ranking.search_choice import RankingOptions, SearchChoice
 from tests.query.synthetic import TopicEncoder, filled, page
 from trials import DEMO
 

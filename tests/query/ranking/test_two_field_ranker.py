@@ -13,8 +13,8 @@ from indexer.stores.embedded import EmbeddedStore
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import SearchChoice
 from query.ranking.fair_ranker import FairRanker
+from query.ranking.search_choice import SearchChoice
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 LANGS = ("de", "en", "fr")

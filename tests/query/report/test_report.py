@@ -18,7 +18,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.index import index
 from indexer.ledger.database import connect
 from indexer.stores.contract import StoredDocument
-from query.calibration.choice import CalibrationChoice
+from query.calibration.calibration_choice import CalibrationChoice
 from query.calibration.table import use
 from query.cli import run
 from query.evaluation import evaluation_log
@@ -28,7 +28,7 @@ from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
 from query.fitting.calibrate import calibrate
 from query.fitting.request import CalibrationRequest
-from query.ranking.choice import RankingOptions
+from query.ranking.search_choice import RankingOptions
 from query.report import sections
 from query.report.compose import report
 from tests.query.conftest import copied

@@ -17,8 +17,8 @@ from onnx_export.models import DEFAULT
 from query import Searcher
 from query.calibration import table as calibration_table
 from query.migration.migrate import migrate
-from query.ranking.choice import RankingOptions
 from query.ranking.hits import as_json
+from query.ranking.search_choice import RankingOptions
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
 

@@ -19,7 +19,7 @@ from indexer.collection.settings import Settings
 from query import Searcher
 from query.cli import run
 from query.query_log.judged_queries import logged_searches
-from query.ranking.choice import RankingOptions
+from query.ranking.search_choice import RankingOptions
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents
 from trials.servers.elastic import client_of

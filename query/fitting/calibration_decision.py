@@ -9,7 +9,7 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput
 from encoders.methods.vector_parts import VectorParts
 from encoders.wording import counted
-from query.calibration.choice import DEFAULT, CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, TriedChoice
 from query.calibration.summary import Separability
 from query.fitting import evidence
 from query.fitting.bias import VectorSample
