@@ -69,7 +69,7 @@ class Console:
         out.print(table)
 
     def records(self, rows: Sequence[Mapping[str, str]], *, title: str | None = None) -> None:
-        """Write a ``table`` of rows that are cells by column, all of the same columns; nothing without rows."""
+        """Write rows, each a mapping from column to cell, as a ``table``; write nothing if there are no rows."""
         if rows:
             self.table(list(rows[0]), [list(row.values()) for row in rows], title=title)
 

@@ -164,7 +164,7 @@ class Trial:
 
         Args:
             kinds: kinds of accidents, in their order.
-            pause: fewest and most seconds between two accidents.
+            pause: minimum and maximum seconds between two accidents.
         """
         happened: Counter[str] = Counter()
         started = time.monotonic()

@@ -17,7 +17,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TripleDocument:
-    """A document as the triples see it.
+    """A document of the sources: its concept, language and categories.
 
     Attributes:
         concept: the same for pages about the same thing; empty if unknown.

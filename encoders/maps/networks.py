@@ -102,7 +102,7 @@ class Networks:
 
     @classmethod
     def of(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """Make networks of what ``header`` and ``arrays`` return.
+        """Make networks from the values of ``header`` and ``arrays``.
 
         Raises:
             KeyError: an entry or an array is missing.

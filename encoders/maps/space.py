@@ -1,4 +1,4 @@
-"""Linear maps of documents and queries into spaces in which their vectors are compared, as a mapping's folder holds."""
+"""Linear maps of documents and queries into spaces where vectors are compared, as stored in a mapping's folder."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class SpaceMaps:
 
     @classmethod
     def of(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """Make maps of what ``header`` and ``arrays`` return.
+        """Make maps from the values of ``header`` and ``arrays``.
 
         Raises:
             KeyError: an entry or an array is missing.

@@ -221,6 +221,7 @@ RULES = f"""\
 3. A word with a character of `[{_BIGRAMS}{_TRIGRAMS}]` is cut into its longest runs of
    Katakana `[{_KATAKANA}]`, Hiragana `[{_HIRAGANA}]`, Han and Hangul `[{_HAN_HANGUL}]`,
    Thai, Lao, Burmese and Khmer `[{_TRIGRAMS}]`, and anything else.
-   Runs of Hiragana and of Han and Hangul become overlapping pairs of characters, those of Thai and so on triples;
-   runs of Katakana, of anything else, and shorter than that, stay whole."""
+   A run of Hiragana, or of Han and Hangul, becomes overlapping pairs of characters; a run of Thai, Lao, Burmese and
+   Khmer becomes overlapping triples. A run of Katakana or of anything else stays whole, and so does a run no longer
+   than its pair or triple."""
 """The rules of ``words`` for readers of a model who do not have this code."""

@@ -95,7 +95,7 @@ class TlaserPlan:
 
 
 def preset(name: Preset, variant: Variant) -> TlaserPlan:
-    """The paper's sizes and training (Table 1 and footnote 6), or small ones for two cores and minutes."""
+    """The paper's sizes and training (Table 1 and footnote 6), or small sizes that train on two cores in minutes."""
     laser = variant == "laser"
     if name == "paper":
         sizes = Sizes(1024, 6, 16, 4096, 2048 if laser else 1024, 32, 50_000, shared=False, max_tokens=1024)

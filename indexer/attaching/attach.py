@@ -1,4 +1,4 @@
-"""Attach a collection to somebody else's index, open the collection again, detach it."""
+"""Attach a collection to a user's index, open the collection again, detach it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from indexer.stores.attached.base import JoinedStore
 from indexer.stores.contract import Stamp
 
 _PASSES = 5
-"""Most passes of one call, however fast the owner writes."""
+"""Maximum passes of one call, however fast the owner writes."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class AttachReport(RunReport):
 def catch_up(
     store: JoinedStore, encoder: Encoder, engine: sa.Engine, collection: str, *, console: Console | None = None
 ) -> AttachReport:
-    """Make passes over somebody else's index until every document has the vector of its text.
+    """Make passes over a user's index until every document has the vector of its text.
 
     Raises:
         BadInput: nothing was attached to the index yet, and it can't be attached to.

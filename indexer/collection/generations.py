@@ -39,7 +39,7 @@ class Generation:
         return cls(collection.generation, collection.encoder, collection.method, collection.model, collection.dim)
 
     def take_place(self, collection: Collection) -> None:
-        """Make this generation the searched one, and the one searched so far the previous one."""
+        """Make this generation the searched generation; the one searched so far becomes the previous generation."""
         collection.previous = asdict(Generation.searched(collection))
         collection.generation, collection.encoder, collection.method = self.number, self.encoder, self.method
         collection.model, collection.dim = self.model, self.dim
@@ -65,7 +65,11 @@ def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: 
 
 
 def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
-    """Search the built generation; the one searched so far becomes the previous one, the old previous one goes."""
+    """Make the built generation the searched generation.
+
+    The generation searched so far becomes the previous generation, and the store of the old previous generation is
+    removed.
+    """
     with transaction(engine) as session:
         row = session.get_one(Collection, name)
         if row.building is None:

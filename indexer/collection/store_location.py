@@ -66,7 +66,7 @@ class StoreLocation:
         """Open the store of a collection that is attached to a user's index.
 
         Raises:
-            BadInput: the users' index is gone, or vectors can't be attached to it any more.
+            BadInput: the user's index is gone, or vectors can't be attached to it any more.
             StoreError: the store can't be opened, or is missing and ``make`` is false.
         """
         credentials, attachment = self._server_credentials(), Attachment.parse(self.url)

@@ -1,8 +1,8 @@
 """Changes of an index, by shard and sequence number.
 
-Every write in a shard gets the next number, and a document carries the number of its last write. Documents above the
-number at which a reader stopped are therefore what changed since, after any time and any restart, without a point in
-time that the server would have to keep open.
+Every write in a shard gets the next number, and a document carries the number of its last write. So the documents with
+a higher number than the last that a reader read are those that changed since. This holds after any time and any
+restart, and the server need not keep a point in time open.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which documents need encoding: of an id the last of the highest revision, unless the store holds it unchanged.
 
-One process stores a chunk before the next chunk is stored, and so asks what is stored. Workers store chunks in any
-order, and so the ledger tells which documents of earlier chunks a chunk supersedes. Both store the same documents.
+One process stores chunks in order, so it asks the store. Workers store chunks in any order, so the ledger says which
+documents of earlier chunks a chunk supersedes. Both store the same documents.
 """
 
 from __future__ import annotations

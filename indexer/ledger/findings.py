@@ -1,4 +1,4 @@
-"""What runs refused or remarked on, and its rows in the ledger."""
+"""Findings: refused records and remarks of runs, and their rows in the ledger."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Finding:
 
     @classmethod
     def refusal(cls, doc_id: str, text: str) -> Self:
-        """A refused document, which its id finds."""
+        """The finding of a refused document; its place is the document's id."""
         return cls(REFUSED, doc_id, doc_id, text)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The formats of parallel text: a file is read by the reader of its format."""
+"""Sort files of parallel text by their suffix and header, and read each with its reader."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ParallelFiles:
 
     Attributes:
         tables: files that each hold aligned sentences.
-        sides: by text, the text's files by language; a line number is a sentence.
-        by_id: by folder, the folder's files by language; an id is a sentence.
+        sides: by text, the text's files by language; lines with the same number are translations.
+        by_id: by folder, the folder's files by language; texts with the same id are translations.
     """
 
     tables: list[SourceFile] = field(default_factory=list)

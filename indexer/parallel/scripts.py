@@ -9,7 +9,7 @@ from fontTools import unicodedata
 from langcodes.data_dicts import LIKELY_SUBTAGS
 
 _MIN_SHARE = 0.1
-"""Least share of letters in a script of the language; it is low because foreign names stay in Latin script."""
+"""Minimum share of letters in a script of the language; it is low because foreign names stay in Latin script."""
 _COMBINED_SCRIPTS = {
     "Hans": {"Hani"},
     "Hant": {"Hani"},

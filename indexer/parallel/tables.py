@@ -85,7 +85,10 @@ def read_jsonl(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
 
 
 def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Refusal]:
-    """Read files of ids and texts, a file per language; an id is a sentence. All files are held in memory."""
+    """Read files of ids and texts, a file per language; texts with the same id are translations.
+
+    All files are held in memory.
+    """
     rows: dict[str, dict[str, str]] = {}
     for lang, file in files.items():
         try:

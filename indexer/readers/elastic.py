@@ -81,8 +81,8 @@ def count(source: str) -> int:
 def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
     """Read all documents, shard by shard in the order of their sequence numbers.
 
-    A shard is read through a point in time. A restart of the server and age end a point in time; reading then goes on
-    with a new one, after the last sequence number that was read.
+    A shard is read through a point in time, which ends when the server restarts or gets no request for five minutes;
+    reading then goes on with a new point in time, after the last sequence number that was read.
 
     Raises:
         BadInput: at once, there is no such index, or it keeps no texts.

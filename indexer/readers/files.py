@@ -18,7 +18,7 @@ import zstandard
 from encoders.errors import BadInput
 
 RECORD_LIMIT = 64 << 20
-"""Most bytes of a record; the limit bounds the memory for a file without line breaks."""
+"""Maximum bytes of a record; the limit bounds the memory for a file without line breaks."""
 
 _CHUNK = 64 << 10
 _UNPACK_FIRST = {

@@ -1,4 +1,4 @@
-"""The formats of sources: a source is read by the reader of its format."""
+"""Read, count and fingerprint sources; a file's suffix or first bytes choose its reader."""
 
 from __future__ import annotations
 

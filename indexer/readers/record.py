@@ -13,7 +13,7 @@ from encoders.languages import UNDETERMINED, normalise
 from indexer.readers.source import ReadOptions, Refusal
 
 ID_LIMIT = 512
-"""Most bytes of an id; the limit is Elasticsearch's."""
+"""Maximum bytes of an id; the limit is Elasticsearch's."""
 
 _MAX_DEPTH = 20
 _REVISION_LIMIT = 2**63

@@ -12,7 +12,7 @@ from indexer.readers.record import clean, make_document, one_line
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 _TITLE_LENGTH = 120
-"""Most characters of a first line that counts as the title."""
+"""Maximum characters of a first line that counts as the title."""
 _NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head"]
 _BLOCKS = (
     "address, article, aside, blockquote, br, caption, dd, details, div, dl, dt, figcaption, figure, footer, form, "

@@ -23,9 +23,9 @@ from indexer.readers.source import Refusal
 
 USUAL_PIVOTS = ("en", "es")
 HELD_OUT = 500
-"""Most sentences that are held out for validation; a validation set that the user names may be larger."""
+"""Maximum sentences that are held out for validation; a validation set that the user names may be larger."""
 _MIN_SENTENCES = 20
-"""Fewest aligned sentences to learn from."""
+"""Minimum aligned sentences to learn from."""
 
 
 @dataclass

@@ -26,11 +26,11 @@ from indexer.training.aligned_documents import ByConcept
 Linear = Literal["lca", "lcc"]
 
 PAIRWISE = 12
-"""Most languages for which each pair has its own map; with more languages, maps go through a pivot."""
+"""Maximum languages for which each pair has its own map; with more languages, maps go through a pivot."""
 _FOLDS = 5
 _MIN_SHARED = 10
 _MIN_HELD_OUT = 20
-"""Fewest held-out concepts on which mate retrieval is a useful measure."""
+"""Minimum held-out concepts on which mate retrieval is a useful measure."""
 
 
 @dataclass(frozen=True)

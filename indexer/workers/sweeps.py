@@ -22,9 +22,9 @@ from indexer.workers.logs import logger
 from indexer.workers.registry import remove_dead_workers
 
 MOST_AT_ONCE = 1_000
-"""Most messages that one sweep sends; the next sweep sends more."""
+"""Maximum messages that one sweep sends; the next sweep sends more."""
 _ENOUGH = 10_000
-"""Most messages in the queue: a message is for any chunk, and counting a million chunks takes a second."""
+"""Maximum messages in the queue: a message is for any chunk, and counting a million chunks takes a second."""
 
 
 OnFailedEnd = Callable[[IndexRun, DragomanError], None]

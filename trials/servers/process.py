@@ -29,7 +29,7 @@ class ServerProcess:
     Attributes:
         folder: the server's data, its log, and while it runs its process group in ``pid``.
         user, group: user and group that run it; None: this process's user.
-        started_within: most seconds that it may take to start.
+        started_within: maximum seconds that it may take to start.
         allowed: whether the current test may start servers; a test of ``make check`` may not.
     """
 

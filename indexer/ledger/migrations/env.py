@@ -1,4 +1,4 @@
-"""Alembic's door: runs the migrations on the connection it is handed by ``indexer.ledger.database.upgrade``."""
+"""Alembic's environment: runs the migrations on the connection that ``indexer.ledger.database.upgrade`` passes."""
 
 from alembic import context
 

@@ -29,7 +29,7 @@ class Attachment:
         lang: language of documents that state none; empty: the language is detected.
         field: name of Dragoman's object field.
         vectors: type of the vectors' index.
-        companion: prefix of our own index for our field; empty: our field is put into the users' index.
+        companion: prefix of our own index for our field; empty: our field is put into the user's index.
     """
 
     server: str
@@ -83,12 +83,12 @@ class Attachment:
 
     @property
     def address(self) -> Address:
-        """Address of the index with our field: the users' index, or the companion."""
+        """Address of the index with our field: the user's index, or the companion."""
         return Address(self.server, self.companion or self.index, field=self.field, vectors=self.vectors)
 
     @property
     def read_fields(self) -> list[str]:
-        """The users' fields that decide a document's vector."""
+        """The user's fields that decide a document's vector."""
         return [name for name in (self.text, self.title, self.lang_field) if name]
 
     @property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MAX_CHECKED = 1000
 _RIGHTS = {True: ("read", "view_index_metadata", "monitor", "maintenance"), False: ("read", "index", "manage")}
-"""Rights on the users' index that a companion needs (True), and that attaching in place needs (False)."""
+"""Rights on the user's index that a companion needs (True), and that attaching in place needs (False)."""
 
 
 def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:

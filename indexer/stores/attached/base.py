@@ -54,12 +54,12 @@ class JoinedStore(ServerStore, ABC):
     _layout: JoinedLayout
 
     def __init__(self, users: UsersIndex, index: ServerIndex, layout: JoinedLayout) -> None:
-        """Use the open users' index, and the open index with our field."""
+        """Use the user's open index, and the open index with our field."""
         super().__init__(users.attachment.address, index, layout)
         self.users = users
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
-        """A view of the store, and of the users' index, with another user's rights."""
+        """A view of the store, and of the user's index, with another user's rights."""
         view = super().narrowed(clauses, authorization)
         view.users = self.users.by(view._index.client)  # noqa: SLF001 - a copy of this store
         view._layout = replace(view._layout, users=view.users, seen=_Seen())  # noqa: SLF001
@@ -67,11 +67,11 @@ class JoinedStore(ServerStore, ABC):
 
     @property
     def shown_index(self) -> str:
-        """Name of the users' index."""
+        """Name of the user's index."""
         return self.users.name
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Sources in the users' index, without Dragoman's objects."""
+        """Sources in the user's index, without Dragoman's objects."""
         return self.users.sources(list(dict.fromkeys(doc_ids)), excludes=self.users.ours)
 
     @property
@@ -89,7 +89,7 @@ class JoinedStore(ServerStore, ABC):
         attach_checks.check(self._index.client, self.users, model)
 
     def tops(self) -> Mapping[int, changes.ShardPosition]:
-        """By shard of the users' index, the last complete write; a refresh makes all writes up to it visible."""
+        """By shard of the user's index, the last complete write; a refresh makes all writes up to it visible."""
 
         def ask() -> Mapping[int, changes.ShardPosition]:
             client, name = self._index.client, self.users.name
@@ -116,13 +116,13 @@ class JoinedStore(ServerStore, ABC):
         )
 
     def gone(self, doc_ids: Iterable[str]) -> set[str]:
-        """The ids for which the users' index has no document."""
+        """The ids for which the user's index has no document."""
         listed = list(doc_ids)
         return self._index.patiently(lambda: self.users.missing(listed))
 
     @abstractmethod
     def changed(self, model: str) -> dict[str, Any]:
-        """Search body that reads, in the users' index, what decides whether a document must be encoded again."""
+        """Search body that reads, in the user's index, what decides whether a document must be encoded again."""
 
     @abstractmethod
     def held(self, model: str, hits: Sequence[Mapping[str, Any]]) -> dict[str, Stamp]:
@@ -130,7 +130,7 @@ class JoinedStore(ServerStore, ABC):
 
     @abstractmethod
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents, as they are now in the users' index."""
+        """The documents, as they are now in the user's index."""
 
     @abstractmethod
     def drop(self) -> None:
@@ -138,7 +138,7 @@ class JoinedStore(ServerStore, ABC):
 
     @abstractmethod
     def keep_fields(self, documents: Sequence[Document]) -> int:
-        """Store the users' fields of documents whose vectors stay; returns the number of documents written."""
+        """Store the user's fields of documents whose vectors stay; returns the number of documents written."""
 
     @abstractmethod
     def forget(self, doc_ids: Sequence[str]) -> int:
@@ -146,9 +146,9 @@ class JoinedStore(ServerStore, ABC):
 
     @abstractmethod
     def prune(self, without: int) -> int:
-        """Forget documents that the users' index does not have any more; returns how many were forgotten.
+        """Forget documents that the user's index does not have any more; returns how many were forgotten.
 
-        To ``without`` documents of the users' index nothing is attached.
+        ``without`` is the number of documents in the user's index that have nothing attached.
         """
 
     def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
@@ -159,7 +159,7 @@ class JoinedStore(ServerStore, ABC):
         return candidates
 
     def _sources(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Current sources in the users' index, by id.
+        """Current sources in the user's index, by id.
 
         Raises:
             KeyError: a document is gone; the next search leaves out this document and all others that are gone.

@@ -22,7 +22,7 @@ from indexer.stores.elastic.writing import Action
 
 @dataclass(frozen=True, kw_only=True)
 class CompanionLayout(JoinedLayout):
-    """Layout of our own index, without titles and texts: they are read in the users' index."""
+    """Layout of our own index, without titles and texts: they are read in the user's index."""
 
     def source(self, model: str, item: StoredDocument) -> dict[str, Any]:
         """The source to write for a document."""
@@ -49,10 +49,10 @@ class CompanionStore(JoinedStore):
         make: bool = True,
         database_id: str = "",
     ) -> None:
-        """Connect to the server, read the users' index's description, and create our index if it is missing.
+        """Connect to the server, read the user's index's description, and create our index if it is missing.
 
         Raises:
-            BadInput: the users' index is gone, or vectors can't be attached to it any more; or our index belongs to
+            BadInput: the user's index is gone, or vectors can't be attached to it any more; or our index belongs to
                 somebody else.
             StoreError: the server is away, too old, or refuses; or our index is missing and ``make`` is false.
         """
@@ -64,10 +64,10 @@ class CompanionStore(JoinedStore):
         super().__init__(users, index, CompanionLayout(attachment.field, users=users))
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
-        """A view of the store, and of the users' index, with another user's rights.
+        """A view of the store, and of the user's index, with another user's rights.
 
         Raises:
-            BadInput: there are clauses: they are for the users' index, and vectors are searched in ours.
+            BadInput: there are clauses: they are for the user's index, and vectors are searched in ours.
         """
         if clauses:
             raise BadInput(
@@ -77,7 +77,7 @@ class CompanionStore(JoinedStore):
 
     @property
     def mark(self) -> str:
-        """Uuids of the users' index and of our index."""
+        """Uuids of the user's index and of our index."""
         with self._index.guarded():
             settings = self._index.client.indices.get_settings(index=self.index, name="index.uuid")
         return f"{self.users.uuid} {settings[self.index]['settings']['index']['uuid']}"
@@ -91,7 +91,7 @@ class CompanionStore(JoinedStore):
         return self.stamps(model, [hit["_id"] for hit in hits])
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents, as they are now in the users' index."""
+        """The documents, as they are now in the user's index."""
         sources = self._sources(doc_ids)
         stored = self._index.read_pages(doc_ids, [self._layout.name("lang"), self._layout.name("text_hash")])
         ours = {doc_id: document.source[self._layout.ours] for doc_id, document in stored.items()}
@@ -113,7 +113,7 @@ class CompanionStore(JoinedStore):
             ]
 
     def keep_fields(self, documents: Sequence[Document]) -> int:
-        """Store the users' fields of documents whose vectors stay: filters compare with the fields in our index."""
+        """Store the user's fields of documents whose vectors stay: filters compare with the fields in our index."""
         latest = {document.doc_id: document for document in documents}
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
@@ -132,7 +132,7 @@ class CompanionStore(JoinedStore):
         return self._index.delete(doc_ids)
 
     def prune(self, without: int) -> int:
-        """Remove documents that the users' index lost; ids are compared only if the counts show that there are any."""
+        """Remove documents that the user's index lost; ids are compared only if the counts show that there are any."""
         index = self._index
         index.patiently(index.refresh)
         users_count = index.patiently(lambda: changes.count(index.client, self.users.name))

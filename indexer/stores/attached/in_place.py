@@ -33,10 +33,10 @@ _STAMP = ("id", "lang", "text_hash", "fields_hash", "revision")
 
 @dataclass(frozen=True, kw_only=True)
 class AttachedLayout(JoinedLayout):
-    """Layout of our object among the fields of the users' documents."""
+    """Layout of our object among the fields of the user's documents."""
 
     def filter_field(self, name: str) -> str:
-        """The users' field that a filter compares with."""
+        """The user's field that a filter compares with."""
         return self.users.filter_field(name)
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
@@ -53,7 +53,7 @@ class AttachedLayout(JoinedLayout):
         return self.name("models", model, "check")
 
     def properties(self, inner: Mapping[str, Any]) -> dict[str, Any]:
-        """Our object field; its ``meta`` names the users' fields that are read: another home must not read others."""
+        """Our object field; its ``meta`` names the user's fields that are read: another home must not read others."""
         properties = super().properties(inner)
         properties[self.ours]["properties"]["id"] = {"type": "keyword", "meta": self.users.attachment.reads}
         return properties
@@ -83,7 +83,7 @@ class AttachedStore(JoinedStore):
     _layout: AttachedLayout
 
     def __init__(self, attachment: Attachment, credentials: Credentials) -> None:
-        """Connect to the server, and read the description of the users' index.
+        """Connect to the server, and read the description of the user's index.
 
         Raises:
             BadInput: the index is gone, or vectors can't be attached to it any more.
@@ -96,11 +96,11 @@ class AttachedStore(JoinedStore):
 
     @property
     def mark(self) -> str:
-        """Uuid of the users' index."""
+        """Uuid of the user's index."""
         return self.users.uuid
 
     def _unfit(self, item: StoredDocument) -> None:
-        """Every document is in the users' index already."""
+        """Every document is in the user's index already."""
 
     def _actions(self, model: str, admission: Admission, doc_ids: Sequence[str]) -> dict[str, Action]:
         """The updates of the documents whose text has not changed since encoding, by id; the others are ``older``."""
@@ -124,7 +124,7 @@ class AttachedStore(JoinedStore):
         return [*self.users.paths.values(), *(self._layout.name(field) for field in _STAMP)]
 
     def _has_text_of(self, stored: ServerDocument, encoded: Document) -> bool:
-        """Whether a document in the users' index still has the text that was encoded."""
+        """Whether a document in the user's index still has the text that was encoded."""
         current = self.users.document(encoded.doc_id, stored.source, assumed=encoded.lang)
         return isinstance(current, Document) and current.text_hash == encoded.text_hash
 
@@ -182,7 +182,7 @@ class AttachedStore(JoinedStore):
         return [self._layout.document(doc_id, sources[doc_id]) for doc_id in doc_ids]
 
     def keep_fields(self, documents: Sequence[Document]) -> int:  # noqa: ARG002
-        """Do nothing: the fields are the users', in the users' index."""
+        """Do nothing: the fields are the user's, in the user's index."""
         return 0
 
     def prune(self, without: int) -> int:  # noqa: ARG002
@@ -237,7 +237,7 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
 
 
 def _index(client: Elasticsearch, attachment: Attachment, name: str) -> ServerIndex:
-    """A users' index with our object in it."""
+    """A user's index with our object in it."""
     id_field = Layout(attachment.field).name("id")
     return ServerIndex(client, attachment.server, name, id_field, remedy="detach the collection", stale=False)
 

@@ -49,7 +49,7 @@ class Claim:
 
     Attributes:
         database_id: id of the database that has the collection; empty if the reader does not know the id.
-        attached: the users' index that a companion belongs to; empty if the index is no companion.
+        attached: the user's index that a companion belongs to; empty if the index is no companion.
     """
 
     collection: str
