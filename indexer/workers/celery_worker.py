@@ -42,7 +42,7 @@ class WorkerPlan:
     Attributes:
         reference: name or folder of the encoder.
         concurrency: number of processes; 1 on a GPU.
-        lease_seconds: seconds without a sign of life after which another worker may take the chunk.
+        lease_seconds: seconds without a heartbeat after which another worker may take the chunk.
         grace: seconds to finish the chunk when the worker must end; afterwards the chunk is given back.
         metrics_port: port for Prometheus, if any.
     """

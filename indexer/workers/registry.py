@@ -23,7 +23,7 @@ class Worker(Base):
     model: Mapped[str]
     build: Mapped[str]
     until: Mapped[float]
-    """Time by which the worker must show its next sign of life, in seconds of the database's clock."""
+    """Time by which the worker's next heartbeat is due, in seconds of the database's clock."""
     run_id: Mapped[int | None]
     chunk: Mapped[int | None]
     documents: Mapped[int]
@@ -43,7 +43,7 @@ class Identity:
     build: str
 
 
-def record_sign_of_life(
+def record_heartbeat(
     engine: sa.Engine,
     identity: Identity,
     lease_seconds: float,
@@ -71,14 +71,14 @@ def sign_off(engine: sa.Engine, worker: str) -> None:
 
 
 def alive(engine: sa.Engine, model: str | None = None) -> list[Worker]:
-    """Workers that showed a sign of life in time, of one model or of all."""
+    """Workers whose heartbeat is in time, of one model or of all."""
     query = sa.select(Worker).where(Worker.until > clock()).order_by(Worker.id)
     with transaction(engine) as session:
         return list(session.scalars(query if model is None else query.where(Worker.model == model)))
 
 
 def remove_dead_workers(engine: sa.Engine) -> None:
-    """Remove workers that have shown no sign of life for ten minutes."""
+    """Remove workers whose heartbeat is ten minutes overdue."""
     with transaction(engine) as session:
         delete_dead = sa.delete(Worker).where(Worker.until < clock() - _FORGOTTEN_AFTER)
         session.execute(delete_dead, execution_options={"synchronize_session": False})

@@ -32,8 +32,8 @@ from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeps import active_runs, sweep
 
-SIGNS_OF_LIFE = 4
-"""Signs of life that a worker records during one lease."""
+HEARTBEATS = 4
+"""Heartbeats that a worker records during one lease."""
 _SWEEP = 5.0
 """Longest time between two sweeps of any worker, in seconds."""
 _TICK = 0.25
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 class ChunkWorker:
-    """Works on one chunk at a time, and records signs of life.
+    """Works on one chunk at a time, and records heartbeats.
 
     ``failures_in_a_row`` is the number of chunks given back in a row because the encoder encoded nothing.
     """
@@ -67,7 +67,7 @@ class ChunkWorker:
         stop: StopSignal,
         metrics: Metrics,
     ) -> None:
-        """Start the threads that record signs of life and sweep the runs of the encoder's model."""
+        """Start the threads that record heartbeats and sweep the runs of the encoder's model."""
         self.identity, self.lease_seconds = identity, lease_seconds
         self._encoder, self._engine, self._settings, self._hints = encoder, engine, settings, hints
         self._stop, self._metrics = stop, metrics
@@ -84,7 +84,7 @@ class ChunkWorker:
         self._closed = threading.Event()
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
-            for name, work in (("signs of life", self._record_signs_of_life), ("sweep", self._sweep))
+            for name, work in (("heartbeats", self._record_heartbeats), ("sweep", self._sweep))
         ]
         for thread in self._threads:
             thread.start()
@@ -263,27 +263,27 @@ class ChunkWorker:
         while time.monotonic() < until and not self._stop.asked:
             time.sleep(min(_TICK, seconds))
 
-    def _record_signs_of_life(self) -> None:
-        """Record signs of life; give the chunk back and end the process when the time to finish the chunk is over."""
-        next_sign = 0.0
+    def _record_heartbeats(self) -> None:
+        """Record heartbeats; give the chunk back and end the process when the time to finish the chunk is over."""
+        next_heartbeat = 0.0
         while not self._closed.wait(_TICK):
             lease = self._current_lease
             if self._stop.overdue and lease is not None:
                 self._abandon(lease)
-            if time.monotonic() < next_sign:
+            if time.monotonic() < next_heartbeat:
                 continue
-            next_sign = time.monotonic() + self.lease_seconds / SIGNS_OF_LIFE
+            next_heartbeat = time.monotonic() + self.lease_seconds / HEARTBEATS
             chunk_key = (lease.run_id, lease.number) if lease else None
             try:
                 if lease is not None:
                     self._leases.renew(lease)
-                registry.record_sign_of_life(
+                registry.record_heartbeat(
                     self._engine, self.identity, self.lease_seconds, chunk_key, self._documents, self._trouble
                 )
             except StoreError as error:
-                logger.debug("no sign of life could be written: %s", error)
+                logger.debug("no heartbeat could be recorded: %s", error)
             except Exception:  # noqa: BLE001 - if this thread ended, the lease would run out unnoticed
-                logger.exception("no sign of life could be written")
+                logger.exception("no heartbeat could be recorded")
 
     def _abandon(self, lease: Lease) -> None:
         logger.warning("time to finish is over: the chunk goes back", extra=log_ids(lease))
@@ -295,7 +295,7 @@ class ChunkWorker:
         os._exit(0)  # drops what is being encoded: nothing of it is stored
 
     def _sweep(self) -> None:
-        every = min(self.lease_seconds / SIGNS_OF_LIFE, _SWEEP)
+        every = min(self.lease_seconds / HEARTBEATS, _SWEEP)
         while not self._closed.wait(every):
             try:
                 for ended_run_id in sweep(self._engine, self._settings, self._hints, self.identity.model, every):

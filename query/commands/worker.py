@@ -32,7 +32,7 @@ from query.commands.options import common_options, device_option, encoder_option
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="A worker without a sign of life for so long loses its chunk to others.",
+    help="A worker without a heartbeat for so long loses its chunk to others.",
 )
 @click.option(
     "--grace",

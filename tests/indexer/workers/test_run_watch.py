@@ -41,7 +41,7 @@ def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) 
     leases.done(first, CHUNK_DOCUMENTS, [])
     leases.give_back(second, "the disk is full")
     identity = Identity("w", "here", "cpu", field.model, "build-c")
-    registry.record_sign_of_life(field.engine, identity, 60.0, (run, 2), CHUNK_DOCUMENTS, "the store is away")
+    registry.record_heartbeat(field.engine, identity, 60.0, (run, 2), CHUNK_DOCUMENTS, "the store is away")
     assert seen(field, rate=2.0) == [
         "run 1 of c running: 64/256 documents, 2.0/s, 0:01:36 left; chunks: 1 done, 3 pending; 1 worker alive",
         "  w (cpu): 64 documents, at chunk 2",
