@@ -1,1 +1,1 @@
-"""Export models as folders of ONNX graphs, each compared with the model that it was made from."""
+"""Train encoders in torch, and export models as folders of ONNX graphs."""

@@ -1,4 +1,4 @@
-"""The upper transformer of HMDE as a torch module, and its loss; only training imports this module."""
+"""The upper transformer of HMDE as a torch module, and its loss; for training, publishing and the papers' tables."""
 
 from __future__ import annotations
 

@@ -63,7 +63,10 @@ class StoredCalibration:
 
 
 def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summary) -> StoredCalibration:
-    """Store a calibration and make it the active one; a calibration that is stored already is only made active."""
+    """Store a calibration and make it the active one.
+
+    A stored calibration with the same id gets the new time and summary.
+    """
     row = CalibrationRow(
         collection=name,
         id=calibration.id,

@@ -44,9 +44,9 @@ def decide(
     """Decide how a collection is ranked.
 
     The first that applies decides: the person's choice; the inherited choice; judged topics; documents of one concept;
-    titles; whether a classifier tells the languages apart; the default. Titles balance no languages that a classifier
-    can't tell apart. Evidence needs queries and documents of one model, so maps of another encoder's queries leave the
-    default; and all maps are for what the mean leaves (rank 0).
+    languages that a classifier can't tell apart, which are then not balanced; titles; the default. Evidence needs
+    queries and documents of one model, so maps of another encoder's queries leave the default; and all maps are for
+    what the mean leaves (rank 0).
 
     Raises:
         BadInput: too few topics have a relevant document in the collection.

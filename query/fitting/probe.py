@@ -1,4 +1,4 @@
-"""The probe: choose the rank, margin and balance that a collection is ranked with, by evidence from the collection.
+"""The probe: choose the rank, margin, balance and weights to rank a collection with, by evidence from the collection.
 
 With judgements, or documents that share a ``concept``, choices are compared by MAP on half of the topics, and the
 best choice is reported on the other half. With neither, the probe takes the smallest balance that brings the share of

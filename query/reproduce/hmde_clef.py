@@ -59,7 +59,7 @@ class PairScore:
 
     @property
     def paper(self) -> Sequence[float]:
-        """MAP of the paper's systems; empty if the paper has not this pair of languages."""
+        """MAP of the paper's systems; empty if the paper lacks this pair of languages."""
         return PAPER.get((self.query, self.documents), ())
 
 

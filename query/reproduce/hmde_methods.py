@@ -40,7 +40,7 @@ def open_method(
 def trainable_encoder(
     encoder: Encoder, reference: str, checkpoint: str | None, device: Device, console: Console
 ) -> Trainable:
-    """The open encoder as a trainable one: itself if PyTorch encodes, else with the weights of its checkpoint.
+    """The trainable form of an open encoder: that of a ``TorchEncoder``, else one loaded from the checkpoint.
 
     Raises:
         BadInput: the encoder can't be trained, or the checkpoint is missing or another encoder's.

@@ -39,7 +39,10 @@ _BATCH = 256
 
 
 def paper_means(langs: Sequence[str], taught: str) -> list[float]:
-    """Means of the paper's systems over languages, in per cent; none if the paper has not all of the languages."""
+    """Means of the paper's systems over languages, in per cent.
+
+    Empty if the paper lacks a language or ``taught`` is not English.
+    """
     if taught != "en" or not PAPER.keys() >= set(langs):
         return []
     # 1e-6 rounds a half up, as in the paper.

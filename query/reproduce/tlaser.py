@@ -90,7 +90,7 @@ def classify_documents(
 ) -> list[PairTable]:
     """Accuracies by pair of languages for several splits of labelled documents by concept.
 
-    The console warns of languages that can't be learnt from in each split.
+    The console warns of each language that has too few documents or labels to learn from in at least one split.
 
     Raises:
         BadInput: no language can be learnt from in any split.

@@ -1,4 +1,4 @@
-"""Checks of every request before its handler, host, size, token and rate; and the headers of every answer."""
+"""Checks of every request before its handler runs (host, size, token, rate), and the headers of every answer."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _ERROR_TYPES = {401: "security_exception", 403: "security_exception", 404: "reso
 
 
 class Refused(Exception):
-    """A request that is not answered now.
+    """A request that the service refuses to answer.
 
     Attributes:
         status: HTTP status of the answer.
