@@ -56,7 +56,7 @@ def keep_calibrated(
             for stored in calibration_table.all_calibrations(opened.engine, name)
         ):
             return UpkeepReport(None, "it is searched without a calibration, as you chose")
-        active, reason = opened.calibration(), "the one it had can't be read" if stored else "it had none"
+        active, reason = opened.calibration(), "its calibration can't be read" if stored else "it had no calibration"
         if active is not None:
             reason, fits = _fits(opened.store, active)
             if fits:
@@ -76,5 +76,10 @@ def _fits(store: VectorStore, active: Calibration) -> tuple[str, bool]:
         return f"new languages: {', '.join(new)}", False
     shares = drift(store, active)
     worst = max(shares, key=shares.__getitem__, default="")
-    reason = f"first tens that would change: {shares[worst]:.0%} in {worst}, the most" if worst else "there is no bank"
-    return reason, not worst or shares[worst] < DRIFT
+    if not worst:
+        return "it has no pseudo-queries to measure drift with", True
+    reason = (
+        f"the first ten documents of {shares[worst]:.0%} of the pseudo-queries in {worst} would change by more than "
+        "chance, the largest share of any language"
+    )
+    return reason, shares[worst] < DRIFT

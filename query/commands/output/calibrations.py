@@ -90,7 +90,10 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         console.say(f"few documents, so drawn towards the mean of all languages: {listed}")
     if summary.drift:
         worst = max(summary.drift, key=summary.drift.__getitem__)
-        console.say(f"first tens that are others than before: {summary.drift[worst]:.0%} in {worst}, the most")
+        console.say(
+            f"{summary.drift[worst]:.0%} of the pseudo-queries in {worst} have other first ten documents than before, "
+            "the largest share of any language"
+        )
 
 
 def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:

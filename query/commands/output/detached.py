@@ -44,15 +44,20 @@ def show_detached(collection: Collection, indices: Sequence[Detached], console: 
 
 def _show_index(index: Detached, name: str, remaining: str, field: str, console: Console) -> None:
     if index.gone:
-        console.result(f"{name} is gone; {index.index} is there no more, and nothing was to be taken from it")
+        console.result(
+            f"{name} is deleted; {index.index} no longer exists or another index has its name, so nothing was removed"
+        )
         return
-    console.result(f"{name} is gone: {field} emptied in {counted(index.emptied, 'document')} of {index.index}")
+    console.result(
+        f"{name} is detached; the field {field} was emptied in {counted(index.emptied, 'document')} of {index.index}"
+    )
     if index.kept:
         console.result(
-            f"  {counted(index.kept, 'document keeps', 'documents keep')} it: the versions are the owner's, whose next "
-            "write would be refused after one of ours; it goes when the owner writes them anew"
+            f"  {counted(index.kept, 'document keeps', 'documents keep')} the field: the versions are the owner's, and "
+            "an update by Dragoman would make the server refuse the owner's next write; the field goes when the owner "
+            "writes the documents again"
         )
     console.result(
-        f'  each of them keeps "{field}": null in its _source, and a mapping what it has: the empty field '
-        f"{remaining} stays in {index.index} until its owner indexes anew"
+        f'  the emptied documents keep "{field}": null in _source, and the mapping of {index.index} keeps the empty '
+        f"field {remaining}, until the owner reindexes"
     )

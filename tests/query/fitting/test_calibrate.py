@@ -108,7 +108,7 @@ def test_documents_that_change_little_keep_the_calibration(home: Settings, tmp_p
     index([str(source)], "demo", settings=home, device="cpu")
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is None
-    assert "first tens that would change" in upkeep.reason
+    assert "would change by more than chance" in upkeep.reason
 
 
 def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(home: Settings, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_calibration_that_cannot_be_read_is_said_by_search_and_replaced_by_cal
     with pytest.raises(StoreError, match="make another: dragoman calibrate"):
         Searcher.open("demo", home, device="cpu")
     upkeep = keep_calibrated("demo", home, device="cpu")
-    assert upkeep.reason == "the one it had can't be read"
+    assert upkeep.reason == "its calibration can't be read"
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.search("Schach", lang="de")
 
@@ -316,7 +316,7 @@ def test_drift_past_the_bar_asks_for_a_new_calibration(
     monkeypatch.setattr("query.fitting.upkeep.DRIFT", 0.1)
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is not None
-    assert "first tens that would change" in upkeep.reason
+    assert "would change by more than chance" in upkeep.reason
     assert upkeep.report.stored.id != first.id
     assert max(upkeep.report.stored.summary.drift.values()) > 0.1
     assert keep_calibrated("demo", home, device="cpu").report is None
@@ -345,7 +345,7 @@ def test_an_index_run_calibrates_by_itself(
     place = ["-c", "c", "--home", str(settings.home)]
     sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
     assert run(["index", *sources, "--encoder", str(word_model.path), *place]) == 0
-    assert "c is calibrated anew: it had none" in capsys.readouterr().err
+    assert "c is calibrated anew: it had no calibration" in capsys.readouterr().err
     assert run(["index", str(DEMO / "docs.tr.jsonl"), *place]) == 0
     assert "c is calibrated anew: new languages: tr" in capsys.readouterr().err
     assert run(["delete", "--all", "-y", *place]) == 0
