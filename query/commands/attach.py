@@ -61,10 +61,11 @@ def command(
 ) -> None:
     """Attach vectors to an INDEX that somebody else made, on the server of --store.
 
-    One object field is added to its mapping and filled by updates that never overwrite another writer's change; with
-    --companion nothing is written there at all. Afterwards the collection is searched like any other. Given again
-    with -c alone, the command looks at what was written since: only what has another text is encoded again. With
-    --follow it goes on doing so. dragoman detach takes it all back.
+    One object field is added to the index's mapping, and updates that never overwrite another writer's change fill it;
+    with --companion nothing is written into the index. Afterwards the collection is searched like any other.
+
+    To catch up with later writes, give the command with -c alone: only new and changed texts are encoded. With --follow
+    it keeps catching up until interrupted. dragoman detach removes what was added.
     """
     attachment = None
     if index:

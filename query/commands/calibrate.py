@@ -74,12 +74,14 @@ def command(
     settings: Settings,
     console: Console,
 ) -> None:
-    """Take the languages' statistics of a sample, and decide how to rank with them.
+    """Take statistics of a sample of each language, and decide how to rank with them.
 
-    How is decided by --topics with --qrels where they are given; else by documents that have the same `concept`;
-    else by whether languages can be told apart, and neighbours share one while titles still find their documents.
-    Giving --balance, --margin, --rank or --weights decides it yourself; of these what is not given is ¾, ratio, the
-    mean and equal weights. No document is encoded again and the index is not touched.
+    --topics with --qrels decide, if given; else documents that share a `concept`. Without either, nothing is balanced
+    if a classifier can't tell the languages apart; otherwise the smallest balance is taken that mixes the languages of
+    neighbours while titles still find their own documents.
+
+    With --balance, --margin, --rank or --weights you decide yourself; those left out are ¾, ratio, the mean and equal
+    weights. No document is encoded again, and the index is not touched.
     """
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")

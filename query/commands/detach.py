@@ -20,11 +20,13 @@ from query.commands.output.detached import show_detached
 @click.option("--forget", is_flag=True, help="Leave what is attached where it is: the server is gone for good.")
 @common_options
 def command(name: str, forget: bool, settings: Settings, console: Console) -> None:
-    """Empty our field in every document of an attached index, and forget the collection.
+    """Remove what attach added to an index, and delete the collection.
 
-    With it go its runs, calibrations, logged evaluations and logged queries. Their documents stay as they are.
-    Interrupted, the same command does the rest. Our field stays as null in their sources, and what a mapping holds
-    stays, until the owner indexes anew; the command says what that is.
+    Its runs, calibrations, logged evaluations and logged queries are deleted too. After an interruption, give the same
+    command again.
+
+    The owner's fields do not change. Until the owner reindexes, _source keeps our field as null and the mapping keeps
+    the empty field; the command names the field. A companion index is deleted.
     """
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)

@@ -40,7 +40,11 @@ from query.ranking.search_choice import RankingOptions
 @click.option(
     "--depth", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Documents ranked a topic."
 )
-@click.option("--run-file", type=FILE, help="Write the run here as TREC does; of several languages the pooled one.")
+@click.option(
+    "--run-file",
+    type=FILE,
+    help="Write the main run here in TREC format: with several topic languages, the pooled run.",
+)
 @click.option("--tag", default="", help="Name of the run.  [default: the encoder's]")
 @click.option(
     "--compare", "compared_with", default="", metavar="RUN", help="Compare with a logged run, or a TREC run file."
@@ -72,9 +76,11 @@ def command(
 
     One run for each topic language against all documents, and one over all of them, whose topics are named qid.lang.
     --topics and --qrels may be given several times; each takes a file, a folder, a pattern in quotes, or several of
-    these with commas between. With --from-log the queries are those of which a hit was opened, and what was opened is
-    relevant; or, with --qrels, those that it judges by the ids of dragoman queries. What people were shown is scored
-    by week, too.
+    these with commas between.
+
+    With --from-log the topics are the logged queries of which a hit was opened, and the opened hits are relevant. With
+    --from-log and --qrels the topics are the logged queries that the qrels judge, by the ids of dragoman queries. The
+    MAP of the rankings that people were shown is printed by week, too.
     """
     if bool(topic_files) == from_log or not (qrel_files or from_log):
         raise click.UsageError("give --topics and --qrels, or --from-log instead of topics")

@@ -67,11 +67,11 @@ def command(
 
     A SOURCE is a file (.jsonl, .csv, .tsv, .html, .txt, TREC or CLEF SGML; .gz and .zst too), a folder of such files,
     ir-datasets:NAME, or elastic:INDEX on the server that DRAGOMAN_ELASTIC_URL names (elastic:https://HOST:9200/INDEX).
-    An interrupted run goes on where it stopped when the same command is given again. At its end the collection is
-    calibrated, if it was not or if that does not fit any more.
+    An interrupted run goes on where it stopped when the same command is given again. At the end the collection is
+    calibrated, unless its calibration still fits.
 
-    With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. The run
-    goes on without this command: Ctrl-C then only ends looking on.
+    With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. Once the
+    sources are read, the run goes on without this command: Ctrl-C only stops watching.
     """
     encoder, method = SEPARATOR.join(encoders) or None, SEPARATOR.join(methods) or None
     if settings.broker:

@@ -30,10 +30,11 @@ from query.evaluation.plots import save_figure
 )
 @output_options
 def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: AlignedSources, console: Console) -> None:
-    """Find each document's translation among those of the other language, for all ordered pairs of languages.
+    """Find each document's translation among the documents of the other language, for all ordered pairs of languages.
 
-    Documents of SOURCEs need the field `concept`, the same for translations of one another; concepts that all languages
-    have count. Three fifths of them teach, a fifth chooses the ridge, a fifth is tested.
+    Documents of SOURCEs need the field `concept`, the same for translations of one another; only concepts with
+    documents in all languages are used. Three fifths of them are for training, one fifth chooses the ridge, and one
+    fifth is for the test.
     """
     if mapping and (sweep.swept or plot):
         raise click.UsageError("--map learns nothing; leave --dimensions, --pairs and --plot out")

@@ -38,18 +38,20 @@ def command(
     settings: Settings,
     console: Console,
 ) -> None:
-    """Encode queries by another encoder from now on, and map them into the space of the vectors that are stored.
+    """Encode a collection's queries with another encoder, and map them into the space of the stored vectors.
 
-    A sample of documents is encoded by it, a linear map is learnt from that, and what it keeps is said; no document is
-    touched. dragoman rollback -c NAME goes back at any moment. Documents that come later are encoded as before.
+    The new encoder encodes a sample of documents; a linear map is learnt from them, and the command prints how much of
+    the ranking quality the map keeps. No document is changed. dragoman rollback -c NAME undoes the migration at any
+    time. Documents indexed later are still encoded by the old encoder.
 
-    With --re-encode every document gets a vector of the new encoder beside the old one: a random sample of up to 2,000
-    first, then those that logged searches showed most, then the rest. Meanwhile all are found, by the new vector or by
-    the old one through the map. At the end the collection is the new encoder's; dragoman rollback still goes back. An
-    attached index is not encoded again.
+    With --re-encode every document also gets a vector of the new encoder: first a random sample of up to 2,000, then
+    the documents that logged searches showed most, then the rest. Meanwhile every document is found, by its new vector
+    or by its old vector through the map. At the end the new encoder is the collection's encoder; dragoman rollback
+    still undoes this. An attached index is not encoded again.
 
-    With --broker workers (dragoman worker -c NAME, on any machine) encode all but the sample. They go on without this
-    command: Ctrl-C then only ends looking on, and the same command makes the change when they are done.
+    With --broker, workers (dragoman worker -c NAME, on any machine) encode all documents but the sample. The run goes
+    on without this command: Ctrl-C only stops watching. When the workers are done, the same command completes the
+    migration.
     """
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")

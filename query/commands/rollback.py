@@ -1,4 +1,4 @@
-"""``dragoman rollback``: leave a migration, or search the generation again that a rebuild took the place of."""
+"""``dragoman rollback``: undo a migration, or search the generation from before a rebuild."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from query.ranking.query_encoder import query_encoder_spec
 @collection_option("The collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:
-    """Return to what a collection was before dragoman migrate, or else before dragoman index --rebuild.
+    """Undo dragoman migrate, or else dragoman index --rebuild.
 
-    Nothing is lost: after a rebuild the same again goes forward, and after a migration dragoman migrate does. What was
-    indexed since a rebuild is in the rebuilt one only.
+    Nothing is deleted. After a rebuild or a complete --re-encode is undone, the same command returns to it; documents
+    indexed since are only there. After any other migration is undone, dragoman migrate migrates again.
     """
     with open_database(settings.database) as engine:
         if calibration_id := leave_migration(engine, name):

@@ -18,7 +18,7 @@ from query.commands.options import FILE, common_options, device_option
 
 @click.command("serve")
 @click.option(
-    "-c", "--collection", "collections", multiple=True, help="Serve this one, and others named so.  [default: all]"
+    "-c", "--collection", "collections", multiple=True, help="Collection to serve; may be repeated.  [default: all]"
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; any other needs tokens.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8300, show_default=True)
@@ -26,10 +26,10 @@ from query.commands.options import FILE, common_options, device_option
     "--tokens",
     type=FILE,
     envvar="DRAGOMAN_TOKENS",
-    help="File of who may ask: lines NAME TOKEN [read|write]; a single reader's token may be in DRAGOMAN_TOKEN."
+    help="File of tokens, lines NAME TOKEN [read|write]; a single reader's token may also be in DRAGOMAN_TOKEN."
     "  [env: DRAGOMAN_TOKENS]",
 )
-@click.option("--allow-host", "hosts", multiple=True, help="A name that requests may call the service by; * for any.")
+@click.option("--allow-host", "hosts", multiple=True, help="Host name that requests may use; * for any.")
 @click.option(
     "--rate", type=click.IntRange(0), default=0, help="Requests a minute of one token, or address.  [default: no bound]"
 )
@@ -42,23 +42,28 @@ from query.commands.options import FILE, common_options, device_option
     help="Requests that may wait for a thread; more get 429.",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0.1), default=30.0, show_default=True, help="Until a search is given up."
+    "--seconds", type=click.FloatRange(0.1), default=30.0, show_default=True, help="Seconds until a search is given up."
 )
 @click.option(
     "--max-body", "body", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Bytes of a request."
 )
 @click.option(
-    "--hybrid", is_flag=True, help="Take in the collections' words, and let them count unless a request says no."
+    "--hybrid",
+    is_flag=True,
+    help="Index the collections' words at the start, and use them in searches unless a request says no.",
 )
 @click.option(
-    "--elastic", metavar="URL", default="", help="Elasticsearch that its own calls go to.  [default: the collections']"
+    "--elastic",
+    metavar="URL",
+    default="",
+    help="Server that Elasticsearch calls are passed on to.  [default: the collections']",
 )
 @click.option(
     "--index",
     "indices",
     multiple=True,
     metavar="PATTERN",
-    help="Let these indices be read there, too, by callers without credentials of their own.",
+    help="Pattern of further indices on that server that callers without credentials of their own may read.",
 )
 @click.option(
     "--allow-writes", "writes", is_flag=True, help="Pass on _doc, _create, _update and _bulk of those who may write."
@@ -69,7 +74,7 @@ from query.commands.options import FILE, common_options, device_option
     type=click.IntRange(1),
     default=90,
     show_default=True,
-    help="How long: what is older is removed while a service runs with --log.",
+    help="Days that log entries are kept; older entries are removed while a service runs with --log.",
 )
 @device_option
 @common_options
@@ -85,7 +90,7 @@ def command(
 ) -> None:
     """Serve collections: a page at /, JSON under /api (see /openapi.json), and Elasticsearch's search under its paths.
 
-    On this machine it is open to whoever reaches the port; at any other address it wants tokens. TLS is a proxy's.
+    At a loopback address tokens are optional; at any other address they are required. TLS is left to a reverse proxy.
     """
     try:
         import fastapi  # noqa: F401, PLC0415
@@ -107,7 +112,7 @@ def command(
     local = host in LOOPBACK
     if not local and not accepted_tokens:
         raise BadInput(
-            f"{host} is reached from other machines, and nobody is kept out; name a file of tokens with --tokens, "
+            f"other machines can reach {host}, and no tokens are set; name a file of tokens with --tokens, "
             f"a line such as: me {secrets.token_hex(24)}"
         )
     options = ServiceOptions(

@@ -18,7 +18,12 @@ from query.commands.options import common_options, device_option, encoder_option
 
 
 @click.command("worker")
-@click.option("-c", "--collection", "name", help="Collection whose encoder to load; others of the same are served too.")
+@click.option(
+    "-c",
+    "--collection",
+    "name",
+    help="Collection whose encoder to load; other collections of this encoder are served too.",
+)
 @encoder_option(f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
 @method_option
 @device_option
@@ -57,8 +62,8 @@ def command(
 
     Broker, database and store must be reached from here: --broker and --database as given to dragoman index; a store's
     credentials in DRAGOMAN_ELASTIC_USER and _PASSWORD, or _API_KEY. A worker serves every collection of its encoder.
-    Of a collection that dragoman migrate --re-encode has handed out it loads the new encoder.
-    Where the encoder is a folder that lies elsewhere on this machine, name it beside the collection: -c and --encoder.
+    For a collection that dragoman migrate --re-encode has handed out, the worker loads the new encoder. If the encoder
+    is a folder with another path on this machine, give --encoder as well as -c.
     Logs go to stderr, with --json as JSON lines.
     """
     if name:

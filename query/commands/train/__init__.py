@@ -1,4 +1,4 @@
-"""``dragoman train``: one file for each encoder."""
+"""``dragoman train``: one file for each kind of training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from query.commands.lazy_group import LazyGroup
 _LINES = {
     "cr5": "Learn a space of words from documents about the same concepts.",
     "hmde": "Train a document encoder: a small transformer over sentence vectors.",
-    "lawdr": "Weigh sentences by how rare what they say is.",
+    "lawdr": "Learn to weight sentences by how rare their content is.",
     "mapping": "Learn maps between the languages of an encoder.",
     "tlaser": "Learn a sentence encoder from parallel text.",
 }
@@ -17,4 +17,4 @@ _LINES = {
 
 @click.group("train", cls=LazyGroup, package=__name__, lines=_LINES)
 def command() -> None:
-    """Fit an encoder on documents; what it makes is a folder that --encoder takes."""
+    """Train an encoder, or maps between the languages of an encoder; the result is a folder."""
