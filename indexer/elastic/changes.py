@@ -53,7 +53,7 @@ def last_writes(client: Elasticsearch, server: str, index: str) -> dict[str, Ind
         TemporaryFailure: a shard has no primary, or its primary is still starting.
         StoreError: the server is away or refuses.
     """
-    with connection.guarded(server):
+    with connection.store_errors(server):
         settings = client.indices.get_settings(index=index, name="index.number_of_shards", expand_wildcards="open").body
         stats = client.indices.stats(index=index, level="shards", metric="docs")["indices"]
     positions = {}
@@ -96,7 +96,7 @@ def shard_search(client: Elasticsearch, server: str, index: str, shard: int) -> 
     preference = f"_shards:{shard}"
 
     def search(body: Mapping[str, Any]) -> Mapping[str, Any]:
-        with connection.guarded(server):
+        with connection.store_errors(server):
             answer = client.search(index=index, preference=preference, allow_partial_search_results=False, **body)
         return dict(answer.body)
 

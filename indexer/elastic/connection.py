@@ -84,7 +84,7 @@ def opening(server: str, credentials: Credentials) -> Iterator[Elasticsearch]:
 
 
 @contextmanager
-def guarded(server: str) -> Iterator[None]:
+def store_errors(server: str) -> Iterator[None]:
     """Raise the server's failures as a ``StoreError`` that says what to do; a missing index stays ``NotFoundError``."""
     from elasticsearch import ApiError, NotFoundError, TransportError, UnsupportedProductError  # noqa: PLC0415
 
@@ -138,7 +138,7 @@ def check_version(client: Elasticsearch, server: str) -> None:
     Raises:
         StoreError: the server is older, or no Elasticsearch.
     """
-    with guarded(server):
+    with store_errors(server):
         version = _version_of_nodes(client) or _version_at_root(client)
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < _VERSION:

@@ -74,7 +74,7 @@ def index_fingerprint(source: str) -> str:
 def count(source: str) -> int:
     """Count the documents of the index."""
     server, index = _place(source)
-    with closing(_client(server)) as client, connection.guarded(server):
+    with closing(_client(server)) as client, connection.store_errors(server):
         return changes.count(client, index)
 
 
@@ -106,7 +106,7 @@ def _refuse_partial(client: Elasticsearch, server: str, pattern: str) -> None:
     Raises:
         BadInput: the name is such an alias or pattern.
     """
-    with connection.guarded(server):
+    with connection.store_errors(server):
         indices = client.options(ignore_status=404).indices.get_alias(name=pattern).body
     for index in () if "error" in indices else indices.values():
         for name in index["aliases"]:
@@ -119,7 +119,7 @@ def _dragoman_fields(client: Elasticsearch, server: str, index: str) -> list[str
     Raises:
         BadInput: the index keeps no texts.
     """
-    with connection.guarded(server):
+    with connection.store_errors(server):
         description = client.indices.get(index=index, features=["mappings", "settings"])[index]
     mapping = description["mappings"]
     if keeps_no_source(mapping, description["settings"]["index"]):
@@ -161,7 +161,7 @@ class _View:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                with connection.guarded(self._server):
+                with connection.store_errors(self._server):
                     return self._searched(body)
             except NotFoundError as error:
                 if not self._id:
@@ -225,7 +225,7 @@ def _positions(client: Elasticsearch, server: str, index: str) -> dict[str, chan
     from elasticsearch import AuthorizationException, NotFoundError  # noqa: PLC0415
 
     try:
-        with connection.guarded(server):
+        with connection.store_errors(server):
             connection.check_version(client, server)
             positions = changes.last_writes(client, server, index)
             with suppress(AuthorizationException):  # without the right to refresh, the last refresh is what is read

@@ -51,7 +51,7 @@ class EmbeddedStore:
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._file = SqliteFile(self.path)
-        with self._file.guarded():
+        with self._file.store_errors():
             folder.mkdir(parents=True, exist_ok=True)
         with self._file.reading() as connection:
             if connection.execute(sa.text("PRAGMA user_version")).scalar_one() in _SCHEMAS:
@@ -246,7 +246,7 @@ class EmbeddedStore:
         """Remove the file."""
         self.close()
         self._dims.clear()
-        with self._file.guarded():
+        with self._file.store_errors():
             remove_file(self.path)
 
     def count(self, model: str = "") -> dict[str, int]:

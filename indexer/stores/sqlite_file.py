@@ -24,7 +24,7 @@ class SqliteFile:
         sa.event.listen(self.engine, "begin", _begin)
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def store_errors(self) -> Iterator[None]:
         """Raise the failures of SQLite and of the file system as a ``StoreError``."""
         try:
             yield
@@ -37,19 +37,19 @@ class SqliteFile:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A connection for one read."""
-        with self.guarded(), self.engine.begin() as connection:
+        with self.store_errors(), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that holds the file's write lock from its start: what it reads is still true when it writes."""
-        with self.guarded(), self.engine.execution_options(write=True).begin() as connection:
+        with self.store_errors(), self.engine.execution_options(write=True).begin() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
         """A transaction for several reads of the same state of the file."""
-        with self.guarded(), self.engine.execution_options(snapshot=True).begin() as connection:
+        with self.store_errors(), self.engine.execution_options(snapshot=True).begin() as connection:
             yield connection
 
     def close(self) -> None:

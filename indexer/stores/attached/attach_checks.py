@@ -83,7 +83,7 @@ def _check_rights(client: Elasticsearch, users: UsersIndex) -> None:
     from elasticsearch import ApiError  # noqa: PLC0415
 
     needed = _RIGHTS[bool(users.attachment.companion)]
-    with connection.guarded(users.attachment.server):
+    with connection.store_errors(users.attachment.server):
         try:
             answer = client.security.has_privileges(index=[{"names": [users.name], "privileges": list(needed)}])
         except ApiError as error:
@@ -108,7 +108,7 @@ def _check_routing(client: Elasticsearch, users: UsersIndex) -> None:
 
 def _has_documents_with(client: Elasticsearch, users: UsersIndex, field: str) -> bool:
     """Whether any document has a field."""
-    with connection.guarded(users.attachment.server):
+    with connection.store_errors(users.attachment.server):
         answer = client.search(index=users.name, size=0, query={"exists": {"field": field}}, terminate_after=1)
     return bool(answer["hits"]["total"]["value"])
 
@@ -147,7 +147,7 @@ def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
 
 
 def _check_versions(client: Elasticsearch, users: UsersIndex) -> None:
-    with connection.guarded(users.attachment.server):
+    with connection.store_errors(users.attachment.server):
         answer = client.search(
             index=users.name, size=_MAX_CHECKED, source=False, version=True, seq_no_primary_term=True, sort=["_seq_no"]
         )

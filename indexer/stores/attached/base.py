@@ -97,28 +97,28 @@ class JoinedStore(ServerStore, ABC):
             client.indices.refresh(index=name)
             return tops
 
-        return self._index.patiently(ask)
+        return self._index.retry_while_away(ask)
 
     def changes(self, model: str, shard: int, size: int, *, above: int, upto: int) -> Iterator[list[dict[str, Any]]]:
         """Hits of a shard with a sequence number in (above, upto], ordered by that number, a page at a time."""
         search = changes.shard_search(self._index.client, self.address.server, self.users.name, shard)
 
-        def patient_search(body: Mapping[str, Any]) -> Mapping[str, Any]:
-            return self._index.patiently(partial(search, body))
+        def retried_search(body: Mapping[str, Any]) -> Mapping[str, Any]:
+            return self._index.retry_while_away(partial(search, body))
 
-        return changes.pages(patient_search, self.changed(model), size, above=above, upto=upto)
+        return changes.pages(retried_search, self.changed(model), size, above=above, upto=upto)
 
     def count_changes(self, shard: int, *, above: int, upto: int) -> int:
         """Number of documents of a shard with a sequence number in (above, upto]."""
         query = {"range": {"_seq_no": {"gt": above, "lte": upto}}}
-        return self._index.patiently(
+        return self._index.retry_while_away(
             lambda: changes.count(self._index.client, self.users.name, query, f"_shards:{shard}")
         )
 
     def gone(self, doc_ids: Iterable[str]) -> set[str]:
         """The ids for which the user's index has no document."""
         listed = list(doc_ids)
-        return self._index.patiently(lambda: self.users.missing(listed))
+        return self._index.retry_while_away(lambda: self.users.missing(listed))
 
     @abstractmethod
     def changed(self, model: str) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class CompanionStore(JoinedStore):
     @property
     def mark(self) -> str:
         """Uuids of the user's index and of our index."""
-        with self._index.guarded():
+        with self._index.store_errors():
             settings = self._index.client.indices.get_settings(index=self.index, name="index.uuid")
         return f"{self.users.uuid} {settings[self.index]['settings']['index']['uuid']}"
 
@@ -134,9 +134,9 @@ class CompanionStore(JoinedStore):
     def prune(self, without: int) -> int:
         """Remove documents that the user's index lost; ids are compared only if the counts show that there are any."""
         index = self._index
-        index.patiently(index.refresh)
-        users_count = index.patiently(lambda: changes.count(index.client, self.users.name))
-        our_count = index.patiently(lambda: changes.count(index.client, self.index))
+        index.retry_while_away(index.refresh)
+        users_count = index.retry_while_away(lambda: changes.count(index.client, self.users.name))
+        our_count = index.retry_while_away(lambda: changes.count(index.client, self.index))
         if our_count + without <= users_count:
             return 0
         doc_ids = self.ids()

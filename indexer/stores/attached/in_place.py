@@ -226,7 +226,7 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
     """
     server, name = attachment.server, index or attachment.index
     with connection.connect(server, credentials) as client:
-        with connection.guarded(server):
+        with connection.store_errors(server):
             indices = client.options(ignore_status=404).indices.get_settings(index=name, name="index.uuid").body
         uuids = {entry["settings"]["index"]["uuid"] for entry in indices.values()} if "error" not in indices else set()
         if not uuids or (uuid and uuid not in uuids):
@@ -251,8 +251,8 @@ def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
     body = {"query": {"bool": {"must": [{"exists": {"field": layout.name("id")}}]}}, "source": False, "version": True}
     while True:
         last_writes = partial(changes.last_writes, index.client, index.server, index.name)
-        tops = writing.patiently(index.server, last_writes)[index.name].shards
-        with connection.guarded(index.server):
+        tops = writing.retry_while_away(index.server, last_writes)[index.name].shards
+        with connection.store_errors(index.server):
             index.client.indices.refresh(index=index.name)
         emptied = kept = 0
         for shard, top in tops.items():

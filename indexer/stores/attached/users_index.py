@@ -61,7 +61,7 @@ class UsersIndex:
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
         try:
-            with connection.guarded(attachment.server):
+            with connection.store_errors(attachment.server):
                 answer = client.indices.get(index=attachment.index, features=["aliases", "mappings", "settings"]).body
         except NotFoundError as error:
             raise errors.NoIndex(
@@ -189,7 +189,7 @@ class UsersIndex:
     def _mget(self, doc_ids: Sequence[str], **options: Any) -> list[Mapping[str, Any]]:
         documents: list[Mapping[str, Any]] = []
         for page in pages(doc_ids):
-            with connection.guarded(self.attachment.server):
+            with connection.store_errors(self.attachment.server):
                 answer = self._client.mget(index=self.name, ids=page, **options)
             documents += connection.existing_documents(self.attachment.server, self.name, answer["docs"])
         return documents

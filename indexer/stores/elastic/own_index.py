@@ -138,7 +138,7 @@ class OwnIndex(ServerIndex):
             BadInput: the index or its alias belongs to somebody else.
             StoreError: the server is away or refuses; or the index is missing and ``make`` is false.
         """
-        with self.guarded():
+        with self.store_errors():
             description = _describe(self.client, self.name)
             created = description is None and self._create(make=make)
             mapping = (description or _describe(self.client, self.name) or {"mappings": {}})["mappings"]
@@ -223,7 +223,7 @@ class OwnIndex(ServerIndex):
 
     def publish(self) -> None:
         """Give the index its replicas and refreshes, and move the alias to it in one step."""
-        self.patiently(self._publish)
+        self.retry_while_away(self._publish)
 
     def _publish(self) -> None:
         aliased = self._aliased_indices()
@@ -248,7 +248,7 @@ class OwnIndex(ServerIndex):
 
     def drop(self) -> None:
         """Remove the index; an index that is not ours stays."""
-        with connection.guarded(self.server):
+        with connection.store_errors(self.server):
             description = _describe(self.client, self.name)
             if description and self.claim.holds(description["mappings"], self.layout):
                 self.client.indices.delete(index=self.name, ignore_unavailable=True)
@@ -271,7 +271,7 @@ def generations(address: Address, claim: Claim, credentials: Credentials) -> lis
         StoreError: the server is away or refuses.
     """
     alias, layout = _alias(address, claim.collection), Layout(address.field)
-    with connection.guarded(address.server), connection.connect(address.server, credentials) as client:
+    with connection.store_errors(address.server), connection.connect(address.server, credentials) as client:
         indices = client.indices.get(index=f"{alias}-*", features=["mappings"], expand_wildcards="all").body
     numbered = ((re.fullmatch(rf"{re.escape(alias)}-(\d{{6}})", name), index) for name, index in indices.items())
     return sorted(int(number[1]) for number, index in numbered if number and claim.holds(index["mappings"], layout))

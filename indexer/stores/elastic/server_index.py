@@ -64,31 +64,31 @@ class ServerIndex:
         return f"the index {self.name} is gone from {self.server}; bring it back, or {self.remedy}"
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def store_errors(self) -> Iterator[None]:
         """Raise the server's failures as a ``StoreError``; a missing index is ``IndexGone``."""
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
         try:
-            with connection.guarded(self.server):
+            with connection.store_errors(self.server):
                 yield
         except NotFoundError as error:
             raise errors.IndexGone(self.lost) from error
 
-    def patiently(self, act: Callable[[], T]) -> T:
+    def retry_while_away(self, act: Callable[[], T]) -> T:
         """Call ``act``, and call it again while the server restarts: an index run must outlast a restart."""
-        with self.guarded():
-            return writing.patiently(self.server, act)
+        with self.store_errors():
+            return writing.retry_while_away(self.server, act)
 
     def properties(self) -> Mapping[str, Any]:
         """The mapped fields."""
-        with self.guarded():
+        with self.store_errors():
             answer = self.client.indices.get_mapping(index=self.name)
         properties: Mapping[str, Any] = answer[self.name]["mappings"].get("properties", {})
         return properties
 
     def put_mapping(self, properties: Mapping[str, Any]) -> None:
         """Add fields to the mapping."""
-        with self.guarded():
+        with self.store_errors():
             self.client.indices.put_mapping(index=self.name, properties=properties)
 
     def read(
@@ -117,7 +117,7 @@ class ServerIndex:
     def read_pages(self, doc_ids: Iterable[str], fields: Sequence[str]) -> dict[str, ServerDocument]:
         """Current documents by any number of ids."""
         documents: dict[str, ServerDocument] = {}
-        with self.guarded():
+        with self.store_errors():
             for page in pages(list(dict.fromkeys(doc_ids))):
                 documents |= self.read(page, fields)
         return documents
@@ -156,7 +156,7 @@ class ServerIndex:
     def refresh(self) -> None:
         """Refresh the index if this process wrote to it, or while it is filled for the first time."""
         if self.stale:
-            with self.guarded():
+            with self.store_errors():
                 self.client.indices.refresh(index=self.name)
             self.stale = False
 
@@ -164,12 +164,12 @@ class ServerIndex:
         """Show searches other processes' writes; without the right to refresh, searches see them a second later."""
         from elasticsearch import AuthorizationException  # noqa: PLC0415
 
-        with self.guarded(), suppress(AuthorizationException):
+        with self.store_errors(), suppress(AuthorizationException):
             self.client.indices.refresh(index=self.name)
 
     def publish(self) -> None:
         """Make all writes visible to searches."""
-        self.patiently(self.refresh)
+        self.retry_while_away(self.refresh)
 
     def search(self, bodies: Iterable[Mapping[str, Any]]) -> list[Hits]:
         """The hits of several searches, in requests of at most ``_MAX_HITS`` hits."""
@@ -185,7 +185,7 @@ class ServerIndex:
     def _search_at_once(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
         header = {"index": self.name, "allow_partial_search_results": False}
         searches = [part for body in bodies for part in (header, body)]
-        with self.guarded():
+        with self.store_errors():
             answer = self.client.msearch(searches=searches)
         failed = next((response for response in answer["responses"] if "error" in response), None)
         if failed is not None:

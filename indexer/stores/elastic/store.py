@@ -66,7 +66,7 @@ class ServerStore:
 
     def create(self, model: str, dim: int) -> None:
         """Add the field of a model's vectors to the mapping."""
-        self._index.patiently(lambda: self._create(model, dim))
+        self._index.retry_while_away(lambda: self._create(model, dim))
 
     def _create(self, model: str, dim: int) -> None:
         known = self.models().get(model)
@@ -90,7 +90,7 @@ class ServerStore:
         """Write documents; each document is written whole or not at all."""
         admission = admit(documents, self._field(model).dim, also=self._unfit)
         langs = {item.document.lang for item in admission.latest.values()}
-        self._index.patiently(lambda: self._make_room(langs))
+        self._index.retry_while_away(lambda: self._make_room(langs))
         outcome = self._index.write(admission.latest, partial(self._actions, model, admission))
         return admission.report(len(outcome.done), outcome.refused)
 
@@ -170,7 +170,7 @@ class ServerStore:
         """Stamps of the documents that have a vector of this model, by id."""
         stored: dict[str, ServerDocument] = {}
         for page in pages(doc_ids):
-            stored |= self._index.patiently(partial(self._index.read, page, self._layout.stamp_fields(model)))
+            stored |= self._index.retry_while_away(partial(self._index.read, page, self._layout.stamp_fields(model)))
         return {
             doc_id: stamp
             for doc_id, document in stored.items()
@@ -257,7 +257,7 @@ class ServerStore:
         self._index.refresh()
         query = {"exists": {"field": self._layout.vector(model)}} if model else {"match_all": {}}
         terms = {"terms": {"field": self._layout.name("lang"), "size": _MAX_LANGUAGES, "order": {"_key": "asc"}}}
-        with self._index.guarded():
+        with self._index.store_errors():
             answer = self._index.client.search(
                 index=self.index, size=0, query=query, aggs={"langs": terms}, allow_partial_search_results=False
             )
@@ -309,7 +309,7 @@ class ElasticStore(ServerStore):
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Sources of documents without Dragoman's object; missing documents are left out."""
-        with self._index.guarded():
+        with self._index.store_errors():
             stored = self._index.read(doc_ids, ["title", "text", "lang", "fields"])
         return {doc_id: dict(document.source) for doc_id, document in stored.items()}
 

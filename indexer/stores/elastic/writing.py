@@ -53,7 +53,7 @@ class BulkOutcome:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-class _Patience:
+class _Backoff:
     """Waits for a server that is away or full, twice as long each time; gives up after ``PATIENCE`` seconds."""
 
     def __init__(self, given_up: Event) -> None:
@@ -72,21 +72,21 @@ class _Patience:
         self._pause = min(2 * self._pause, _BACKOFF[1])
 
 
-def patiently(server: str, act: Callable[[], T]) -> T:
+def retry_while_away(server: str, act: Callable[[], T]) -> T:
     """Call a repeatable function until it succeeds, waiting for a server that is away or overloaded.
 
     Raises:
         StoreError: the server was away for ``PATIENCE``, or refuses.
     """
-    patience = _Patience(Event())
+    backoff = _Backoff(Event())
     while True:
         try:
-            with connection.guarded(server):
+            with connection.store_errors(server):
                 return act()
         except StoreError as error:
             if not errors.is_temporary(error):
                 raise
-            patience.wait(error)
+            backoff.wait(error)
 
 
 def write(
@@ -135,14 +135,14 @@ def _write(
     outcome = BulkOutcome()
     groups = [doc_ids]
     size = CHUNK_BYTES
-    patience = _Patience(given_up)
+    backoff = _Backoff(given_up)
     broken: Counter[str] = Counter()
     while groups and not given_up.is_set():
         pending = groups.pop()
         full: StoreError | None
         actions: Mapping[str, Action] = {}
         try:
-            with connection.guarded(server):
+            with connection.store_errors(server):
                 actions = decide(pending)
                 later, full = _attempt(client, actions, outcome, size)
         except StoreError as error:
@@ -154,10 +154,10 @@ def _write(
                 given_up.set()
                 raise
         if len(later) < len(pending):
-            patience.renew()
+            backoff.renew()
         groups += [later] if later else []
         if full:  # otherwise another client wrote first, and these documents are decided again at once
-            patience.wait(full)
+            backoff.wait(full)
             size = max(size // 2, _SMALLEST_CHUNK)
     return outcome
 

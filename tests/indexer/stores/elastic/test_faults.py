@@ -330,13 +330,13 @@ def test_a_server_that_stops_answering_is_waited_for(
         patch.setattr("indexer.elastic.connection.TIMEOUT", 2)
         store = opened()
     store.put(MODEL, items(range(50)))
-    timed_out, wait = threading.Event(), writing._Patience.wait
+    timed_out, wait = threading.Event(), writing._Backoff.wait
 
-    def waited(patience: writing._Patience, cause: StoreError) -> None:
+    def waited(backoff: writing._Backoff, cause: StoreError) -> None:
         timed_out.set()
-        wait(patience, cause)
+        wait(backoff, cause)
 
-    monkeypatch.setattr(writing._Patience, "wait", waited)
+    monkeypatch.setattr(writing._Backoff, "wait", waited)
     shop.server.pause()
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(store.put, MODEL, items(range(100), revision=1))
