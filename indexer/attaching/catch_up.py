@@ -98,7 +98,7 @@ def _prune(store: JoinedStore, ledger: AttachLedger) -> int:
     missing = sorted(store.gone(refused))
     pruned = store.prune(len(refused) - len(missing))
     if missing or pruned:
-        ledger.gone(missing, pruned)
+        ledger.record_deletions(missing, pruned)
     return pruned
 
 
@@ -128,7 +128,7 @@ class _Passes:
     def run(self, *, first: bool) -> bool:
         """Make a pass; returns whether it wrote something. Only the first pass shows progress."""
         self.first, self.wrote = first, False
-        tops = {shard: top for shard, top in self.store.tops().items() if not self.ledger.is_at(shard, top)}
+        tops = {shard: top for shard, top in self.store.last_writes().items() if not self.ledger.is_at(shard, top)}
         if self.first:
             position = self.ledger.position
             self.progress.expect(

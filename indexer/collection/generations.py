@@ -83,7 +83,7 @@ def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
         location.drop(obsolete["number"])
 
 
-def change_field(session: Session, name: str, encoder: str, spec: EncoderSpec) -> int:
+def switch_model(session: Session, name: str, encoder: str, spec: EncoderSpec) -> int:
     """Search another model's vectors in the same store; ``roll_back`` returns to the vectors searched so far.
 
     Returns:

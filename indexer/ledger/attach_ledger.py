@@ -133,7 +133,7 @@ class AttachLedger(RunLedger):
     def _forget(self, session: sa.orm.Session, doc_ids: Sequence[str]) -> None:
         session.execute(sa.delete(FindingRow).where(FindingRow.run_id == self.run.id, FindingRow.doc_id.in_(doc_ids)))
 
-    def gone(self, doc_ids: Sequence[str], pruned: int) -> None:
+    def record_deletions(self, doc_ids: Sequence[str], pruned: int) -> None:
         """Delete the findings of deleted documents, and add the number of documents that were pruned."""
         with transaction(self._engine) as session:
             self._forget(session, doc_ids)

@@ -277,6 +277,6 @@ def _switch(
     _require_migration(engine, collection.name, query_encoder)
     with transaction(engine) as session:
         calibration_table.activate(session, collection, before)
-        dropped = generations.change_field(session, collection.name, query_encoder.encoder, new.spec)
+        dropped = generations.switch_model(session, collection.name, query_encoder.encoder, new.spec)
     if dropped:
         collection.location(settings, read_database_id(engine)).drop(dropped)

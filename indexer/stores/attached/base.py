@@ -88,14 +88,14 @@ class JoinedStore(ServerStore, ABC):
         """
         attach_checks.check(self._index.client, self.users, model)
 
-    def tops(self) -> Mapping[int, changes.ShardPosition]:
+    def last_writes(self) -> Mapping[int, changes.ShardPosition]:
         """By shard of the user's index, the last complete write; a refresh makes all writes up to it visible."""
 
         def ask() -> Mapping[int, changes.ShardPosition]:
             client, name = self._index.client, self.users.name
-            tops = changes.last_writes(client, self.address.server, name)[name].shards
+            positions = changes.last_writes(client, self.address.server, name)[name].shards
             client.indices.refresh(index=name)
-            return tops
+            return positions
 
         return self._index.retry_while_away(ask)
 
@@ -106,7 +106,7 @@ class JoinedStore(ServerStore, ABC):
         def retried_search(body: Mapping[str, Any]) -> Mapping[str, Any]:
             return self._index.retry_while_away(partial(search, body))
 
-        return changes.pages(retried_search, self.changed(model), size, above=above, upto=upto)
+        return changes.pages(retried_search, self.change_body(model), size, above=above, upto=upto)
 
     def count_changes(self, shard: int, *, above: int, upto: int) -> int:
         """Number of documents of a shard with a sequence number in (above, upto]."""
@@ -121,12 +121,12 @@ class JoinedStore(ServerStore, ABC):
         return self._index.retry_while_away(lambda: self.users.missing(listed))
 
     @abstractmethod
-    def changed(self, model: str) -> dict[str, Any]:
+    def change_body(self, model: str) -> dict[str, Any]:
         """Search body that reads, in the user's index, what decides whether a document must be encoded again."""
 
     @abstractmethod
     def held(self, model: str, hits: Sequence[Mapping[str, Any]]) -> dict[str, Stamp]:
-        """Stamps of what is attached to the documents of a ``changed`` search's hits, by id."""
+        """Stamps of the documents among ``hits`` (found with ``change_body``) that have vectors attached, by id."""
 
     @abstractmethod
     def get(self, doc_ids: Sequence[str]) -> list[Document]:

@@ -82,7 +82,7 @@ class CompanionStore(JoinedStore):
             settings = self._index.client.indices.get_settings(index=self.index, name="index.uuid")
         return f"{self.users.uuid} {settings[self.index]['settings']['index']['uuid']}"
 
-    def changed(self, model: str) -> dict[str, Any]:  # noqa: ARG002
+    def change_body(self, model: str) -> dict[str, Any]:  # noqa: ARG002
         """Search body for the whole source without our objects: texts decide on encoding, fields serve filters."""
         return {"source": {"excludes": self.users.ours}, "version": True}
 

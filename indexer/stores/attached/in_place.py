@@ -48,7 +48,7 @@ class AttachedLayout(JoinedLayout):
         """Only these columns; hits keep ``_id``, for a copied document carries the original's id column."""
         return {"_source": False, "docvalue_fields": list(columns)}
 
-    def check(self, model: str) -> str:
+    def digest_path(self, model: str) -> str:
         """Path of the digest of a document's vector in its source; the mapping has no such field."""
         return self.name("models", model, "check")
 
@@ -134,11 +134,11 @@ class AttachedStore(JoinedStore):
         if mapped.get("meta") != self.users.attachment.reads:
             self._index.put_mapping(self._layout.properties({}))
 
-    def changed(self, model: str) -> dict[str, Any]:
+    def change_body(self, model: str) -> dict[str, Any]:
         """Search body for what decides whether a document is encoded again: its text, our hash, the stored vector."""
         return {
             "docvalue_fields": [{"field": self._layout.vector(model), "format": "binary"}],
-            "source": {"includes": [*self._read_fields(), self._layout.check(model)]},
+            "source": {"includes": [*self._read_fields(), self._layout.digest_path(model)]},
             "version": True,
         }
 
@@ -161,7 +161,7 @@ class AttachedStore(JoinedStore):
         return (
             all(ours.get(name) is not None for name in _STAMP)
             and ours.get("id") == hit["_id"]
-            and values(hit["_source"], self._layout.check(model)) == [digest(packed)]
+            and values(hit["_source"], self._layout.digest_path(model)) == [digest(packed)]
         )
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
