@@ -41,7 +41,7 @@ def main() -> None:
             "",
             "Two writers, a kind and a document drawn each time: whole documents, partial updates of the text and of "
             "other fields, a reading written back, an old reading written back as an update, conditional writes, "
-            "deletions, external versions (never touched in place). Vectors of a counting encoder, not of a model.",
+            "deletions, external versions (never touched in place). Vectors of a fake encoder, not of a model.",
         ],
     )
 

@@ -25,7 +25,7 @@ from encoders.maps.mates import mates, mean_mates
 from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.space import SpaceMaps
 from indexer.collection.settings import Settings
-from indexer.training.aligned_documents import ByConcept, stored_by_concept
+from indexer.training.aligned_documents import AlignedVectors, stored_by_concept
 from indexer.training.mapping import MappingPlan, learn
 from indexer.training.nca import learn_networks
 from query.calibration.calibration import Calibration
@@ -50,7 +50,7 @@ def open_collection(home: Path, name: str = "lohelp") -> AbstractContextManager[
     return OpenCollection.open(name, Settings.read(home=home), "cpu")
 
 
-def stored_vectors(home: Path, name: str = "lohelp") -> tuple[ByConcept, EncoderSpec]:
+def stored_vectors(home: Path, name: str = "lohelp") -> tuple[AlignedVectors, EncoderSpec]:
     """Vectors of a collection by language and concept, and what encoded them."""
     with open_collection(home, name) as opened:
         row = opened.collection
@@ -58,7 +58,7 @@ def stored_vectors(home: Path, name: str = "lohelp") -> tuple[ByConcept, Encoder
         return vectors, EncoderSpec(row.encoder, row.method, row.dim, (), row.model, "")
 
 
-def rate_and_mrr(documents: ByConcept, maps: SpaceMaps | None, means: Mapping[str, FloatArray]) -> str:
+def rate_and_mrr(documents: AlignedVectors, maps: SpaceMaps | None, means: Mapping[str, FloatArray]) -> str:
     """Rate and MRR of mates, mean over ordered pairs of languages; each language's mean is subtracted."""
     pairs = []
     for lang, target in permutations(documents.vectors, 2):
@@ -173,7 +173,7 @@ def search_rows(home: Path, folds: int, share: float) -> list[str]:
         kept_out = {
             concepts[doc_id] for topic in order[fold::folds] for doc_id in topics.relevant[topic] if doc_id in concepts
         }
-        seen = ByConcept(
+        seen = AlignedVectors(
             {
                 lang: {concept: vector for concept, vector in by_concept.items() if concept not in kept_out}
                 for lang, by_concept in learning.vectors.items()
@@ -294,7 +294,7 @@ def title_rows(home: Path, splits: int) -> list[str]:
     for seed in range(splits):
         queries, documents = (ConceptSplit.of(Parallel(concepts, rows), seed) for rows in (encoded, stacked))
         training = documents.training
-        seen = ByConcept(
+        seen = AlignedVectors(
             {lang: dict(zip(training.concepts, rows, strict=True)) for lang, rows in training.rows.items()}
         )
         query_means, document_means = (

@@ -130,8 +130,8 @@ class Encoder(Protocol):
 
 
 @runtime_checkable
-class ReadsSoFar(Protocol):
-    """An encoder that reads a query up to a maximum length and ignores the rest."""
+class HasQueryLimit(Protocol):
+    """An encoder with a maximum query length; it ignores the rest of a query."""
 
     def read_to(self, query: Document) -> int:
         """Number of characters of a query's content that are read."""

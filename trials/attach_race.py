@@ -17,7 +17,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect
 from indexer.stores.attached.address import Attachment
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 
 _IDS = 60
 _KINDS = ("index", "text", "other", "back", "old", "conditional", "delete", "external")
@@ -129,7 +129,7 @@ def _theirs(source: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RaceOutcome:
     """Outcome of a race.
 
     Attributes:
@@ -151,7 +151,7 @@ class Outcome:
     wrong: list[str]
 
 
-def race(server: str, prefix: str, database: str, writes: int, *, companion: bool, seed: int = 0) -> Outcome:
+def race(server: str, prefix: str, database: str, writes: int, *, companion: bool, seed: int = 0) -> RaceOutcome:
     """Let two writers write to an index while we follow it, catch up with the rest, and compare.
 
     Args:
@@ -162,7 +162,7 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
         companion: whether the vectors are in an index of our own.
         seed: seed of the random writes.
     """
-    index, encoder, engine = f"{prefix}-race", CountingEncoder(), connect(database)
+    index, encoder, engine = f"{prefix}-race", FakeEncoder(), connect(database)
     attachment = Attachment(server, index, "body", lang_field="lang", companion=prefix if companion else "")
     client = Elasticsearch(server, request_timeout=120)
     client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
@@ -185,7 +185,7 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
     store.close()
     client.close()
     engine.dispose()
-    return Outcome(
+    return RaceOutcome(
         writes=sum((writer.counts for writer in writers), Counter()),
         conflicts=sum(writer.conflicts for writer in writers),
         catch_ups=catch_ups,
@@ -213,7 +213,7 @@ def _compare(
 ) -> tuple[list[str], list[str]]:
     """The ids that are lost and those with a wrong vector; in place, documents with external versions have none."""
     lost, wrong = [], []
-    encoder = CountingEncoder()
+    encoder = FakeEncoder()
     hits = client.search(index=index, size=10_000)["hits"]["hits"]
     sources = {hit["_id"]: _theirs(hit["_source"]) for hit in hits}
     for doc_id, source in expected.items():

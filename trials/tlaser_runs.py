@@ -13,7 +13,7 @@ from encoders.errors import BadInput
 from encoders.tlaser.settings import NAMES, Variant
 
 
-class Run(NamedTuple):
+class ModelScores(NamedTuple):
     """A trained model's figures: means over pairs of languages and over splits."""
 
     tokens: int
@@ -22,7 +22,7 @@ class Run(NamedTuple):
     same: float
 
 
-def read_runs(file: Path) -> dict[Variant, dict[int, Run]]:
+def read_runs(file: Path) -> dict[Variant, dict[int, ModelScores]]:
     """Runs by variant and seed; of two runs of one model the later counts.
 
     Raises:
@@ -36,14 +36,16 @@ def read_runs(file: Path) -> dict[Variant, dict[int, Run]]:
     tokens = {(record["seed"], record["tokens"]) for record in records.values()}
     if len(conditions) > 1 or not all(languages for languages, _ in conditions) or len(tokens) > len(dict(tokens)):
         raise BadInput(f"{file} has runs of unlike languages, steps or tokens; measure like ones into a new file")
-    runs: dict[Variant, dict[int, Run]] = {}
+    runs: dict[Variant, dict[int, ModelScores]] = {}
     for (variant, seed), record in records.items():
         figures = (list(record["errors"].values()), record["cross"], record["same"])
-        runs.setdefault(variant, {})[seed] = Run(record["tokens"], *(float(np.mean(values)) for values in figures))
+        runs.setdefault(variant, {})[seed] = ModelScores(
+            record["tokens"], *(float(np.mean(values)) for values in figures)
+        )
     return runs
 
 
-def order(runs: Mapping[Variant, Mapping[int, Run]]) -> list[str]:
+def order(runs: Mapping[Variant, Mapping[int, ModelScores]]) -> list[str]:
     """Lines that say in how many seeds cT-LASER ranks as in the paper; none if no seed has two variants to compare."""
     wins = {}
     for variant in ("t", "laser"):

@@ -77,7 +77,7 @@ class Servers:
 
 
 @dataclass
-class Outcome:
+class TrialOutcome:
     """Outcome of a trial.
 
     Attributes:
@@ -103,7 +103,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Busy:
+class BusyWorker:
     """A worker that has a chunk.
 
     Attributes:
@@ -156,7 +156,7 @@ class Trial:
             "messages doubled": self._double_messages,
         }
 
-    def run(self, kinds: Sequence[str], pause: tuple[float, float]) -> Outcome:
+    def run(self, kinds: Sequence[str], pause: tuple[float, float]) -> TrialOutcome:
         """Let workers index while accidents of these kinds happen, one after the other; then compare.
 
         An accident that hits nothing does not count and is tried again later. If the run is done before all accidents
@@ -191,7 +191,7 @@ class Trial:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         try:
-            return self._compare(Outcome(happened, seconds=seconds))
+            return self._compare(TrialOutcome(happened, seconds=seconds))
         finally:
             self.engine.dispose()
 
@@ -261,7 +261,7 @@ class Trial:
         run = self._run()
         return run is not None and run.state == RUNNING
 
-    def _draw_busy_worker(self) -> Busy | None:
+    def _draw_busy_worker(self) -> BusyWorker | None:
         """A random worker that has a chunk now, and does not load its model or wait."""
         groups = {process.pid: name for name, process in self.processes.items() if self._is_running(name)}
         busy = []
@@ -270,7 +270,7 @@ class Trial:
             with suppress(ProcessLookupError):
                 group = os.getpgid(int(owner.split("-")[-2]))
                 if group in groups:
-                    busy.append(Busy(groups[group], owner, (chunk.run_id, chunk.number)))
+                    busy.append(BusyWorker(groups[group], owner, (chunk.run_id, chunk.number)))
         return self.chance.choice(busy) if busy else None
 
     def _leased(self) -> list[Chunk]:
@@ -280,7 +280,7 @@ class Trial:
 
         return _retry(read)
 
-    def _has_its_chunk(self, busy: Busy) -> bool:
+    def _has_its_chunk(self, busy: BusyWorker) -> bool:
         return any((chunk.run_id, chunk.number, chunk.owner) == (*busy.chunk, busy.worker) for chunk in self._leased())
 
     def _kill_a_worker(self) -> bool:
@@ -358,7 +358,7 @@ class Trial:
             return True
         return False
 
-    def _compare(self, outcome: Outcome) -> Outcome:
+    def _compare(self, outcome: TrialOutcome) -> TrialOutcome:
         """Index the source undisturbed in one process, and complete the outcome by comparing."""
         home = self.folder / "alone"
         alone = Settings.read(home, str(home / "store"), f"sqlite:///{self.folder / 'alone.db'}")

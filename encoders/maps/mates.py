@@ -18,20 +18,20 @@ _BLOCK = 1024
 
 
 @dataclass(frozen=True)
-class Mates:
+class MateScores:
     """Share of documents whose mate is the nearest, and mean reciprocal rank of mates."""
 
     rate: float
     mrr: float
 
 
-def mates(queries: FloatArray, documents: FloatArray) -> Mates:
+def mates(queries: FloatArray, documents: FloatArray) -> MateScores:
     """Measure how well (n, dim) queries retrieve their mates, the documents of the same rows, by cosine (eqs. 1 to 4).
 
     A mate ranks last among ties.
     """
     mate_ranks = ranks(queries, documents)
-    return Mates(float((mate_ranks == 1).mean()), float((1.0 / mate_ranks).mean()))
+    return MateScores(float((mate_ranks == 1).mean()), float((1.0 / mate_ranks).mean()))
 
 
 def ranks(queries: FloatArray, documents: FloatArray) -> npt.NDArray[np.intp]:
@@ -50,17 +50,17 @@ def centred(means: Mapping[str, FloatArray]) -> Comparer:
     return lambda lang, other, queries, documents: (queries - means[lang], documents - means[other])
 
 
-def by_pair(comparer: Comparer, parallel: Parallel) -> dict[tuple[str, str], Mates]:
+def by_pair(comparer: Comparer, parallel: Parallel) -> dict[tuple[str, str], MateScores]:
     """Mate retrieval of every ordered pair of languages (of queries, of documents)."""
     rows = parallel.rows
     return {pair: mates(*comparer(*pair, rows[pair[0]], rows[pair[1]])) for pair in permutations(rows, 2)}
 
 
-def over_pairs(comparer: Comparer, parallel: Parallel) -> Mates:
+def over_pairs(comparer: Comparer, parallel: Parallel) -> MateScores:
     """Mate retrieval as the mean over all ordered pairs of languages."""
     return mean_mates(list(by_pair(comparer, parallel).values()))
 
 
-def mean_mates(found: Sequence[Mates]) -> Mates:
+def mean_mates(scores: Sequence[MateScores]) -> MateScores:
     """Mean of both measures."""
-    return Mates(float(np.mean([result.rate for result in found])), float(np.mean([result.mrr for result in found])))
+    return MateScores(float(np.mean([score.rate for score in scores])), float(np.mean([score.mrr for score in scores])))

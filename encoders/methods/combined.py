@@ -16,9 +16,9 @@ from encoders.document import (
     Encoder,
     EncoderSpec,
     FloatArray,
+    HasQueryLimit,
     Int32Array,
     Passages,
-    ReadsSoFar,
     int8_rows,
     short_hash,
     unit_rows,
@@ -85,7 +85,7 @@ class Combined:
     def read_to(self, query: Document) -> int:
         """Number of characters of a query's content that the encoder with the longest input reads."""
         return max(
-            encoder.read_to(query) if isinstance(encoder, ReadsSoFar) else len(query.content)
+            encoder.read_to(query) if isinstance(encoder, HasQueryLimit) else len(query.content)
             for encoder in self.encoders
         )
 

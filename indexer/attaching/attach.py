@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Attaching:
+class AttachedCollection:
     """An attached collection, opened to catch up with the index it is attached to."""
 
     collection: str

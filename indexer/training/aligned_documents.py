@@ -19,7 +19,7 @@ _BATCH = 64
 
 
 @dataclass
-class ByConcept:
+class AlignedVectors:
     """One vector per concept and language: that of the first document.
 
     Attributes:
@@ -44,7 +44,7 @@ class ByConcept:
         else:
             self.vectors[document.lang][str(concept)] = vector
 
-    def only(self, langs: Sequence[str]) -> ByConcept:
+    def only(self, langs: Sequence[str]) -> AlignedVectors:
         """Keep the vectors of some languages, in their order; of all languages where ``langs`` is empty.
 
         Raises:
@@ -62,9 +62,9 @@ class ByConcept:
             )
         return replace(self, vectors={lang: self.vectors[lang] for lang in chosen})
 
-    def without_concepts(self, concepts: set[str]) -> ByConcept:
+    def without_concepts(self, concepts: set[str]) -> AlignedVectors:
         """The vectors of all other concepts, without the counts."""
-        return ByConcept(
+        return AlignedVectors(
             {
                 lang: {concept: vector for concept, vector in vectors.items() if concept not in concepts}
                 for lang, vectors in self.vectors.items()
@@ -87,7 +87,9 @@ class ByConcept:
         return Parallel(common, rows)
 
 
-def add_encoded(vectors: ByConcept, documents: Iterable[Document], encoder: Encoder, console: Console) -> ByConcept:
+def add_encoded(
+    vectors: AlignedVectors, documents: Iterable[Document], encoder: Encoder, console: Console
+) -> AlignedVectors:
     """Encode documents batch by batch and add their vectors to ``vectors``, which is returned."""
     remaining = iter(documents)
     with console.progress("encoding", None, "documents") as progress:
@@ -101,9 +103,9 @@ def add_encoded(vectors: ByConcept, documents: Iterable[Document], encoder: Enco
     return vectors
 
 
-def stored_by_concept(store: VectorStore, model: str, langs: Sequence[str], console: Console) -> ByConcept:
+def stored_by_concept(store: VectorStore, model: str, langs: Sequence[str], console: Console) -> AlignedVectors:
     """Read the vectors that a collection stores for its documents, by language and concept."""
-    vectors, counts = ByConcept(), store.count()
+    vectors, counts = AlignedVectors(), store.count()
     chosen = [lang for lang in (langs or sorted(counts)) if lang in counts]
     with console.progress("reading", sum(counts[lang] for lang in chosen), "documents") as progress:
         for lang in chosen:

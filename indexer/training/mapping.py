@@ -15,13 +15,13 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
-from encoders.maps.mates import Mates, mates, mean_mates
+from encoders.maps.mates import MateScores, mates, mean_mates
 from encoders.maps.networks import NETWORKS, Networks
 from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space import ANY, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from encoders.wording import counted
-from indexer.training.aligned_documents import ByConcept
+from indexer.training.aligned_documents import AlignedVectors
 
 Linear = Literal["lca", "lcc"]
 
@@ -68,13 +68,13 @@ class LearntMaps:
 
     maps: SpaceMaps
     ridge: float
-    tried: dict[float, Mates]
-    centred: Mates
+    tried: dict[float, MateScores]
+    centred: MateScores
     pairs: dict[tuple[str, str], int]
     remarks: list[str]
 
 
-def learn(documents: ByConcept, spec: EncoderSpec, plan: MappingPlan) -> LearntMaps:
+def learn(documents: AlignedVectors, spec: EncoderSpec, plan: MappingPlan) -> LearntMaps:
     """Learn the maps of a mapping from all concepts; first choose the ridge on a fifth of the concepts, held out.
 
     Raises:
@@ -142,11 +142,11 @@ _FitMaps = Callable[[float], SpaceMaps]
 """Ridge → maps; what does not depend on the ridge is computed once, when the function is made."""
 
 
-def _fitting(documents: ByConcept, plan: MappingPlan, pivot: str) -> _FitMaps:
+def _fitting(documents: AlignedVectors, plan: MappingPlan, pivot: str) -> _FitMaps:
     return _lcc(documents, plan) if plan.method == "lcc" else _lca(documents, plan, pivot)
 
 
-def _lca(documents: ByConcept, plan: MappingPlan, pivot: str) -> _FitMaps:
+def _lca(documents: AlignedVectors, plan: MappingPlan, pivot: str) -> _FitMaps:
     langs = list(documents.vectors)
     pairs = [(lang, pivot) for lang in langs if lang != pivot] if pivot else list(combinations(langs, 2))
     moments: dict[tuple[str, str], AlignedMoments] = {}
@@ -171,7 +171,7 @@ def _lca(documents: ByConcept, plan: MappingPlan, pivot: str) -> _FitMaps:
     return fit
 
 
-def _lcc(documents: ByConcept, plan: MappingPlan) -> _FitMaps:
+def _lcc(documents: AlignedVectors, plan: MappingPlan) -> _FitMaps:
     parallel = documents.parallel()
     if (common := len(parallel.concepts)) < _MIN_SHARED:
         raise BadInput(
@@ -194,7 +194,7 @@ def _from_any(weights: dict[str, np.ndarray]) -> SpaceMaps:
     return SpaceMaps("", {(ANY, lang): matrix for lang, matrix in weights.items()}, weights)
 
 
-def _mate_retrieval(maps: SpaceMaps, training: ByConcept, validation: ByConcept) -> Mates:
+def _mate_retrieval(maps: SpaceMaps, training: AlignedVectors, validation: AlignedVectors) -> MateScores:
     """Mean mate retrieval of validation concepts over all ordered pairs; the training means are subtracted."""
     means = {lang: np.mean(list(vectors.values()), axis=0) for lang, vectors in training.vectors.items()}
     pair_scores = []
@@ -203,7 +203,7 @@ def _mate_retrieval(maps: SpaceMaps, training: ByConcept, validation: ByConcept)
         if shared.concepts:
             queries, mate_rows = (shared.rows[lang] - means[lang] for lang in pair)
             pair_scores.append(mates(*maps.compared(*pair, queries, mate_rows)))
-    return mean_mates(pair_scores) if pair_scores else Mates(0.0, 0.0)
+    return mean_mates(pair_scores) if pair_scores else MateScores(0.0, 0.0)
 
 
 def write(maps: SpaceMaps | Networks, folder: Path) -> None:

@@ -16,7 +16,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.source import ReadOptions
-from indexer.training.aligned_documents import ByConcept, add_encoded, stored_by_concept
+from indexer.training.aligned_documents import AlignedVectors, add_encoded, stored_by_concept
 from onnx_export.models import find_model
 
 
@@ -40,7 +40,7 @@ class AlignedSources:
     options: ReadOptions
     settings: Settings
 
-    def load(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
+    def load(self, console: Console) -> tuple[AlignedVectors, EncoderSpec]:
         """Load the vectors by language and concept, and the encoder that made them.
 
         Raises:
@@ -61,13 +61,13 @@ class AlignedSources:
             console.say(f"  {refusal.place}: {refusal.text}")
         return vectors.only(self.languages), spec
 
-    def _encoded(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
+    def _encoded(self, console: Console) -> tuple[AlignedVectors, EncoderSpec]:
         encoder = open_encoder(find_model(self.encoder, console), self.method, device=self.device)
         documents = SourceDocuments(Sources(self.sources, self.options, self.languages))
-        vectors = add_encoded(ByConcept(refused=documents.refused), documents.read(), encoder, console)
+        vectors = add_encoded(AlignedVectors(refused=documents.refused), documents.read(), encoder, console)
         return vectors, encoder.spec
 
-    def _stored(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
+    def _stored(self, console: Console) -> tuple[AlignedVectors, EncoderSpec]:
         with open_database(self.settings.database) as engine:
             collection = collections.require(engine, self.collection)
         spec = EncoderSpec(collection.encoder, collection.method, collection.dim, (), collection.model, "")

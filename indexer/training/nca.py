@@ -7,12 +7,12 @@ from itertools import permutations
 
 from encoders.console import Console, Progress
 from encoders.document import EncoderSpec
-from encoders.maps.mates import Mates, centred, over_pairs
+from encoders.maps.mates import MateScores, centred, over_pairs
 from encoders.maps.networks import Networks
 from encoders.maps.parallel import ConceptSplit
 from encoders.maps.ridge import require_finite
 from encoders.methods.combined import refuse_combined
-from indexer.training.aligned_documents import ByConcept
+from indexer.training.aligned_documents import AlignedVectors
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class LearntNetworks:
     """
 
     networks: Networks
-    reached: Mates
-    centred: Mates
+    reached: MateScores
+    centred: MateScores
 
 
-def learn_networks(documents: ByConcept, spec: EncoderSpec, seed: int, console: Console) -> LearntNetworks:
+def learn_networks(documents: AlignedVectors, spec: EncoderSpec, seed: int, console: Console) -> LearntNetworks:
     """Train a network per ordered pair of languages, on the concepts that all languages share.
 
     ``seed`` determines the split and the networks.

@@ -14,7 +14,7 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
-from encoders.maps.mates import Comparer, Mates, centred, mates, over_pairs
+from encoders.maps.mates import Comparer, MateScores, centred, mates, over_pairs
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
@@ -95,7 +95,7 @@ def _coded(lcc: LCC, query_lang: str, doc_lang: str, queries: FloatArray, docume
     return lcc.transform(queries, query_lang), lcc.transform(documents, doc_lang)
 
 
-def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Mates], list[str]]:
+def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, MateScores], list[str]]:
     """Mate retrieval over all ordered pairs of languages by method, and the languages that the mapping does not know.
 
     The methods are raw, centred, and the mapping's method, each over all documents. Linear maps are applied to vectors

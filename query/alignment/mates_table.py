@@ -10,7 +10,7 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.maps.mates import Mates, by_pair, mean_mates
+from encoders.maps.mates import MateScores, by_pair, mean_mates
 from encoders.maps.parallel import ConceptSplit, Parallel
 from query.alignment.mates import Method, learn_comparer
 
@@ -61,9 +61,9 @@ class Point:
 
     method: Method
     value: int | None
-    mean: Mates
-    spread: Mates
-    pairs: dict[tuple[str, str], Mates]
+    mean: MateScores
+    spread: MateScores
+    pairs: dict[tuple[str, str], MateScores]
 
     @property
     def said(self) -> str:
@@ -85,7 +85,7 @@ class Point:
         }
 
 
-def _rounded(mates: Mates) -> dict[str, float]:
+def _rounded(mates: MateScores) -> dict[str, float]:
     return {"rate": round(mates.rate, 6), "mrr": round(mates.mrr, 6)}
 
 
@@ -115,10 +115,10 @@ def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]
     return points
 
 
-def _point(method: Method, value: int | None, results: Sequence[dict[tuple[str, str], Mates]]) -> Point:
+def _point(method: Method, value: int | None, results: Sequence[dict[tuple[str, str], MateScores]]) -> Point:
     """The point of a method at a value, from the mates of each split by pair of languages."""
     means = [mean_mates(list(result.values())) for result in results]
-    spread = Mates(*(float(np.std(values)) for values in zip(*map(astuple, means), strict=True)))
+    spread = MateScores(*(float(np.std(values)) for values in zip(*map(astuple, means), strict=True)))
     pairs = {pair: mean_mates([result[pair] for result in results]) for pair in results[0]}
     return Point(method, value, mean_mates(means), spread, pairs)
 

@@ -12,7 +12,7 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput, StoreError
 from encoders.session import Device
-from indexer.attaching.attach import Attaching
+from indexer.attaching.attach import AttachedCollection
 from indexer.attaching.catch_up import AttachReport
 from indexer.collection.settings import Settings
 from indexer.elastic.address import INDEX_TYPES, SCHEMES, Address
@@ -73,15 +73,15 @@ def command(
         attachment = Attachment(address.server, index, companion=address.prefix if companion else "", **fields)
     with (
         console.if_interrupted(f"interrupted; what is attached stays. Go on with: dragoman attach -c {name}"),
-        Attaching.open(
+        AttachedCollection.open(
             name, attachment, settings=settings, encoder=encoder, method=method, device=device, console=console
-        ) as attaching,
+        ) as attached,
     ):
         upkeep = _CalibrationUpkeep(name, settings, device, console, enabled=not no_calibration)
-        _catch_up(attaching, upkeep, following=follow)
+        _catch_up(attached, upkeep, following=follow)
         while follow:
             time.sleep(every)
-            _catch_up(attaching, upkeep, following=True, first=False)
+            _catch_up(attached, upkeep, following=True, first=False)
 
 
 def _server(settings: Settings) -> Address:
@@ -93,17 +93,17 @@ def _server(settings: Settings) -> Address:
     return Address.parse(settings.store)
 
 
-def _catch_up(attaching: Attaching, upkeep: _CalibrationUpkeep, *, following: bool, first: bool = True) -> None:
+def _catch_up(attached: AttachedCollection, upkeep: _CalibrationUpkeep, *, following: bool, first: bool = True) -> None:
     """Catch up with the owner's writes; while following, only warn if the server or an index is away for a time."""
-    console = attaching.console
+    console = attached.console
     try:
-        report = attaching.catch_up()
+        report = attached.catch_up()
         if first or report.encoded or report.removed:
-            show_index_report(report, attaching.collection, console)
+            show_index_report(report, attached.collection, console)
             if report.behind:
                 console.warn(
                     "documents change faster than they are encoded; "
-                    f"go on with: dragoman attach -c {attaching.collection} --follow"
+                    f"go on with: dragoman attach -c {attached.collection} --follow"
                 )
         upkeep.update(report)
     except (StoreError, NoIndex) as error:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from encoders.document import BoolArray, Document, FloatArray, unit_rows
 from encoders.maps.lca import LCA, source_path
-from encoders.maps.mates import Mates, mates
+from encoders.maps.mates import MateScores, mates
 from encoders.maps.ridge import RIDGES, AlignedMoments
 
 AnswerKind = Literal["concepts", "titles"]
@@ -136,7 +136,7 @@ def _groups(sample: PairedSample) -> list[str]:
     ]
 
 
-def choose_recipe(samples: Mapping[str, PairedSample], seed: int) -> tuple[MapRecipe, Mates, MapQuality]:
+def choose_recipe(samples: Mapping[str, PairedSample], seed: int) -> tuple[MapRecipe, MateScores, MapQuality]:
     """Return the recipe that ranks held-out pseudo-queries best, and its quality.
 
     A fifth of the concepts is held out, of at most 2,000 documents. Every second held-out concept chooses the recipe;

@@ -15,7 +15,7 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.maps.mates import Mates
+from encoders.maps.mates import MateScores
 from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from encoders.methods.registry import open_encoder
@@ -62,7 +62,7 @@ class MigrationReport:
     query_encoder: QueryEncoderSpec
     documents: Mapping[str, int]
     way: MapRecipe
-    mates: Mates
+    mates: MateScores
     worth: MapQuality
     overlap: float
     queries: int

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash
+from encoders.document import Document, Encoder, EncoderSpec, FloatArray, HasQueryLimit, short_hash
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
 from encoders.methods.combined import SEPARATOR
@@ -177,7 +177,7 @@ class Searcher:
 
     def unread(self, text: str) -> str:
         """The end of a query that is too long for the encoder; empty if the encoder reads the whole query."""
-        if not isinstance(self.encoder, ReadsSoFar):
+        if not isinstance(self.encoder, HasQueryLimit):
             return ""
         return text[self.encoder.read_to(Document("query", UNDETERMINED, text)) :].strip()
 

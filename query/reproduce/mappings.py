@@ -23,7 +23,7 @@ from encoders.errors import BadInput
 from encoders.languages import normalise
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.markup import Tag, tokens
-from indexer.training.aligned_documents import ByConcept, add_encoded
+from indexer.training.aligned_documents import AlignedVectors, add_encoded
 from query.alignment.mates import Method
 from query.alignment.mates_table import Point, Sweep, run_sweep
 
@@ -61,7 +61,7 @@ def retrieve_mates(documents: Iterable[Document], encoder: Encoder, sweep: Sweep
     Raises:
         BadInput: there are too few languages, or too few concepts that all languages have.
     """
-    parallel = add_encoded(ByConcept(), documents, encoder, console).only(()).parallel()
+    parallel = add_encoded(AlignedVectors(), documents, encoder, console).only(()).parallel()
     return MatesTable(list(parallel.rows), len(parallel.concepts), run_sweep(parallel, sweep, console))
 
 

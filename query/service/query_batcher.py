@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, ReadsSoFar
+from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, HasQueryLimit
 
 AT_ONCE = 32
 """Maximum number of queries encoded in one call."""
@@ -62,7 +62,7 @@ class QueryBatcher:
 
     def read_to(self, query: Document) -> int:
         """Number of characters of a query that the encoder reads."""
-        return self._encoder.read_to(query) if isinstance(self._encoder, ReadsSoFar) else len(query.content)
+        return self._encoder.read_to(query) if isinstance(self._encoder, HasQueryLimit) else len(query.content)
 
     def close(self) -> None:
         """End the thread after the waiting queries."""

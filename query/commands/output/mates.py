@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from encoders.console import Console
-from encoders.maps.mates import Mates
+from encoders.maps.mates import MateScores
 from encoders.maps.parallel import Parallel
 from encoders.wording import counted
 from query.alignment.mates_table import Point, Sweep
 
 
-def show_mates(measured: Mapping[str, Mates], name: str, parallel: Parallel, console: Console) -> None:
+def show_mates(measured: Mapping[str, MateScores], name: str, parallel: Parallel, console: Console) -> None:
     """Show the mates that the encoder ``name`` finds, by the methods of a mapping."""
     console.table(
         ["method", ">rate", ">MRR"],

@@ -8,7 +8,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, ReadsSoFar
+from encoders.document import Document, Encoder, HasQueryLimit
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.hmde.upper import UpperShape
@@ -153,7 +153,7 @@ def test_a_line_of_five_megabytes_is_tokenised_whole(sentence: SentenceEncoder) 
 
 def test_a_query_longer_than_the_model_is_cut_and_it_is_known_where(any_encoder: Encoder) -> None:
     long = Document("q", "en", _LONG * 3)
-    assert isinstance(any_encoder, ReadsSoFar)
+    assert isinstance(any_encoder, HasQueryLimit)
     end = any_encoder.read_to(long)
     assert 0 < end < len(long.content)
     read, whole = any_encoder.encode_queries([Document("q", "en", long.content[:end]), long])

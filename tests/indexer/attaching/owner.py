@@ -17,7 +17,7 @@ from indexer.elastic.address import Credentials
 from indexer.ledger.database import read_database_id
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedStore
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import client_of
 
 MAPPING: dict[str, Any] = {
@@ -52,7 +52,7 @@ class Owner:
         self.index = f"{self.prefix}-theirs"
         self.client = client_of(self.server)
         self.engine = engine
-        self.encoder = CountingEncoder()
+        self.encoder = FakeEncoder()
         self.attachment = Attachment(
             self.server,
             self.index,
@@ -121,4 +121,4 @@ class Owner:
         vectors = self.vectors()
         assert vectors.keys() == written.keys()
         for doc_id, document in written.items():
-            np.testing.assert_allclose(vectors[doc_id], CountingEncoder().encode_queries([document])[0], atol=1e-6)
+            np.testing.assert_allclose(vectors[doc_id], FakeEncoder().encode_queries([document])[0], atol=1e-6)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
-from indexer.attaching.attach import Attaching, detach
+from indexer.attaching.attach import AttachedCollection, detach
 from indexer.attaching.catch_up import catch_up
 from indexer.collection.collection import find, register
 from indexer.collection.settings import Settings
@@ -26,7 +26,7 @@ from indexer.stores.attached.in_place import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
 from indexer.stores.contract import LexicalQuery, VectorQuery
 from tests.indexer.attaching.owner import MAPPING, Owner, source, texts
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 
 
 @pytest.fixture(params=["in place", "companion"])
@@ -228,7 +228,7 @@ def test_hits_are_filtered_by_the_owners_fields_and_shown_with_them(owner: Owner
     owner.update("d0", {"section": "news"})
     assert owner.encoded_by_following() == []
     store = owner.open()
-    query = {"en": CountingEncoder().encode_queries([Document("q", "en", "text")])}
+    query = {"en": FakeEncoder().encode_queries([Document("q", "en", "text")])}
 
     def found(**filters: Any) -> list[str]:
         return sorted(store.search(VectorQuery("model-c", query, 10, filters))["en"][0].doc_ids)
@@ -248,7 +248,7 @@ def test_a_document_deleted_since_is_left_out_when_the_search_is_made_again(owne
     owner.write_all(texts(30))
     owner.follow()
     store = owner.open()
-    query = {"en": CountingEncoder().encode_queries([Document("q", "en", "text")])}
+    query = {"en": FakeEncoder().encode_queries([Document("q", "en", "text")])}
     for at in range(20):
         owner.client.delete(index=owner.index, id=f"d{at}")
     for _ in range(3):
@@ -483,8 +483,8 @@ def test_a_second_collection_in_an_index_takes_a_field_of_its_own(in_place: Owne
     by_title = replace(in_place.attachment, text="headline", title="")
 
     def attach(name: str, attachment: Attachment) -> int:
-        with Attaching.open(name, attachment, settings=settings) as attaching:
-            return attaching.catch_up().encoded
+        with AttachedCollection.open(name, attachment, settings=settings) as attached:
+            return attached.catch_up().encoded
 
     assert attach("texts", in_place.attachment) == 1
     for same in (by_title, replace(by_title, index=f"{in_place.prefix}-alias")):
@@ -725,7 +725,7 @@ def test_a_companion_that_no_index_can_be_named_after_is_no_collection(in_place:
     beside = replace(in_place.attachment, companion=in_place.prefix)
     with (
         pytest.raises(BadInput, match="can't be named 'My Coll'"),
-        Attaching.open("My Coll", beside, settings=settings),
+        AttachedCollection.open("My Coll", beside, settings=settings),
     ):
         pass
     assert find(in_place.engine, "My Coll") is None

@@ -15,7 +15,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.readers.formats import count_records, read
 from indexer.readers.source import ReadOptions
 from indexer.stores.attached.address import Attachment
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import PASSWORD, ElasticServer
 from trials.servers.secured import admin, credentials
 
@@ -35,7 +35,7 @@ def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str =
     who = credentials(server, user)
     store = StoreLocation(attachment.url, "c", who).open_attached(make=True)
     try:
-        encoded = catch_up(store, CountingEncoder(), engine, "c").encoded
+        encoded = catch_up(store, FakeEncoder(), engine, "c").encoded
         assert store.get(["a"])[0].text == "one"
     finally:
         store.close()

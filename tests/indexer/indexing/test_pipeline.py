@@ -35,7 +35,7 @@ from indexer.ledger.findings import findings_of
 from indexer.readers.source import ReadOptions
 from tests.conftest import until
 from trials import DEMO, ROOT
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 
 
 class Bench:
@@ -43,7 +43,7 @@ class Bench:
 
     def __init__(self, settings: Settings, tmp_path: Path) -> None:
         self.settings, self.source = settings, tmp_path / "docs.jsonl"
-        self.encoder = CountingEncoder()
+        self.encoder = FakeEncoder()
         self.engine = connect(settings.database)
         self.store = StoreLocation(settings.store, "c").open()
 
@@ -224,7 +224,7 @@ def test_a_very_long_document_is_named_while_progress_stands_still(bench: Bench)
             assert sentence == "encoding d0001, one document of 300,000 characters …"
             said.set()
 
-    class Waiting(CountingEncoder):
+    class Waiting(FakeEncoder):
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:
             assert said.wait(30)
             return super().encode_documents(documents)
@@ -404,9 +404,9 @@ import os, sys, time
 from encoders.methods.segments import Segments
 from indexer import index as indexing
 from query.cli import run
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 
-kind = {"a stub": CountingEncoder, "the default encoder": Segments}[sys.argv[1]]
+kind = {"a stub": FakeEncoder, "the default encoder": Segments}[sys.argv[1]]
 encode = kind.encode_documents
 
 def slowly(encoder, documents):
@@ -414,8 +414,8 @@ def slowly(encoder, documents):
     return encode(encoder, documents)
 
 kind.encode_documents = slowly
-if kind is CountingEncoder:
-    indexing.open_named = lambda *_, **__: CountingEncoder()
+if kind is FakeEncoder:
+    indexing.open_named = lambda *_, **__: FakeEncoder()
 sys.exit(run([*sys.argv[2:], "--no-calibration"]))
 """
 

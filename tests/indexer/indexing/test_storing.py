@@ -11,7 +11,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import existing_documents, put_encoded
 from indexer.stores.embedded import EmbeddedStore
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 
 
 def test_one_document_that_is_gone_does_not_cost_a_question_for_each_of_its_chunk(
@@ -19,7 +19,7 @@ def test_one_document_that_is_gone_does_not_cost_a_question_for_each_of_its_chun
 ) -> None:
     documents = [Document(f"d{number}", "en", f"text {number}") for number in range(CHUNK_DOCUMENTS)]
     doc_ids = [one.doc_id for one in documents]
-    encoder, get, asked = CountingEncoder(), EmbeddedStore.get, []
+    encoder, get, asked = FakeEncoder(), EmbeddedStore.get, []
 
     def counted(store: EmbeddedStore, some: Sequence[str]) -> list[Document]:
         asked.append(some)

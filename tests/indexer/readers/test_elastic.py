@@ -21,7 +21,7 @@ from indexer.ledger.index_runs import runs
 from indexer.readers import elastic
 from indexer.readers.formats import count_records, fingerprint, read
 from indexer.readers.source import ReadOptions, Refusal
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import ElasticServer, client_of
 
 
@@ -156,7 +156,7 @@ def test_a_server_that_is_killed_and_comes_back_is_read_on_and_nothing_is_missed
         reads_all(place, restart)
 
 
-def index(place: Place, settings: Settings, engine: sa.Engine, encoder: CountingEncoder) -> pipeline.IndexReport:
+def index(place: Place, settings: Settings, engine: sa.Engine, encoder: FakeEncoder) -> pipeline.IndexReport:
     store = StoreLocation(settings.store, "c").open()
     try:
         return pipeline.index([place.source], place.options, encoder, store, engine, "c")
@@ -168,7 +168,7 @@ def test_an_interrupted_run_goes_on_over_the_unchanged_index(
     place: Place, settings: Settings, engine: sa.Engine
 ) -> None:
     place.make(500)
-    encoder = CountingEncoder()
+    encoder = FakeEncoder()
     encoder.broken_at = 200
     with pytest.raises(RuntimeError, match="the power went out"):
         index(place, settings, engine, encoder)
@@ -185,7 +185,7 @@ def test_a_run_over_an_index_that_changed_begins_anew_and_encodes_what_changed(
     place: Place, settings: Settings, engine: sa.Engine
 ) -> None:
     place.make(300)
-    encoder = CountingEncoder()
+    encoder = FakeEncoder()
     index(place, settings, engine, encoder)
     place.write({"d0003": "another text", "new": "a new one"})
     encoder.encoded.clear()
@@ -199,7 +199,7 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
 ) -> None:
     """A chunk's place says nothing of a source in which documents have moved: its digest does."""
     place.make(200, shards=1)
-    encoder = CountingEncoder()
+    encoder = FakeEncoder()
     encoder.broken_at = 128
     with pytest.raises(RuntimeError, match="the power went out"):
         index(place, settings, engine, encoder)

@@ -13,10 +13,10 @@ from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker, worker
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 
 
-class Actor(CountingEncoder):
+class Actor(FakeEncoder):
     """Encodes at once (``well``), in a minute (``slow``), never (``sick``), or after a file ``go`` is made (``held``).
 
     The behaviour ``kills`` ends it at a text with that word.

@@ -33,7 +33,7 @@ from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.worker import ChunkWorker
 from trials import ROOT
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 from trials.servers.postgres import PostgresServer
 from trials.servers.redis import RedisServer
 
@@ -72,11 +72,11 @@ class Field:
         self.settings = Settings.read(tmp_path / "home", database=database, broker=broker, store=store)
         self.engine: sa.Engine = open_engine(database)
         upgrade(self.engine)
-        self.encoder = CountingEncoder()
+        self.encoder = FakeEncoder()
         self.model = f"model-{uuid.uuid4().hex[:8]}"  # its queue is this test's own
-        self.encoder.spec = type(self.encoder.spec)("counting", "segments", 8, (), self.model, "build-c")
+        self.encoder.spec = type(self.encoder.spec)("fake", "segments", 8, (), self.model, "build-c")
         self.hints = Hints(broker)
-        collections.register(self.engine, "c", self.settings, "counting", self.encoder.spec)
+        collections.register(self.engine, "c", self.settings, "fake", self.encoder.spec)
         self.store = StoreLocation(self.settings.store, "c").open()
         self.log = tmp_path / "log"
         self._workers: list[ChunkWorker] = []

@@ -36,15 +36,15 @@ from indexer.workers.spool import pack_ids, unpack
 from indexer.workers.sweeps import sweep
 from query.commands import worker as worker_command
 from tests.indexer.workers.conftest import Field, records
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 
 CHUNKS = 4
 
 
 @pytest.fixture
-def new() -> CountingEncoder:
+def new() -> FakeEncoder:
     """The other encoder, whose queue is this test's own."""
-    encoder = CountingEncoder()
+    encoder = FakeEncoder()
     encoder.spec = replace(encoder.spec, method="first", model=f"model-{uuid.uuid4().hex[:8]}", build="build-new")
     return encoder
 
@@ -58,14 +58,14 @@ def indexed(field: Field) -> Field:
     return field
 
 
-def hand_out(field: Field, new: CountingEncoder, first: Sequence[str] = ()) -> Ledger:
+def hand_out(field: Field, new: FakeEncoder, first: Sequence[str] = ()) -> Ledger:
     return hand_out_stored(
         first, "new", new.spec, field.store, field.engine, "c",
         generation=1, check=lambda: None, console=Console(quiet=True),
     )  # fmt: skip
 
 
-def end(field: Field, new: CountingEncoder) -> None:
+def end(field: Field, new: FakeEncoder) -> None:
     field.work_off(field.worker(new), index_runs.runs(field.engine, "c")[-1].id)
     sweep(field.engine, field.settings, field.hints, new.spec.model, every=0.0)
     assert index_runs.runs(field.engine, "c")[-1].state == DONE
@@ -78,7 +78,7 @@ def held(store: VectorStore, model: str) -> dict[str, tuple[str, bytes]]:
 
 
 def test_it_ends_as_one_process_ends_those_asked_for_first_and_the_old_vectors_stay(
-    indexed: Field, new: CountingEncoder, tmp_path: Path
+    indexed: Field, new: FakeEncoder, tmp_path: Path
 ) -> None:
     before, first = held(indexed.store, indexed.model), ["gone", "d0200", "d0007"]
     run = hand_out(indexed, new, first).run
@@ -98,7 +98,7 @@ def test_it_ends_as_one_process_ends_those_asked_for_first_and_the_old_vectors_s
         engine.dispose()
 
 
-def test_what_is_changed_or_deleted_after_it_was_handed_out_stays_so(indexed: Field, new: CountingEncoder) -> None:
+def test_what_is_changed_or_deleted_after_it_was_handed_out_stays_so(indexed: Field, new: FakeEncoder) -> None:
     run = hand_out(indexed, new).run
     changed = Document("d0001", "en", "another text", fields={"label": "news"})
     put_encoded(indexed.store, indexed.model, [changed], indexed.encoder.encode_documents([changed]))
@@ -116,7 +116,7 @@ def test_what_is_changed_or_deleted_after_it_was_handed_out_stays_so(indexed: Fi
 
 @pytest.mark.parametrize("by", ["workers", "one process"])
 def test_what_is_changed_or_deleted_while_the_encoder_is_at_it_stays_so(
-    indexed: Field, new: CountingEncoder, by: str
+    indexed: Field, new: FakeEncoder, by: str
 ) -> None:
     changed = Document("d0001", "en", "another text", fields={"label": "news"})
     encode, old = new.encode_documents, indexed.encoder
@@ -143,19 +143,19 @@ def test_what_is_changed_or_deleted_while_the_encoder_is_at_it_stays_so(
 
 
 def test_what_workers_are_at_is_looked_at_though_other_documents_are_asked_for_by_now(
-    indexed: Field, new: CountingEncoder
+    indexed: Field, new: FakeEncoder
 ) -> None:
     run = hand_out(indexed, new, ["d0007"]).run
     again = hand_out(indexed, new, ["d0200"])
     assert (again.run.id, again.resumed) == (run.id, True)
-    other = CountingEncoder()
+    other = FakeEncoder()
     other.spec = replace(new.spec, model="model-other")
     with pytest.raises(BadInput, match="workers are at run 2 of collection c"):
         hand_out(indexed, other)
 
 
 def test_a_run_that_workers_are_done_with_is_begun_again_only_for_what_may_be_encoded_the_next_time(
-    indexed: Field, new: CountingEncoder
+    indexed: Field, new: FakeEncoder
 ) -> None:
     encode = new.encode_documents
 
@@ -177,7 +177,7 @@ def test_a_run_that_workers_are_done_with_is_begun_again_only_for_what_may_be_en
 
 
 def test_cancelled_while_it_is_handed_out_it_ends_in_a_true_sentence(
-    indexed: Field, new: CountingEncoder, monkeypatch: pytest.MonkeyPatch
+    indexed: Field, new: FakeEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stamps = indexed.store.stamps
 
@@ -192,7 +192,7 @@ def test_cancelled_while_it_is_handed_out_it_ends_in_a_true_sentence(
 
 
 def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_another_order_begins_anew(
-    indexed: Field, new: CountingEncoder, monkeypatch: pytest.MonkeyPatch
+    indexed: Field, new: FakeEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stamps, calls = indexed.store.stamps, list[str]()
 
@@ -215,7 +215,7 @@ def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_another_ord
 
 
 def test_a_worker_of_the_collection_loads_the_encoder_that_it_is_encoded_again_by(
-    indexed: Field, new: CountingEncoder, monkeypatch: pytest.MonkeyPatch
+    indexed: Field, new: FakeEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = list[WorkerPlan]()
 
@@ -232,17 +232,17 @@ def test_a_worker_of_the_collection_loads_the_encoder_that_it_is_encoded_again_b
         assert start(["-c", "c", *place, *more]).exit_code == 0
     end(indexed, new)
     assert start(["-c", "c", *place]).exit_code == 0
-    counting = ("counting", indexed.encoder.spec.method)
+    fake = ("fake", indexed.encoder.spec.method)
     assert [(plan.reference, plan.method) for plan in plans] == [
-        counting,
+        fake,
         ("new", "first"),
         ("elsewhere", "first"),
-        counting,
+        fake,
     ]
 
 
 def test_a_worker_of_the_old_encoder_says_that_another_is_needed(
-    indexed: Field, new: CountingEncoder, caplog: pytest.LogCaptureFixture
+    indexed: Field, new: FakeEncoder, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = hand_out(indexed, new).run
     assert not indexed.worker().work(run.id, 0)
@@ -252,7 +252,7 @@ def test_a_worker_of_the_old_encoder_says_that_another_is_needed(
     ) in caplog.messages
 
 
-def test_nothing_else_is_indexed_meanwhile_not_even_by_the_same_encoder(indexed: Field, new: CountingEncoder) -> None:
+def test_nothing_else_is_indexed_meanwhile_not_even_by_the_same_encoder(indexed: Field, new: FakeEncoder) -> None:
     hand_out(indexed, new)
     for model in (new.spec.model, indexed.model, ""):
         with pytest.raises(BadInput, match="workers are at run 2 of collection c"):
@@ -260,7 +260,7 @@ def test_nothing_else_is_indexed_meanwhile_not_even_by_the_same_encoder(indexed:
     refuse_while_workers(indexed.engine, "c", unless=new.spec.model, reencoding=True)
 
 
-def test_pruning_afterwards_removes_what_the_sources_lost(indexed: Field, new: CountingEncoder) -> None:
+def test_pruning_afterwards_removes_what_the_sources_lost(indexed: Field, new: FakeEncoder) -> None:
     quiet = Console(quiet=True)
     first = partial(reencode, ["d0003"], new, indexed.store, indexed.engine, "c", generation=1, check=lambda: None)
     first(only_first=True, console=quiet)

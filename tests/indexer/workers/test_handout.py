@@ -40,7 +40,7 @@ from indexer.workers.run_control import cancel
 from indexer.workers.spool import pack, unpack
 from indexer.workers.sweeps import sweep
 from tests.indexer.workers.conftest import Field, one_document, records
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_it_ends_as_one_process_ends_however_often_ids_and_revisions_come(
     engine.dispose()
 
 
-class NotFinite(CountingEncoder):
+class NotFinite(FakeEncoder):
     """Makes of some texts vectors that are none."""
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
@@ -286,7 +286,7 @@ def test_a_rebuild_takes_its_place_when_workers_are_done(field: Field) -> None:
     field.write(records(CHUNK_DOCUMENTS + 1))
     field.spool()
     end(field)
-    number = generations.begin(field.engine, "c", field.settings, "counting", field.encoder.spec).number
+    number = generations.begin(field.engine, "c", field.settings, "fake", field.encoder.spec).number
     first, field.store = field.store, StoreLocation(field.settings.store, "c").open(number)
     first.close()
     field.write(records(5))

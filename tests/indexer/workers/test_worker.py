@@ -35,7 +35,7 @@ from indexer.workers.worker import ChunkWorker
 from query.cli import run as run_command
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, new_database, records
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 from trials.servers.postgres import PostgresServer
 from trials.servers.redis import RedisServer
 
@@ -51,7 +51,7 @@ class Counted(Metrics):
         self.refused += refused
 
 
-class Poisoned(CountingEncoder):
+class Poisoned(FakeEncoder):
     """Breaks on some documents, each in its way."""
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
@@ -86,7 +86,7 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
 
 
 def test_an_error_that_no_database_can_write_is_written_without_what_it_can_t(field: Field) -> None:
-    class Verbose(CountingEncoder):
+    class Verbose(FakeEncoder):
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:
             if any("nul" in document.text for document in documents):
                 raise ValueError("at \0 and half of \ud83d, " + "x" * 10_000)
@@ -146,7 +146,7 @@ def finished(field: Field, at_work: ChunkWorker, name: str, count: int) -> None:
 
 
 def begun(field: Field, name: str, count: int) -> int:
-    collections.register(field.engine, name, field.settings, "counting", field.encoder.spec)
+    collections.register(field.engine, name, field.settings, "fake", field.encoder.spec)
     field.write([{"id": f"{name}{at}", "lang": "en", "text": f"text {at} of {name}"} for at in range(count)])
     with closing(StoreLocation(field.settings.store, name).open()) as store:
         return hand_out_sources(
@@ -202,7 +202,7 @@ def test_a_chunk_whose_documents_got_lost_is_not_taken_for_done(field: Field, mo
 def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(
     field: Field, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Ill(CountingEncoder):
+    class Ill(FakeEncoder):
         error: Exception = RuntimeError("CUDA failure 719: unspecified launch failure")
 
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:  # noqa: ARG002
@@ -232,7 +232,7 @@ def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
 ) -> None:
     field.write(records(3 * CHUNK_DOCUMENTS))
     run = field.spool().run.id
-    stranger = CountingEncoder()
+    stranger = FakeEncoder()
     stranger.spec = replace(stranger.spec, model="another")
     other = field.worker(stranger)
     with caplog.at_level(logging.WARNING):
@@ -251,7 +251,7 @@ def test_a_worker_that_gets_no_message_says_of_which_runs_it_has_no_part(
 ) -> None:
     field.write(records(3))
     field.spool()
-    stranger = CountingEncoder()
+    stranger = FakeEncoder()
     stranger.spec = replace(stranger.spec, model="another")
     with caplog.at_level(logging.WARNING):
         field.worker(stranger, lease=1.0)
@@ -276,7 +276,7 @@ def test_another_build_of_the_same_model_is_welcome_and_written_down(
 ) -> None:
     field.write(records(2 * CHUNK_DOCUMENTS))
     run = field.spool().run.id
-    halved = CountingEncoder()
+    halved = FakeEncoder()
     halved.spec = replace(field.encoder.spec, build="build-fp16")
     assert field.worker().work(run, 0)
     assert field.worker(halved).work(run, 1)
@@ -290,7 +290,7 @@ def test_another_build_of_the_same_model_is_welcome_and_written_down(
 
 
 def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(field: Field) -> None:
-    class Slow(CountingEncoder):
+    class Slow(FakeEncoder):
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:
             until(lambda: [worker.chunk for worker in run_progress(field.engine, run).workers] == [0])
             first = chunk_until()

@@ -11,7 +11,7 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
-from indexer.training.aligned_documents import ByConcept
+from indexer.training.aligned_documents import AlignedVectors
 from indexer.training.mapping import MappingPlan, learn, write
 from indexer.training.nca import LearntNetworks, learn_networks
 from query.alignment.mates import mates_by_method
@@ -21,8 +21,8 @@ SPEC = EncoderSpec("rotated", "segments", 12, (), "rotated", "rotated")
 QUIET = Console(quiet=True)
 
 
-def by_concept(parallel: Parallel) -> ByConcept:
-    return ByConcept(
+def by_concept(parallel: Parallel) -> AlignedVectors:
+    return AlignedVectors(
         {lang: dict(zip(parallel.concepts, rows, strict=True)) for lang, rows in parallel.rows.items() if lang != "fr"}
     )
 

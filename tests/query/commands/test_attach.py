@@ -222,7 +222,7 @@ def test_a_collection_of_a_server_that_is_gone_is_forgotten_with_what_stays(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = Settings.read(home=site.home)
-    spec = EncoderSpec("counting", "segments", 8, (), "model-c", "build-c")
+    spec = EncoderSpec("fake", "segments", 8, (), "model-c", "build-c")
     away = Attachment("http://127.0.0.1:9", "theirs", "body")
     with open_database(settings.database) as engine:
         for name, store in (("help", away.url), ("own", "http://127.0.0.1:9/p")):

@@ -24,7 +24,7 @@ from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
 from encoders.folder import ModelFolder
 from indexer import index as indexing
-from indexer.attaching.attach import Attaching, detach
+from indexer.attaching.attach import AttachedCollection, detach
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
@@ -170,8 +170,8 @@ def test_a_user_with_rights_on_one_prefix_rebuilds_returns_attaches_and_deletes(
         client.index(index="shop-theirs", id="t", document={"body": "The old town was under water.", "lang": "en"})
         for companion in ("", "shop"):
             attachment = Attachment(secured.url, "shop-theirs", "body", lang_field="lang", companion=companion)
-            with Attaching.open("theirs", attachment, settings=settings, device="cpu") as attaching:
-                assert attaching.catch_up().encoded == 1
+            with AttachedCollection.open("theirs", attachment, settings=settings, device="cpu") as attached:
+                assert attached.catch_up().encoded == 1
             detach(engine, collections.require(engine, "theirs"), settings)
         collections.remove(engine, collections.require(engine, "pages"), settings)
         assert list(client.indices.get(index="shop-pages*,shop-theirs*")) == ["shop-theirs"]

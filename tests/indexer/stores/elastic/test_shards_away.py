@@ -23,7 +23,7 @@ from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import until
 from tests.indexer.attaching.owner import Owner, source, texts
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import ElasticServer, client_of
 
 OPTIONS = ReadOptions(fields={"text": "content.body", "title": "headline"})
@@ -106,7 +106,7 @@ def test_an_index_is_read_whole_or_not_at_all(
     def index() -> pipeline.IndexReport:
         store = StoreLocation(settings.store, "c").open()
         try:
-            return pipeline.index([place], OPTIONS, CountingEncoder(), store, engine, "c", prune=True)
+            return pipeline.index([place], OPTIONS, FakeEncoder(), store, engine, "c", prune=True)
         finally:
             store.close()
 
@@ -145,7 +145,7 @@ def test_a_closed_index_among_several_is_left_out(elastic_url: str, engine: sa.E
 def test_a_put_waits_for_a_shard_that_comes_back(elastic: ElasticServer, elastic_url: str) -> None:
     store = ElasticStore(Address.parse(f"{elastic_url}?shards=2"), "c", Credentials())
     store.create("model-c", 8)
-    encoder = CountingEncoder()
+    encoder = FakeEncoder()
 
     def put(some: Sequence[str]) -> int:
         documents = [Document(doc_id, "en", f"text of {doc_id}") for doc_id in some]
@@ -164,7 +164,7 @@ def test_a_put_waits_for_a_shard_that_comes_back(elastic: ElasticServer, elastic
     store.close()
 
 
-class Interrupting(CountingEncoder):
+class Interrupting(FakeEncoder):
     """Kills the server in the middle of its work, once, and has it started again by somebody else.
 
     Two threads encode: while one kills the server, the other waits.

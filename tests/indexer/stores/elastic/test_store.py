@@ -26,7 +26,7 @@ from indexer.stores.contract import StoredDocument, VectorQuery
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import read_documents
-from trials.counting_encoder import CountingEncoder
+from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import client_of
 
 MODEL, DIM = "model-a", 8
@@ -382,7 +382,7 @@ def test_indices_behind_a_rollover_alias_of_our_name_stay_their_owners(
     with pytest.raises(BadInput, match=rf"{alias} is the name of an alias of {theirs[0]}"):
         StoreLocation(elastic_url, "app").open(4)
     with open_database(settings.database) as engine:
-        collection = register(engine, "app", replace(settings, store=elastic_url), "x", CountingEncoder().spec)
+        collection = register(engine, "app", replace(settings, store=elastic_url), "x", FakeEncoder().spec)
         remove(engine, collection, settings)
     assert names(client, elastic_url) == theirs
     assert sorted(client.indices.get_alias(name=alias).body) == theirs

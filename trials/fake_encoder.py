@@ -1,4 +1,4 @@
-"""An encoder that takes no time."""
+"""A fake encoder for tests, which takes no time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, unit_rows
 
 
-class CountingEncoder:
-    """An encoder for tests: its vectors depend on the text's bytes; it lists what it encoded, and can break."""
+class FakeEncoder:
+    """An encoder whose vectors depend on the text's bytes; it lists what it encoded, and can break."""
 
     def __init__(self) -> None:
-        self.spec = EncoderSpec("counting", "segments", 8, (), "model-c", "build-c")
+        self.spec = EncoderSpec("fake", "segments", 8, (), "model-c", "build-c")
         self.encoded: list[str] = []
         self.broken_at = -1
 
