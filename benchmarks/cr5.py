@@ -118,7 +118,7 @@ def lohelp(langs: tuple[str, str]) -> dict[str, Block]:
     corpus = Corpus()
     for lang in langs:
         for record in harness.read("lohelp", lang):
-            corpus.count(lang, record["concept"], words(f"{record['title']}\n{record['text']}", lang))
+            corpus.add_words(lang, record["concept"], words(f"{record['title']}\n{record['text']}", lang))
     return {
         lang: Block(fit_vocabulary(counts.matrix, counts.words, 200_000, 3)[1], counts.concepts)
         for lang, counts in corpus.counts().items()

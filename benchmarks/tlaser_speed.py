@@ -28,7 +28,7 @@ from encoders.tlaser.corpus import Corpus
 from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
 from indexer.parallel.source import AlignedSentence
-from indexer.training.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_a_token
+from indexer.training.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_per_token
 from onnx_export.graphs.parity import GateText
 from onnx_export.tlaser.batches import Batches, encoder_input, padded
 from onnx_export.tlaser.fit import fit
@@ -108,7 +108,7 @@ def training_speed(job: Job, rounds: int) -> list[str]:
     cells = [
         harness.ratio(seconds["bare"], seconds["ours"]),
         f"{rate:,.0f}",
-        f"{rate * words_a_token(job.train, job.corpus):,.0f}",
+        f"{rate * words_per_token(job.train, job.corpus):,.0f}",
     ]
     return [*cells, f"{100 * making.seconds / ours:.0f} %"] if device.type == "cuda" else cells
 

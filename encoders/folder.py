@@ -234,17 +234,17 @@ def _is_forced(report: Path) -> bool:
     return report.exists() and bool(json.loads(report.read_text(encoding="utf-8")).get("forced"))
 
 
-def link_files(base: ModelFolder, made: Path, besides: Collection[str]) -> None:
+def link_files(base: ModelFolder, folder: Path, left_out: Collection[str]) -> None:
     """Put a base model's files into a new folder: hard links where the disk allows, else copies.
 
-    ``config.json`` and the files named in ``besides`` are left out.
+    ``config.json`` and the files named in ``left_out`` are left out.
     """
     for file in sorted(base.path.iterdir()):
-        if file.is_file() and file.name not in {"config.json", *besides}:
+        if file.is_file() and file.name not in {"config.json", *left_out}:
             try:
-                os.link(file.resolve(), made / file.name)
+                os.link(file.resolve(), folder / file.name)
             except OSError:  # another disk, or one that has no hard links
-                shutil.copyfile(file, made / file.name)
+                shutil.copyfile(file, folder / file.name)
 
 
 def free_target(target: Path, what: str) -> Path:

@@ -53,13 +53,13 @@ class Corpus:
         if concept is None or concept == "":
             self.without_concept += 1
             return
-        self.count(document.lang, str(concept), words(document.content, document.lang))
+        self.add_words(document.lang, str(concept), words(document.content, document.lang))
 
-    def count(self, lang: str, concept: str, found: list[str]) -> None:
+    def add_words(self, lang: str, concept: str, text_words: list[str]) -> None:
         """Add a document as its words."""
         counter = self._counters.setdefault(lang, BagCounter())
         label = self._concepts.setdefault(concept, len(self._concepts))
-        self._labels.setdefault(lang, []).append((label, counter.add(found)))
+        self._labels.setdefault(lang, []).append((label, counter.add(text_words)))
 
     def only(self, languages: Sequence[str]) -> Corpus:
         """The documents of some languages; the counts are shared with this corpus."""

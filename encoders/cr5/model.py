@@ -61,9 +61,11 @@ class Cr5Model:
         """The model's tag of a language: the tag, or the tag without its script; None if the model has neither."""
         return next((tag for tag in (lang, lang.split("-", maxsplit=1)[0]) if tag in self.vocabularies), None)
 
-    def ids(self, found: Sequence[str], lang: str) -> Int32Array:
+    def ids(self, text_words: Sequence[str], lang: str) -> Int32Array:
         """The table's rows of a language's words; ``UNKNOWN`` where a word is not in the vocabulary."""
-        return np.fromiter(map(self._index(lang).get, found, repeat(UNKNOWN)), dtype=np.int32, count=len(found))
+        return np.fromiter(
+            map(self._index(lang).get, text_words, repeat(UNKNOWN)), dtype=np.int32, count=len(text_words)
+        )
 
     def sums(self, bags: Sequence[Int32Array]) -> FloatArray:
         """Φx of bags of words, (bags, dim) float32, not of unit length; x is (1 + ln tf) · idf.

@@ -53,7 +53,7 @@ class LCA:
                 return np.eye(len(cross)) + change
             weights: Float64Array = from_axes.T @ reduced.solve(from_axes @ cross @ to_axes.T, self.ridge) @ to_axes
             return weights
-        path = path or source_path(aligned, source)
+        path = path or ridge_path(aligned, source)
         if self.stay:
             return np.eye(len(cross)) + path.solve(cross - scatter, self.ridge)
         return path.solve(cross, self.ridge)
@@ -63,7 +63,7 @@ class LCA:
         return np.asarray((rows - self.mean_) @ self.weights_, dtype=np.float32)
 
 
-def source_path(aligned: AlignedMoments, source: str) -> RidgePath:
+def ridge_path(aligned: AlignedMoments, source: str) -> RidgePath:
     """The decomposition that all maps out of a space share."""
     return RidgePath(aligned.scatter(source, source), aligned.spread(source))
 

@@ -75,7 +75,7 @@ def publish(base: ModelFolder, density: DensityWeights, target: Path) -> ModelFo
         MissingPart: the target can't be written, or its disk is full.
     """
     with publishing(target, base.config, instead="with -o") as temporary:
-        link_files(base, temporary, besides={_FILE, _CARD})
+        link_files(base, temporary, left_out={_FILE, _CARD})
         density.save(temporary / _FILE)
         card = base.path / _CARD
         about = card.read_text(encoding="utf-8").split(_HEADING)[0].rstrip() if card.is_file() else f"# {target.name}"

@@ -90,7 +90,7 @@ class VectorParts:
         """(n, q) ``cosines`` of vectors as the encoders make them."""
         return self.cosines(self.weighed(self.unit(rows)), self.weighed(self.unit(queries)))
 
-    def counting(self, rows: FloatArray) -> BoolArray:
+    def comparable(self, rows: FloatArray) -> BoolArray:
         """(n,) whether any part with a weight is not zero."""
         if len(self.widths) == 1:
             return np.asarray(rows.any(axis=1), dtype=np.bool_)

@@ -15,15 +15,15 @@ def search_error(queries: FloatArray, candidates: FloatArray) -> float:
     return float(np.mean(np.argmax(queries @ candidates.T, axis=1) != np.arange(len(queries))))
 
 
-def search_errors(vectors: Mapping[str, FloatArray], there: Mapping[str, BoolArray]) -> dict[tuple[str, str], float]:
+def search_errors(vectors: Mapping[str, FloatArray], present: Mapping[str, BoolArray]) -> dict[tuple[str, str], float]:
     """Search error of each ordered pair of languages, on the sentences that both have; pairs without any are left out.
 
-    ``vectors`` are (sentences, dim) unit rows, a sentence in the same row of each; ``there`` says which language has
-    it.
+    ``vectors`` are (sentences, dim) unit rows, a sentence in the same row of each; ``present`` is (sentences,) bool by
+    language: whether the language has the sentence.
     """
     errors = {}
     for source, target in permutations(vectors, 2):
-        shared = there[source] & there[target]
+        shared = present[source] & present[target]
         if shared.any():
             errors[source, target] = search_error(vectors[source][shared], vectors[target][shared])
     return errors

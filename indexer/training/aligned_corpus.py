@@ -168,14 +168,14 @@ def make_corpus(
     ), remarks
 
 
-def words_a_token(train: AlignedText, corpus: Corpus) -> float:
+def words_per_token(train: AlignedText, corpus: Corpus) -> float:
     """Words (split at blanks) per decoder token: the mean over directions, which training draws equally often."""
-    words_per_token = {}
+    ratios = {}
     for lang in corpus.pivots:
         sentences = corpus.sentences[lang]
         words = sum(len(row[lang].split()) for row in train.rows if lang in row)
-        words_per_token[lang] = words / (int(sentences.starts[-1]) + len(sentences))
-    return float(np.mean([words_per_token[direction.target] for direction in corpus.directions]))
+        ratios[lang] = words / (int(sentences.starts[-1]) + len(sentences))
+    return float(np.mean([ratios[direction.target] for direction in corpus.directions]))
 
 
 def _directions(

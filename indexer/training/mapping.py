@@ -13,7 +13,7 @@ import numpy as np
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
-from encoders.maps.lca import LCA, source_path
+from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import MateScores, mates, mean_mates
 from encoders.maps.networks import NETWORKS, Networks
@@ -156,7 +156,7 @@ def _lca(documents: AlignedVectors, plan: MappingPlan, pivot: str) -> _FitMaps:
         for source, target in (pair, pair[::-1]):
             moments[source, target] = aligned
             if not plan.dimensions and target in {pivot, *(() if pivot else langs)}:
-                paths[source, target] = source_path(aligned, source)
+                paths[source, target] = ridge_path(aligned, source)
 
     def fit(ridge: float) -> SpaceMaps:
         def weights(source: str, target: str) -> np.ndarray:
@@ -179,7 +179,7 @@ def _lcc(documents: AlignedVectors, plan: MappingPlan) -> _FitMaps:
             "from those; leave languages out with --languages, or take --method lca"
         )
     aligned = parallel.aligned()
-    paths = {lang: source_path(aligned, lang) for lang in parallel.rows}
+    paths = {lang: ridge_path(aligned, lang) for lang in parallel.rows}
 
     def fit(ridge: float) -> SpaceMaps:
         weights: dict[str, np.ndarray] = LCC(plan.dimensions or 200, ridge).fit_moments(aligned, paths).weights_

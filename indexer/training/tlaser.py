@@ -15,7 +15,7 @@ from encoders.tlaser.settings import NAMES, TlaserPlan
 from encoders.tlaser.vocabulary import learn_vocabulary
 from indexer.parallel.formats import find_files, read_parallel
 from indexer.readers.source import Refusal
-from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_a_token
+from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_per_token
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.huggingface.source import require_torch
 
@@ -128,7 +128,7 @@ def train_tlaser(
         tokens=tokens,
         best=(step, error),
         rate=fitted.rate,
-        words=fitted.rate * words_a_token(train, corpus),
+        words=fitted.rate * words_per_token(train, corpus),
         parity=parity,
         checkpoints=checkpoints,
         remarks=remarks,

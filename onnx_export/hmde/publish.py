@@ -91,7 +91,7 @@ def _write_lower(
 ) -> FloatArray:
     """Write the lower graph, or link the base's files except ``own_files``; return the texts' reference vectors."""
     if isinstance(base, FrozenBase):
-        link_files(base.folder, folder.path, besides=own_files)
+        link_files(base.folder, folder.path, left_out=own_files)
     if not isinstance(base, TrainedBase):
         return encode(folder, texts)
     console.say(f"writing the lower graph in {folder.config.precision}")

@@ -12,7 +12,7 @@ import numpy as np
 from encoders.console import Progress
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.maps.lca import LCA, source_path
+from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import Comparer, MateScores, centred, mates, over_pairs
 from encoders.maps.networks import Networks, read_mapping
@@ -50,7 +50,7 @@ def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None =
         return _codes(aligned, split, dimensions or CODES)
     if method == "centred":
         return centred({lang: aligned.mean(lang).astype(np.float32) for lang in aligned.parts})
-    paths = {} if dimensions else {lang: source_path(aligned, lang) for lang in aligned.parts}
+    paths = {} if dimensions else {lang: ridge_path(aligned, lang) for lang in aligned.parts}
 
     def fit(query_lang: str, doc_lang: str, ridge: float) -> LCA:
         lca = LCA(ridge, dimensions, stay=method == "lca-stay")
@@ -86,7 +86,7 @@ def _mapped(lca: LCA, queries: FloatArray, documents: FloatArray) -> _Rows:
 
 def _codes(aligned: AlignedMoments, split: ConceptSplit, dimensions: int) -> Comparer:
     """Compare by the LCC codes of all languages, with the ridge that is best on validation."""
-    paths: dict[str, RidgePath] = {lang: source_path(aligned, lang) for lang in aligned.parts}
+    paths: dict[str, RidgePath] = {lang: ridge_path(aligned, lang) for lang in aligned.parts}
     comparers = [partial(_coded, LCC(dimensions, ridge).fit_moments(aligned, paths)) for ridge in RIDGES]
     return max(comparers, key=lambda comparer: over_pairs(comparer, split.validation).mrr)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import BoolArray, Document, FloatArray, unit_rows
-from encoders.maps.lca import LCA, source_path
+from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.mates import MateScores, mates
 from encoders.maps.ridge import RIDGES, AlignedMoments
 
@@ -106,7 +106,7 @@ def map_learner(samples: Mapping[str, PairedSample], seen: Mapping[str, BoolArra
         for old, new, training in ((sample.old, sample.new, seen[lang]), passages):
             rows = training & _nonzero(old) & _nonzero(new)
             moments.add({"old": _centred(old, rows)[rows], "new": _centred(new, rows)[rows]})
-    paths = {side: source_path(moments, side) for side in ("old", "new")}
+    paths = {side: ridge_path(moments, side) for side in ("old", "new")}
 
     def fit(recipe: MapRecipe) -> FloatArray:
         if recipe.back:

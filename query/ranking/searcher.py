@@ -207,7 +207,7 @@ class Searcher:
             raise BadInput("the query is not UTF-8; see to the terminal's encoding")
         query = Document("query", normalise(lang) if lang else self.detect(text).lang, text)
         vectors = self.encoder.encode_queries([query])
-        if not self.vector_parts.counting(vectors).any():
+        if not self.vector_parts.comparable(vectors).any():
             known = self.spec.languages
             raise BadInput(
                 f"{self._counting_encoders()} knows no word of the query {text!r} in {query.lang}; "
@@ -267,7 +267,7 @@ class Searcher:
                 texts = [queries[row].content for row in block]
                 ranked = ranker.rank(vectors[block], lang, targets, k, filters, texts=texts)
                 rankings.update(zip(block, ranked, strict=True))
-        known = self.vector_parts.counting(vectors)
+        known = self.vector_parts.comparable(vectors)
         return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]
 
     def _counting_encoders(self) -> str:

@@ -129,7 +129,7 @@ def _corpus(data: Wikipedia, concepts: Mapping[str, set[str]], left_out: set[str
             for concept, article_words in data.articles(lang):
                 if concept not in left_out:
                     corpus.documents += 1
-                    corpus.count(lang, concept, article_words)
+                    corpus.add_words(lang, concept, article_words)
                 progress(1)
     return corpus
 

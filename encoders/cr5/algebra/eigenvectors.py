@@ -19,13 +19,13 @@ class Leading:
     Attributes:
         vectors: (size, count) float32, orthonormal.
         values: (count,), largest first.
-        made_of: (applied, count) float32: coefficients of ``vectors`` on the vectors that the operator was applied to.
+        coefficients: (applied, count) float32: of ``vectors`` on the vectors that the operator was applied to.
         residual: largest residual of an eigenvector, over the largest eigenvalue; 0 for a full decomposition.
     """
 
     vectors: FloatArray
     values: Float64Array
-    made_of: FloatArray
+    coefficients: FloatArray
     residual: float = 0.0
 
 
@@ -38,7 +38,7 @@ _MOST = 8
 """Maximum blocks of the Krylov space for each block of wanted eigenvectors."""
 
 
-def most_shown(size: int, count: int, small: int = SMALL) -> int:
+def max_applied_vectors(size: int, count: int, small: int = SMALL) -> int:
     """Maximum number of vectors that the operator is applied to: the whole space if small, else a Krylov space."""
     return size if _is_small(size, count, small) else min(size // BLOCK, _MOST * (1 + count // BLOCK)) * BLOCK
 
@@ -67,7 +67,7 @@ def leading(
     vectors after each block.
     """
     progress = progress or Progress()
-    width = most_shown(size, count, small)
+    width = max_applied_vectors(size, count, small)
     if _is_small(size, count, small):
         progress(size)
         matrix = operator(np.eye(size, dtype=np.float32)).astype(np.float64)
@@ -99,5 +99,5 @@ def leading(
         )
         if residual <= tolerance:
             break
-    made_of = best.astype(np.float32)
-    return Leading(space @ made_of, values[::-1][:count].copy(), made_of, residual)
+    coefficients = best.astype(np.float32)
+    return Leading(space @ coefficients, values[::-1][:count].copy(), coefficients, residual)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from encoders.cr5.algebra.eigenvectors import BLOCK, most_shown
+from encoders.cr5.algebra.eigenvectors import BLOCK, max_applied_vectors
 from encoders.cr5.algebra.ridge import DIRECT
 from encoders.cr5.algebra.solver import KEPT, Block
 from encoders.errors import BadInput
@@ -40,13 +40,13 @@ def needed(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> int:
     """Maximum bytes that training needs: factors, Krylov space, kept solutions, Φ and the languages in work."""
     shapes = [block.matrix.shape for block in blocks.values()]
     equations = [min(shape) for shape in shapes]
-    shown = most_shown(concepts, dimensions)
+    applied = max_applied_vectors(concepts, dimensions)
     factors = 8 * sum(count**2 for count in equations if count <= DIRECT)
-    solutions = min(KEPT, 4 * shown * sum(equations))
-    krylov_space = 4 * concepts * (shown + _KRYLOV * dimensions)
+    solutions = min(KEPT, 4 * applied * sum(equations))
+    krylov_space = 4 * concepts * (applied + _KRYLOV * dimensions)
     working_rows = max(_WORKING * min(shape) + shape[1] for shape in shapes)
     columns = sum(documents + words for documents, words in shapes) + working_rows * available_cores()
-    vectors = concepts if shown == concepts else BLOCK
+    vectors = concepts if applied == concepts else BLOCK
     predictions = 4 * vectors * _SEEN * sum(documents for documents, _ in shapes)
     return factors + solutions + krylov_space + max(predictions, 4 * dimensions * columns)
 

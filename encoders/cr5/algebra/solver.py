@@ -96,7 +96,7 @@ def solve(
             regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
         )
         sound = top.values > _NOTHING * regression.most_documents
-        top = Leading(top.vectors[:, sound], top.values[sound], top.made_of[:, sound], top.residual)
+        top = Leading(top.vectors[:, sound], top.values[sound], top.coefficients[:, sound], top.residual)
         columns = regression.orthonormal_columns(top)
         return Solution(columns, columns.dimensions, top.values, top.residual)
 
@@ -167,7 +167,7 @@ class _Regression:
             if self._kept is None:
                 solution = self._solved(lang, top.vectors, centring)
             else:
-                solution = np.concatenate(self._kept.pop(lang), axis=1) @ top.made_of
+                solution = np.concatenate(self._kept.pop(lang), axis=1) @ top.coefficients
             weights = self._ridges[lang].weights(solution)
             return solution, np.asarray(weights.T @ weights, dtype=np.float64)
 

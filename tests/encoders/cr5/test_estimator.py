@@ -107,7 +107,7 @@ def test_short_documents_are_left_out_where_enough_others_are_there() -> None:
     seen = Corpus()
     for number in range(10):
         for lang in ("de", "en"):
-            seen.count(lang, str(number), [f"w{part}" for part in range(3 if number < 4 else 60)])
+            seen.add_words(lang, str(number), [f"w{part}" for part in range(3 if number < 4 else 60)])
     rows, remark = rows_within_limits(seen.counts(), WordLimits())
     assert remark == ""
     assert {lang: len(those) for lang, those in rows.items()} == {"de": 6, "en": 6}

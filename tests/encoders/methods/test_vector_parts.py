@@ -54,9 +54,9 @@ def test_vectors_as_encoders_make_them_have_the_same_cosines() -> None:
 def test_a_row_counts_where_a_part_of_some_weight_knows_it() -> None:
     rows = np.ones((3, sum(WIDTHS)), dtype=np.float32)
     rows[1, :5] = rows[2, 5:] = 0
-    assert VectorParts(WIDTHS, (1, 0, 0)).counting(rows).tolist() == [True, False, True]
-    assert VectorParts(WIDTHS, (0, 1, 1)).counting(rows).tolist() == [True, True, False]
-    assert VectorParts.equal(12).counting(rows * 0).tolist() == [False] * 3
+    assert VectorParts(WIDTHS, (1, 0, 0)).comparable(rows).tolist() == [True, False, True]
+    assert VectorParts(WIDTHS, (0, 1, 1)).comparable(rows).tolist() == [True, True, False]
+    assert VectorParts.equal(12).comparable(rows * 0).tolist() == [False] * 3
 
 
 def test_weights_are_shown_as_they_are_typed() -> None:

@@ -24,11 +24,11 @@ def test_sentences_and_languages_that_are_absent_do_not_count() -> None:
     """The third sentence is wrong in German, which lacks it; Spanish has none that another language has."""
     vectors = {lang: np.eye(4, dtype=np.float32) for lang in ("de", "en", "es")}
     vectors["de"][2] = vectors["de"][0]
-    there = {
+    present = {
         "de": np.array([True, True, False, False]),
         "en": np.array([True, True, True, False]),
         "es": np.array([False, False, False, True]),
     }
-    assert search_errors(vectors, there) == {("de", "en"): 0.0, ("en", "de"): 0.0}
-    there["de"][2] = True
-    assert search_errors(vectors, there) == pytest.approx({("de", "en"): 1 / 3, ("en", "de"): 1 / 3})
+    assert search_errors(vectors, present) == {("de", "en"): 0.0, ("en", "de"): 0.0}
+    present["de"][2] = True
+    assert search_errors(vectors, present) == pytest.approx({("de", "en"): 1 / 3, ("en", "de"): 1 / 3})

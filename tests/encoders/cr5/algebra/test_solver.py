@@ -169,7 +169,7 @@ def test_leading_eigenvectors_are_those_of_the_whole_matrix() -> None:
     found = leading(operator, 600, 10, small=0, tolerance=1e-4, progress=told.append)
     np.testing.assert_allclose(found.values, values[:10], rtol=1e-3)
     assert np.linalg.svd(turn[:, :10].T @ found.vectors)[1].min() > 0.999
-    np.testing.assert_allclose(np.concatenate(shown, axis=1) @ found.made_of, found.vectors, atol=1e-5)
+    np.testing.assert_allclose(np.concatenate(shown, axis=1) @ found.coefficients, found.vectors, atol=1e-5)
     assert set(told) == {BLOCK}
     assert sum(told) < 600
 
