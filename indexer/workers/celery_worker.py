@@ -154,13 +154,13 @@ class _Pool:
         if self._worker is None:  # the process could not begin, and ends
             raise StoreError("this process is not ready")
         self._worker.work(run_id, number)
-        if self._worker.failures_in_a_row >= _MOST_FAILURES and not self.stop.asked:
+        if self._worker.failures_in_a_row >= _MOST_FAILURES and not self.stop.requested:
             logger.error("%d chunks in a row went back because nothing is encoded: the worker ends", _MOST_FAILURES)
             self._end_worker()
 
     def _end_worker(self) -> None:
         """End the whole worker, with exit status 1 unless its end was already requested."""
-        if not self.stop.asked:
+        if not self.stop.requested:
             self._failed.value = 1
         os.kill(os.getpid() if self.plan.concurrency == 1 else os.getppid(), signal.SIGTERM)
 
@@ -201,7 +201,7 @@ def _retry_while_away(action: Callable[[], Any], stop: StopSignal) -> Any:
         try:
             return action()
         except StoreError as error:
-            if stop.asked or not is_away(error):
+            if stop.requested or not is_away(error):
                 raise
             time.sleep(1.0)
 

@@ -42,8 +42,8 @@ class RunProgress:
         return bool(self.chunks.get(PENDING)) and not self.workers
 
     @property
-    def is_worked_off(self) -> bool:
-        """Whether every chunk is done, so that only the run's end remains."""
+    def awaits_end(self) -> bool:
+        """Whether the running run has no open chunk, so that only its end remains."""
         return self.run.state == RUNNING and not (self.chunks.get(PENDING) or self.chunks.get(LEASED))
 
 

@@ -115,7 +115,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
                 shown_documents = view.progress.done
             if run.state not in ACTIVE:
                 return run
-            if view.progress.is_worked_off:
+            if view.progress.awaits_end:
                 with suppress(StoreError):  # the next view sweeps again
                     sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, warn_of_failed_end)
             previous_reason, reason = reason, standstill_reason(view.progress)

@@ -25,29 +25,29 @@ class StopSignal:
         self.grace = grace
         self._deadline = multiprocessing.RawValue("d", 0.0)  # all processes share the monotonic clock
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Request the end within ``grace`` seconds from now; only the first request counts."""
-        if not self.asked:
+        if not self.requested:
             self._deadline.value = time.monotonic() + self.grace
 
-    def hurry(self) -> None:
+    def request_now(self) -> None:
         """Request the end now."""
         self._deadline.value = min(self._deadline.value or math.inf, time.monotonic())
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         """Whether the end was requested."""
         return bool(self._deadline.value)
 
     @property
     def overdue(self) -> bool:
         """Whether the deadline has passed."""
-        return self.asked and self.left <= 0
+        return self.requested and self.seconds_left <= 0
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until the deadline, negative after it; infinite before the end is requested."""
-        return self._deadline.value - time.monotonic() if self.asked else math.inf
+        return self._deadline.value - time.monotonic() if self.requested else math.inf
 
 
 LAST_RESORT = 10.0
@@ -62,17 +62,17 @@ def celery_worker_class(app: Celery, stop: StopSignal, status: Callable[[], int]
     """Celery's worker class, with signal handlers that end the worker by ``stop``.
 
     Celery's own handlers break off a solo worker's chunk as if a document had failed; on SIGHUP they restart the
-    process, which prints its arguments. The first signal asks ``stop`` to end the worker, a second Ctrl-C hurries it;
-    ``status`` is the exit status of the process if nothing else ends it.
+    process, which prints its arguments. The first signal requests the worker's end within its ``grace``, a second
+    Ctrl-C requests it now; ``status`` is the exit status of the process if nothing else ends it.
     """
     from celery.worker import state  # noqa: PLC0415
 
     def handle_signal(signal_number: int, _frame: object) -> None:
-        if not stop.asked:
-            stop.ask()
+        if not stop.requested:
+            stop.request()
             threading.Thread(target=_exit_after_last_resort, args=(stop, status), daemon=True).start()
         elif signal_number in _FROM_KEYBOARD:
-            stop.hurry()
+            stop.request_now()
         state.should_stop = 0
 
     class Worker(app.Worker):  # type: ignore[misc]
@@ -93,7 +93,7 @@ def _exit_after_last_resort(stop: StopSignal, status: Callable[[], int]) -> None
         "now",
         stop.grace,
     )
-    while stop.left > -LAST_RESORT:
+    while stop.seconds_left > -LAST_RESORT:
         time.sleep(0.25)
     os._exit(status())
 

@@ -102,7 +102,7 @@ class ChunkWorker:
 
     def work(self, run_id: int, number: int) -> bool:
         """Process the chunk that a message names, or the next free chunk; false if no chunk was free."""
-        if self._stop.asked:
+        if self._stop.requested:
             return False
         started = time.perf_counter()
         try:
@@ -241,7 +241,7 @@ class ChunkWorker:
             try:
                 result = query()
             except StoreError as error:
-                if not is_away(error) or self._stop.asked:
+                if not is_away(error) or self._stop.requested:
                     raise
                 if not last_error:
                     logger.warning("waiting: %s", error, extra=log_ids(self._current_lease))
@@ -260,7 +260,7 @@ class ChunkWorker:
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not self._stop.asked:
+        while time.monotonic() < until and not self._stop.requested:
             time.sleep(min(_TICK, seconds))
 
     def _record_heartbeats(self) -> None:
