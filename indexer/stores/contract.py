@@ -177,7 +177,7 @@ class VectorStore(Protocol):
         """Width of the vectors, by model id; empty before the first ``create``."""
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        """Write documents, all or none on a crash; an equal or older stored revision is replaced, a newer one stays.
+        """Write documents, each whole or not at all; an equal or older stored revision is replaced, a newer one stays.
 
         Raises:
             ModelMismatch: ``create`` was never called for this model.

@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file a collection, exact kNN in memory; it needs no server."""
+"""The embedded store: one SQLite file a generation of a collection, exact kNN in memory; it needs no server."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class EmbeddedStore:
         return [by_id[doc_id] for doc_id in doc_ids]
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
-        """Everything stored, in batches, ordered by id."""
+        """Documents with a vector of the model, in batches, ordered by id."""
         dim = self._dim(model)
         last = ""
         while True:  # one transaction a page: a long scan blocks nobody

@@ -111,7 +111,7 @@ class ElasticServer(ServerProcess):
         )
 
     def command(self) -> Sequence[str | Path]:
-        """Run in the foreground, with the settings as arguments."""
+        """The command that runs the server in the foreground, with the settings as arguments."""
         settings = {
             "discovery.type": "single-node",
             "http.port": str(self.port),
@@ -124,7 +124,7 @@ class ElasticServer(ServerProcess):
         return [self.folder / "server" / "bin" / "elasticsearch", *arguments]
 
     def environment(self) -> Mapping[str, str]:
-        """Set a small heap, and let the tools start quickly."""
+        """The environment of the command: a small heap, and tools that start quickly."""
         return {
             "PATH": os.environ["PATH"],
             "ES_JAVA_HOME": str(self.java),

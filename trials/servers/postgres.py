@@ -49,7 +49,7 @@ class PostgresServer(ServerProcess):
         return f"postgresql://dragoman@127.0.0.1:{self.port}/dragoman"
 
     def command(self) -> Sequence[str | Path]:
-        """Run in the foreground, with the socket in the server's folder."""
+        """The command that runs the server in the foreground, with the socket in the server's folder."""
         return [
             self._program, "-D", self.folder / "data", "-p", str(self.port), "-k", self.folder,
             "-c", "listen_addresses=127.0.0.1",

@@ -38,11 +38,11 @@ class RabbitServer(ServerProcess):
         return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
     def command(self) -> Sequence[str | Path]:
-        """Run in the foreground, beside its port mapper."""
+        """The command that runs the server in the foreground, beside its port mapper."""
         return ["sh", "-c", '"$0" & exec "$1"', self._epmd, self._program]
 
     def environment(self) -> Mapping[str, str]:
-        """Keep everything in the server's folder; one scheduler, no busy waiting."""
+        """The environment of the command: all files in the server's folder, one scheduler, no busy waiting."""
         return {
             **super().environment(),
             "ERL_EPMD_PORT": str(self._mapper_port),

@@ -32,7 +32,7 @@ class RedisServer(ServerProcess):
         return f"redis://127.0.0.1:{self.port}/{int(process[2:])}"
 
     def command(self) -> Sequence[str | Path]:
-        """Run without snapshots."""
+        """The command that runs the server in the foreground, without snapshots."""
         address: list[str | Path] = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", self.folder]
         return [self._program, *address, "--save", "", "--databases", "256"]
 

@@ -224,7 +224,7 @@ class ServerStore:
         return [passages_by_id[doc_id] for doc_id in doc_ids]
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
-        """Everything stored, in batches, ordered by id."""
+        """Documents with a vector of the model, in batches, ordered by id."""
         dim, column = self._field(model).dim, self._layout.vector_column(model)
         clauses: list[dict[str, Any]] = [{"exists": {"field": column["field"]}}]
         if lang is not None:
