@@ -175,7 +175,8 @@ class _Passes:
             return Refusal(doc_id, "it is placed by a routing value, so its id alone does not find it", doc_id)
         if self._must_not_update(hit):
             reason = (
-                "its version is its owner's, whose next write an update would let the server refuse: see --companion"
+                "its owner numbers its versions (external versioning), so after an update of ours the server might "
+                "refuse the owner's next write; attach with --companion"
             )
             return Refusal(doc_id, reason, doc_id)
         reading = self.store.users.document(doc_id, hit["_source"], assumed=stamp.lang if stamp else "")

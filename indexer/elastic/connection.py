@@ -94,7 +94,8 @@ def store_errors(server: str) -> Iterator[None]:
         raise
     except UnsupportedProductError as error:
         raise StoreError(
-            f"{server} is not Elasticsearch (OpenSearch and old servers neither); Dragoman needs version 9.3 or later"
+            f"{server} is not Elasticsearch, or is too old; Dragoman needs Elasticsearch 9.3 or later, and can't use "
+            "OpenSearch"
         ) from error
     except ApiError as error:
         kind = WritesBlocked if reason(error.body).startswith(BLOCK) else StoreError

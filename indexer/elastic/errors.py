@@ -100,8 +100,8 @@ def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
     kind = cause.partition(":")[0]
     if kind == BLOCK:
         return (
-            f"writes nothing ({cause}); free disk on its nodes until the watermark is passed, or lift the block, "
-            "then run the command again"
+            f"writes nothing ({cause}); free disk space on its nodes until their use is below the watermark, or lift "
+            "the block, then run the command again"
         )
     if kind == "media_type_header_exception":
         return "is older than this client; Dragoman needs Elasticsearch 9.3 or later"

@@ -41,6 +41,6 @@ def refuse_partial(requested: str, aliases: Mapping[str, Mapping[str, Any]]) -> 
     if "filter" in alias or "search_routing" in alias:
         restriction = "a filter" if "filter" in alias else "a routing value"
         raise BadInput(
-            f"{requested} is an alias with {restriction}, and all of its index would be read; "
-            "name the index itself (dragoman detach takes back what is attached by the alias)"
+            f"{requested} is an alias with {restriction}, but its whole index would be read; "
+            "name the index itself (dragoman detach removes vectors that were attached under the alias)"
         )

@@ -147,7 +147,7 @@ def test_documents_of_another_home_s_index_are_not_deleted(moved: Settings, elas
             doc_id = client.search(index=index, size=1)["hits"]["hits"][0]["_id"]
             done = CliRunner().invoke(root, ["delete", doc_id, "-c", "demo", "--home", str(moved.home)])
             assert isinstance(done.exception, BadInput)
-            assert "belongs to a collection of another home" in str(done.exception)
+            assert "belongs to a collection of another database" in str(done.exception)
             assert client.exists(index=index, id=doc_id)
         finally:
             client.indices.put_mapping(index=index, meta=ours)

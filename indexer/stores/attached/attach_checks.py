@@ -135,8 +135,8 @@ def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
     if reads != users.attachment.reads and _has_documents_with(client, users, layout.name("id")):
         fields_read = ", ".join(f"{name} {value}" for name, value in reads.items() if value)
         raise BadInput(
-            f"{users.name} holds vectors of other fields ({fields_read}) in {field!r}, of another collection or home; "
-            "name another field with --field"
+            f"{users.name} holds vectors of other fields ({fields_read}) in {field!r}, of another collection "
+            "or database; name another field with --field"
         )
     for other in layout.models(users.properties).keys() - {model}:
         if _has_documents_with(client, users, layout.vector(other)):
@@ -153,6 +153,7 @@ def _check_versions(client: Elasticsearch, users: UsersIndex) -> None:
         )
     if any(is_external(hit) for hit in answer["hits"]["hits"]):
         raise BadInput(
-            f"documents of {users.name} have versions of their owner's, whose next write an update of ours would let "
-            "the server refuse; attach with --companion, which writes nothing there"
+            f"the owner of {users.name} numbers the versions of its documents (external versioning), so after an "
+            "update of ours the server might refuse the owner's next write; attach with --companion, which writes "
+            "nothing there"
         )

@@ -53,7 +53,7 @@ class AttachedLayout(JoinedLayout):
         return self.name("models", model, "check")
 
     def properties(self, inner: Mapping[str, Any]) -> dict[str, Any]:
-        """Our object field; its ``meta`` names the user's fields that are read: another home must not read others."""
+        """Our object field; its ``meta`` names the user's fields we read: another database must not read others."""
         properties = super().properties(inner)
         properties[self.ours]["properties"]["id"] = {"type": "keyword", "meta": self.users.attachment.reads}
         return properties
@@ -111,7 +111,7 @@ class AttachedStore(JoinedStore):
         for doc_id in doc_ids:
             item, document = admission.latest[doc_id], stored.get(doc_id)
             if document is not None and self._layout.is_theirs(document.source):
-                reason = f"it has a value of its owner's in {self._layout.ours!r}; name ours with --field"
+                reason = f"its owner has a value in the field {self._layout.ours!r}; name another field with --field"
                 admission.refused[doc_id] = reason
             elif document is None or not self._has_text_of(document, item.document):
                 admission.older.add(doc_id)

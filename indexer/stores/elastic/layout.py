@@ -118,8 +118,8 @@ class Layout:
             mapped = properties.get(name, {})
             matches = is_ours(mapped) if name == self.ours else mapped == expected
             if not matches:
-                return f"another field {name!r}"
-        return "" if str(mapping.get("dynamic")).lower() == "false" else "another way with new fields"
+                return f"another mapping of the field {name!r}"
+        return "" if str(mapping.get("dynamic")).lower() == "false" else "another value of dynamic"
 
     def models(self, properties: Mapping[str, Any]) -> dict[str, VectorField]:
         """The vector fields in a mapping, by model."""

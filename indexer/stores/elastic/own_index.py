@@ -1,7 +1,7 @@
 """An index that Dragoman owns: how it is recognised, created, completed and removed.
 
 Dragoman marks the mapping of each index that it creates, and writes into no other index. The name alone proves nothing:
-the server also numbers the indices behind a rollover alias as ``PREFIX-NAME-000001``, and another home may have a
+the server also numbers the indices behind a rollover alias as ``PREFIX-NAME-000001``, and another database may have a
 collection of the same name under the same prefix.
 """
 
@@ -93,7 +93,7 @@ class Claim:
                 else "is no companion"
             )
         else:
-            cause = "belongs to a collection of another home"
+            cause = "belongs to a collection of another database"
         return BadInput(
             f"the index {index} on {server} {cause}, and is left alone; take another name with -c, another prefix "
             "in --store, or delete it there if nobody needs it"

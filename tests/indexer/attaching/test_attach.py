@@ -334,7 +334,7 @@ def test_a_version_of_the_owners_is_never_got_ahead_of(in_place: Owner) -> None:
     in_place.write("back", in_place.read("back"), version=1_700_000_000, version_type="external")
     report = in_place.follow()
     assert sorted(note.doc_id for note in report.refused) == ["back", "theirs"]
-    assert "its version is its owner's" in report.refused[0].text
+    assert "its owner numbers its versions (external versioning)" in report.refused[0].text
     assert in_place.client.get(index=in_place.index, id="back")["_version"] == 1_700_000_000
     assert in_place.vectors().keys() == {"mine"}
     in_place.write("theirs", source("next"), version=1_700_000_001, version_type="external")
@@ -368,7 +368,7 @@ def test_two_homes_with_companions_of_one_name_leave_each_others_alone(
     with pytest.raises(BadInput, match=rf"belongs to a collection that is attached to {first.index}, and is left"):
         second.follow()
     second.attachment = first.attachment
-    with pytest.raises(BadInput, match="belongs to a collection of another home"):
+    with pytest.raises(BadInput, match="belongs to a collection of another database"):
         second.follow()
     StoreLocation(second.attachment.url, "c", database_id=read_database_id(second.engine)).drop()
     first.check()
@@ -466,7 +466,7 @@ def at_the_door(owner: Owner) -> None:
 def test_documents_say_at_the_door_what_no_mapping_does(in_place: Owner) -> None:
     at_the_door(in_place)
     in_place.write("a", source("one"), version=5_000, version_type="external", refresh=True)
-    with pytest.raises(BadInput, match=r"versions of their owner's.*attach with --companion"):
+    with pytest.raises(BadInput, match=r"numbers the versions of its documents.*attach with --companion"):
         at_the_door(in_place)
     in_place.attachment = replace(in_place.attachment, companion=in_place.prefix)
     at_the_door(in_place)
@@ -690,7 +690,7 @@ def test_a_value_of_the_owners_under_our_name_that_no_mapping_knows_stays(elasti
         owner.write(doc_id, source("text", dragoman=value))
     report = owner.follow()
     assert {note.doc_id for note in report.refused} == {"a", "b", "c"}
-    assert "it has a value of its owner's in 'dragoman'; name ours with --field" in report.refused[0].text
+    assert "its owner has a value in the field 'dragoman'; name another field with --field" in report.refused[0].text
     assert owner.vectors().keys() == {"d"}
     StoreLocation(owner.attachment.url, "c").drop()
     assert {doc_id: owner.read(doc_id).get("dragoman") for doc_id in theirs} == theirs

@@ -1,6 +1,6 @@
 """All tables: the ledger of index runs, collections, calibrations, the evaluation log, the query log, workers.
 
-The owner's id is drawn here, once: by it a server's indices are told from those of another home.
+The database's id is drawn here, once; it tells this database's indices on a server from those of another database.
 """
 
 import uuid

@@ -392,7 +392,7 @@ def test_another_home_with_the_same_collection_and_prefix_is_refused_and_removes
     elastic_url: str, client: Elasticsearch
 ) -> None:
     mine = StoreLocation(elastic_url, "c", database_id="mine").open()
-    with pytest.raises(BadInput, match=r"belongs to a collection of another home, and is left alone"):
+    with pytest.raises(BadInput, match=r"belongs to a collection of another database, and is left alone"):
         StoreLocation(elastic_url, "c", database_id="theirs").open()
     mine.publish()
     with pytest.raises(BadInput, match=r"is the name of an alias of .*-c-000001, which is not this collection's"):
@@ -412,7 +412,7 @@ def test_a_store_made_before_there_were_marks_is_taken_over_once(elastic_url: st
     old.create(MODEL, DIM)
     assert StoreLocation(elastic_url, "c", database_id="mine").generations() == [1]
     StoreLocation(elastic_url, "c", database_id="mine").open(make=False).close()
-    with pytest.raises(BadInput, match="of another home"):
+    with pytest.raises(BadInput, match="of another database"):
         StoreLocation(elastic_url, "c", database_id="theirs").open()
     StoreLocation(elastic_url, "c").open(make=False).close()
     assert old.models() == {MODEL: DIM}
