@@ -105,8 +105,9 @@ def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
     row = collections.require(engine, name)
     if not row.previous:
         raise BadInput(
-            f"collection {name} has no earlier generation; only one built by dragoman index --rebuild has. "
-            f"Another calibration, with maps or without, is chosen by dragoman calibrate -c {name} --use ID (--list)"
+            f"collection {name} has no earlier generation to return to; dragoman index --rebuild and dragoman migrate "
+            f"--re-encode make one. To search with another calibration: dragoman calibrate -c {name} --use ID "
+            "(--list shows them)"
         )
     previous = Generation(**row.previous)
     with closing(row.open_store(settings, generation=previous.number, database_id=read_database_id(engine))) as store:

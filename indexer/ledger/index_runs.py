@@ -49,7 +49,7 @@ def refuse_if_at_work(run: IndexRun) -> None:
     if run.spooled and run.state in {RUNNING, PAUSED}:
         raise BadInput(
             f"workers are at run {run.id} of collection {run.collection}; wait for its end "
-            f"(dragoman status --watch -c {run.collection}), or give it up: dragoman cancel -c {run.collection}"
+            f"(dragoman status --watch -c {run.collection}), or cancel it: dragoman cancel -c {run.collection}"
         )
 
 

@@ -120,8 +120,8 @@ class Ledger(RunLedger):
         if chunk is not None and chunk.digest != read_chunk.digest:
             self.abandon()
             raise StoreError(
-                f"run {self.run.id} can't go on: its sources are cut otherwise than when it began; "
-                "give the same command again, it begins anew"
+                f"run {self.run.id} can't go on: its sources give other chunks than when it began; "
+                "give the same command again, and a new run begins"
             )
         return chunk
 

@@ -42,7 +42,7 @@ def make_app(broker: str) -> Celery:
     if not broker:
         raise BadInput(f"no broker is named; give {_BROKERS}")
     if broker.partition(":")[0] not in _SCHEMES:
-        raise BadInput(f"the broker's URL is of none that is known to keep messages; give {_BROKERS}")
+        raise BadInput(f"the broker must be RabbitMQ or Redis, which are known to keep messages; give {_BROKERS}")
     try:
         from celery import Celery  # noqa: PLC0415 - a third of a second that commands without workers need not pay
     except ImportError as error:

@@ -69,7 +69,7 @@ def cancel(engine: sa.Engine, collection: str) -> IndexRun:
         is_cancelled = change_state(session, run.id, ACTIVE, CANCELLED)
         row = session.get_one(IndexRun, run.id)
         if not is_cancelled:
-            raise BadInput(f"run {run.id} of collection {collection} is {row.state} by now: nothing can be given up")
+            raise BadInput(f"run {run.id} of collection {collection} is {row.state} by now: nothing can be cancelled")
         row.finished, row.builds = now(), builds(session, run.id)
         forget_chunks(session, run.id)
     return row

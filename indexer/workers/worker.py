@@ -223,8 +223,8 @@ class ChunkWorker:
                 why = f"is encoded again by {run.again['encoder']}, whose model is {run.model}"
                 needed = "another one, which loads that encoder"
             logger.warning(
-                "collection %s %s, and this worker makes those of %s: declined, once for all; start %s: "
-                "dragoman worker -c %s",
+                "collection %s %s, and this worker makes vectors of model %s: it leaves the run to other workers "
+                "(logged once); start %s: dragoman worker -c %s",
                 run.collection, why, self.identity.model, needed, run.collection,
                 extra={"run": run.id},
             )  # fmt: skip

@@ -291,7 +291,7 @@ def test_a_run_whose_sources_are_cut_otherwise_than_they_were_begins_anew(bench:
     bench.encoder.broken_at = -1
     with bench.engine.begin() as connection:
         connection.execute(sa.text("UPDATE chunks SET digest = 'other' WHERE number = 0"))
-    with pytest.raises(StoreError, match="it begins anew"):
+    with pytest.raises(StoreError, match="and a new run begins"):
         bench.index()
     assert not bench.index().resumed
     assert sum(bench.store.count().values()) == 4 * CHUNK_DOCUMENTS

@@ -207,7 +207,7 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
     unchanged = elastic.index_fingerprint(place.source)
     place.write({"d0003": "moved to the end"})
     monkeypatch.setattr(elastic, "index_fingerprint", lambda _: unchanged)
-    with pytest.raises(StoreError, match="its sources are cut otherwise than when it began"):
+    with pytest.raises(StoreError, match="its sources give other chunks than when it began"):
         index(place, settings, engine, encoder)
     monkeypatch.undo()
     assert index(place, settings, engine, encoder).encoded == 200 - 64 * 2 + 1

@@ -247,8 +247,9 @@ def test_a_worker_of_the_old_encoder_says_that_another_is_needed(
     run = hand_out(indexed, new).run
     assert not indexed.worker().work(run.id, 0)
     assert (
-        f"collection c is encoded again by new, whose model is {new.spec.model}, and this worker makes those of "
-        f"{indexed.model}: declined, once for all; start another one, which loads that encoder: dragoman worker -c c"
+        f"collection c is encoded again by new, whose model is {new.spec.model}, and this worker makes vectors of "
+        f"model {indexed.model}: it leaves the run to other workers (logged once); start another one, which loads that "
+        "encoder: dragoman worker -c c"
     ) in caplog.messages
 
 

@@ -104,7 +104,7 @@ def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(monkeypatch: pyte
         ("amqp://u:secret@127.0.0.1:secret//", "the broker's URL can't be read"),
         ("redis://127.0.0.1:{port}/0?password=secret", "the broker's URL can't be read"),
         ("redis://:secret@127.0.0.1:{port}/secret", "Redis' database as a number"),
-        ("kafka:secret@127.0.0.1:{port}", "the broker's URL is of none that is known to keep messages"),
+        ("kafka:secret@127.0.0.1:{port}", "the broker must be RabbitMQ or Redis, which are known to keep messages"),
     ],
 )
 def test_a_broker_that_can_t_be_reached_is_one_sentence_without_a_password(

@@ -239,9 +239,9 @@ def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
         for number in range(3):
             assert not other.work(run, number)
     assert field.hints.waiting(field.model) == 3
-    assert [record.getMessage() for record in caplog.records if "declined" in record.getMessage()] == [
-        f"collection c holds vectors of model {field.model}, and this worker makes those of another: declined, once "
-        "for all; start one that matches: dragoman worker -c c"
+    assert [record.getMessage() for record in caplog.records if "logged once" in record.getMessage()] == [
+        f"collection c holds vectors of model {field.model}, and this worker makes vectors of model another: it leaves "
+        "the run to other workers (logged once); start one that matches: dragoman worker -c c"
     ]
     assert stranger.encoded == []
 
