@@ -27,7 +27,7 @@ from encoders.errors import DISK_FULL, BadInput, MissingPart
 Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
-TRAINING_KEPT = "the training is kept, and the same command goes on with it where there is room"
+TRAINING_KEPT = "the training is kept, and the same command resumes it when there is room"
 """``kept`` for ``publishing`` where the folder's training has checkpoints."""
 
 
@@ -184,9 +184,9 @@ def publishing(
     """Make a model folder atomically: yield a temporary folder beside the target to write into.
 
     The caller writes ``model.onnx``, the tokenizer and any further files. At the end of the block the hashes of graph
-    and tokenizer are filled into ``config``, ``config.json`` is written, and one rename moves the temporary folder to
-    the target, which it replaces; after an error the temporary folder is deleted. Two processes may publish the same
-    model at once.
+    and tokenizer are filled into ``config``, ``config.json`` is written, and the temporary folder is renamed to the
+    target; an existing target is first moved aside. After an error the temporary folder is deleted. Two processes may
+    publish a new model at once, but only one at a time may replace an existing one.
 
     For the error message, ``instead`` says how the user names another folder, and ``kept`` what is not lost.
 

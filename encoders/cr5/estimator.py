@@ -140,8 +140,8 @@ class Cr5:
         pivots = " or ".join(self.settings.pivots)
         if undealt:
             self.remarks_.append(
-                f"{counted(undealt, 'document is', 'documents are')} left out: no document of such a concept is in "
-                f"{pivots} or links another language with it"
+                f"{counted(undealt, 'document is', 'documents are')} left out: the concept has no document in "
+                f"{pivots}, or was assigned to another language"
             )
         if alone:
             about = "about concepts that no other language has"

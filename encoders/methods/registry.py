@@ -44,8 +44,8 @@ def open_encoder(
         raise BadInput(f"there is no method {method!r}; choose one of: {', '.join(METHODS)}")
     if (method == BagsOfWords.method) != is_cr5(folder):
         raise BadInput(
-            f"{folder.path} can't be used by method {method}; method cr5 and the folders that dragoman train cr5 makes "
-            "belong together"
+            f"{folder.path} can't be used by method {method}; method cr5 works only with folders of dragoman "
+            "train cr5, and these work with no other method"
         )
     if is_cr5(folder):
         return BagsOfWords(folder)

@@ -77,7 +77,10 @@ class Collection(Base):
             )
 
     def refuse_attached(self, because: str) -> None:
-        """Raise ``BadInput`` if the collection is attached; ``because``: what can't be done then, and what to do."""
+        """Raise ``BadInput`` if the collection is attached.
+
+        ``because`` is the rest of the sentence: why the call is refused, and what to do.
+        """
         if is_attached(self.store):
             raise BadInput(f"collection {self.name} is attached to an index, and {because}")
 
@@ -87,8 +90,8 @@ class Collection(Base):
             raise ModelMismatch(
                 f"collection {self.name} holds vectors of {self.encoder} by {self.method} (model {self.model}), "
                 f"and {spec.name} by {spec.method} is model {spec.model}; "
-                "use the first (if it was trained again, with the settings it had then), index into another collection "
-                "with -c, or encode all documents again: dragoman index --rebuild"
+                "use the collection's encoder (if you trained it again, train it with its earlier settings), index "
+                "into another collection with -c, or encode all documents again: dragoman index --rebuild"
             )
 
 

@@ -50,7 +50,8 @@ def read_moses(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Re
             ended = [file.path.name for file, line in zip(files.values(), lines, strict=True) if line is _ENDED]
             if ended:
                 raise BadInput(
-                    f"{place}: {', '.join(ended)} ends before the other side; get both again, line by line the same"
+                    f"{place}: too few lines in {', '.join(ended)}; get files with equally many lines, where equal "
+                    "line numbers are translations"
                 )
             texts = {lang: decoded(line or b"") for lang, line in zip(files, lines, strict=True)}
             if None in texts.values():

@@ -55,7 +55,9 @@ def read_tsv(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
             yield Refusal(place, NOT_UTF8)
         elif len(values) != len(names):
             yield Refusal(
-                place, f"the line has {counted(len(values), 'column')} and the header {len(names)}; fill or quote them"
+                place,
+                f"the line has {counted(len(values), 'column')} and the header {len(names)}; "
+                "fill the missing columns, or take the tabs out of the texts",
             )
         else:
             yield AlignedSentence(place, {lang: value for lang, value in zip(langs, values, strict=True) if lang})

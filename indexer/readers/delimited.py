@@ -81,9 +81,11 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
     header = [name.strip() for name in header] if isinstance(header, list) else []
     names = [options.fields.get(field, field) for field in ("id", "text")]
     if missing := [name for name in names if name not in header]:
-        columns = ", ".join(header[:10])
+        columns = ", ".join(header[:10]) or "none"
         yield Refusal(
-            file.at(1), f"its header has no column {missing[0]!r} but {columns}; name it: --field OURS=COLUMN"
+            file.at(1),
+            f"its header has no column {missing[0]!r} (it has {columns}); "
+            "name the columns: --field id=COLUMN --field text=COLUMN",
         )
         return
     for place, row in rows:
@@ -120,7 +122,8 @@ def _rows(file: SourceFile, lines: _Lines, *, tabs: bool) -> Iterator[tuple[str,
 
 def _document(row: list[str], header: list[str], place: str, options: ReadOptions) -> Reading:
     if len(row) != len(header):
-        advice = "fill them" if len(row) < len(header) else "quote what holds the delimiter"
+        too_many = "take the delimiter out of the values, or quote them in a CSV file"
+        advice = "fill them" if len(row) < len(header) else too_many
         return Refusal(place, f"the row has {counted(len(row), 'column')} and the header {len(header)}; {advice}")
     text_column = options.fields.get("text", "text")
     record = {name: value for name, value in zip(header, row, strict=True) if value or name == text_column}

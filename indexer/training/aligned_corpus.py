@@ -91,7 +91,7 @@ def choose_pivots(requested: Sequence[str], languages: Counter[str], learnt: Seq
             is not among the languages to learn or not in the sources.
     """
     if len(languages) < 2:
-        raise BadInput("the sources have aligned sentences of no two languages; give some that have")
+        raise BadInput("the sources have aligned sentences in fewer than two languages; give sources with two")
     if requested:
         not_learnt = [lang for lang in requested if learnt and lang not in learnt]
         if not_learnt:
@@ -104,7 +104,7 @@ def choose_pivots(requested: Sequence[str], languages: Counter[str], learnt: Seq
                 f"pivot {missing[0]} is not in the sources, which have {', '.join(sorted(languages))}; choose of these"
             )
         if len(requested) < 2:
-            raise BadInput("one pivot can't be translated into from itself; name two with --pivot")
+            raise BadInput("sentences in the only pivot have no language to be translated into; name two with --pivot")
         return tuple(requested)
     if all(lang in languages for lang in USUAL_PIVOTS):
         return USUAL_PIVOTS

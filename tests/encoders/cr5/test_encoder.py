@@ -90,7 +90,7 @@ def test_builds_of_one_model_are_interchangeable(trained: Cr5, tmp_path: Path) -
 
 def test_the_folder_and_its_method_belong_together(folder: ModelFolder, default_folder: ModelFolder) -> None:
     assert default_method(folder) == "cr5"
-    with pytest.raises(BadInput, match=r"can't be used by method segments; method cr5 and the folders"):
+    with pytest.raises(BadInput, match=r"can't be used by method segments; method cr5 works only with folders"):
         open_encoder(folder, "segments")
     with pytest.raises(BadInput, match=r"can't be used by method cr5"):
         open_encoder(default_folder, "cr5")

@@ -212,7 +212,7 @@ def test_transitive_training_says_what_it_leaves_out_and_that_it_is_for_the_pivo
     assert sum(fitted.documents_.values()) == len(documents) - 48
     said = [remark for remark in fitted.remarks_ if "left out" in remark]
     assert said == [
-        "66 documents are left out: no document of such a concept is in en or links another language with it",
+        "66 documents are left out: the concept has no document in en, or was assigned to another language",
         "fi is left out: no document there is left to link it with en",
     ]
 

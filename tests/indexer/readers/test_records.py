@@ -275,7 +275,7 @@ def test_a_csv_row_with_too_few_or_many_columns_is_refused(tmp_path: Path) -> No
 def test_a_header_without_the_needed_columns_is_refused_with_those_it_has(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("key,text\n1,a\n", encoding="utf-8")
     (refusal,) = refusals(readings(tmp_path / "a.csv"))
-    assert "no column 'id' but key, text" in refusal.text
+    assert "no column 'id' (it has key, text); name the columns" in refusal.text
     assert documents(readings(tmp_path / "a.csv", fields={"id": "key"}))[0].doc_id == "1"
 
 

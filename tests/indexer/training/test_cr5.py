@@ -71,7 +71,7 @@ def test_a_collection_whose_model_was_trained_over_says_what_to_do(
     capsys.readouterr()
     assert run(["search", "Wasser", "--lang", "de", "-c", "c", *place]) == 1
     error = capsys.readouterr().err
-    assert "if it was trained again, with the settings it had then" in error
+    assert "if you trained it again, train it with its earlier settings" in error
     assert "dragoman index --rebuild" in error
     assert run([*train, "1"]) == 0
     assert run(["search", "Wasser", "--lang", "de", "-c", "c", *place]) == 0

@@ -92,7 +92,7 @@ def test_a_disk_that_fills_is_one_sentence_and_leaves_nothing(full: str, tmp_pat
         )[0]
 
     whole = made(tmp_path / "whole").path
-    said = "is full; make room, or name another folder with -o; the training is kept, and the same command goes on"
+    said = "is full; make room, or name another folder with -o; the training is kept, and the same command resumes it"
     with _files_of_at_most((whole / full).stat().st_size - 1), pytest.raises(MissingPart, match=said):
         made(tmp_path / "m")
     assert [path.name for path in tmp_path.iterdir()] == ["whole"]
