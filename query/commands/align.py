@@ -29,7 +29,9 @@ from query.evaluation.output_files import require_writable
 @click.option("--format", "format_", type=click.Choice(["tsv", "jsonl"]), default="tsv", show_default=True)
 @click.option("--threshold", type=float, help="Least score of a pair.  [default: as many pairs as there can be]")
 @click.option("--margin", type=click.Choice(MARGINS), default="ratio", show_default=True, help="Form of the score.")
-@click.option("--neighbours", type=click.IntRange(1, 1000), default=4, show_default=True, help="Of the margin.")
+@click.option(
+    "--neighbours", type=click.IntRange(1, 1000), default=4, show_default=True, help="Neighbours of the margin."
+)
 @click.option(
     "--debias",
     metavar="none|mean|M",

@@ -31,9 +31,11 @@ _MIN_CHANGED_SHARE = 0.1
 @click.command("attach")
 @click.argument("index", required=False)
 @collection_option("Name of the collection it becomes.")
-@click.option("--text", metavar="FIELD", default="", help="Its field of texts, with dots into objects: content.body.")
-@click.option("--title", metavar="FIELD", default="", help="Its field of titles.")
-@click.option("--lang-field", metavar="FIELD", default="", help="Its field of languages.")
+@click.option(
+    "--text", metavar="FIELD", default="", help="The index's field of texts, with dots into objects: content.body."
+)
+@click.option("--title", metavar="FIELD", default="", help="The index's field of titles.")
+@click.option("--lang-field", metavar="FIELD", default="", help="The index's field of languages.")
 @click.option("--lang", default="", help="Language of documents that state none.  [default: detected]")
 @click.option("--field", default="dragoman", show_default=True, help="Name of the object that holds what is added.")
 @click.option("--companion", is_flag=True, help="Write nothing into it: keep what is added in an index beside it.")

@@ -33,7 +33,9 @@ from query.query_log.judged_queries import logged_queries
 @click.command("calibrate")
 @collection_option("The collection to calibrate.")
 @click.option("--list", "listing", is_flag=True, help="Show the calibrations there are; make none.")
-@click.option("--use", "wanted", default="", metavar="ID|none", help="Search with this one from now on; make none.")
+@click.option(
+    "--use", "wanted", default="", metavar="ID|none", help="Search with this calibration from now on; make none."
+)
 @click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="Topics to decide by, with --qrels.")
 @click.option("--qrels", "qrel_files", multiple=True, metavar="FILE", help="Their judgements, in TREC format.")
 @click.option(
@@ -41,9 +43,9 @@ from query.query_log.judged_queries import logged_queries
     "log_files",
     multiple=True,
     metavar="FILE",
-    help="Queries that were really asked, as topics are written.",
+    help="Queries of real users, in a format of topics.",
 )
-@click.option("--from-log", is_flag=True, help="Those too that dragoman serve --log kept.")
+@click.option("--from-log", is_flag=True, help="Use the queries that dragoman serve --log kept, too.")
 @click.option("--balance", type=float, help="0: nothing is balanced … 1: every language equal.  [default: decided]")
 @click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: decided]")
 @click.option(
@@ -51,9 +53,9 @@ from query.query_log.judged_queries import logged_queries
     type=click.IntRange(0, 256),
     help="Directions of the language subspace taken out; 0: the mean.  [default: decided]",
 )
-@weights_option("Of the encoders that the collection combines, in their order.  [default: decided]")
+@weights_option("Weights of the encoders that the collection combines, in their order.  [default: decided]")
 @click.option("--map", "mapping", type=PATH, metavar="FOLDER", help="Rank with maps of dragoman train mapping.")
-@seed_option("Of the random samples.")
+@seed_option("Seed of the random samples.")
 @device_option
 @common_options
 def command(
@@ -91,7 +93,7 @@ def command(
         _list(name, settings, console)
         return
     if mapping and rank:
-        raise click.UsageError("--map and --rank don't go together: maps are of what the mean's removal leaves")
+        raise click.UsageError("--map and --rank don't go together: maps are learnt from vectors without their mean")
     choice_given = balance is not None or margin is not None or rank is not None or weights
     if choice_given and topic_files:
         raise click.UsageError("--topics decides how to rank; leave --balance, --margin, --rank and --weights out")

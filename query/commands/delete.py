@@ -34,13 +34,13 @@ def command(
 ) -> None:
     """Remove the documents with these IDs from a collection, or with --all the whole of it.
 
-    With the whole go its index runs, calibrations, logged evaluations and logged queries; export what you want to keep:
-    dragoman runs export.
+    --all also removes the collection's index runs, calibrations, logged evaluations and logged queries; first export
+    what you want to keep: dragoman runs export.
     """
     if everything == bool(doc_ids):
         raise click.UsageError("name the documents to remove, or give --all, and not both")
     if forget and not everything:
-        raise click.UsageError("--forget is of a whole collection; give --all with it")
+        raise click.UsageError("--forget applies to a whole collection; give --all with it")
     confirm = not yes and sys.stdin.isatty()
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)

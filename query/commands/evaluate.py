@@ -34,7 +34,7 @@ from query.ranking.search_choice import RankingOptions
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
 @click.option("--to", metavar="fr,it", help="Languages of documents.  [default: all of the collection's]")
 @click.option("--lang", default="", help="Language of topics that name none.")
-@click.option("--encoding", default="", help="Of the topics' files.  [default: UTF-8, then what they declare]")
+@click.option("--encoding", default="", help="Encoding of the topics' files.  [default: UTF-8, then what they declare]")
 @click.option("--fields", default=",".join(FIELDS), show_default=True, help=f"Parts of a topic: {', '.join(PARTS)}.")
 @click.option("--measures", default=" ".join(DEFAULT_MEASURES), show_default=True, help="Names of ir-measures.")
 @click.option(

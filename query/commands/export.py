@@ -1,4 +1,4 @@
-"""``dragoman export``: the command."""
+"""``dragoman export``: turn a Hugging Face encoder into an ONNX folder."""
 
 from __future__ import annotations
 

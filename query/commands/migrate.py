@@ -22,7 +22,7 @@ from query.migration.migrate import SAMPLE, migrate
 @click.option("--dry-run", is_flag=True, help="Say what migrating is worth, and change nothing.")
 @click.option("--anyway", is_flag=True, help="Migrate even where the sample advises to stay.")
 @click.option("--re-encode", is_flag=True, help="Encode the documents again too; broken off, the same command goes on.")
-@seed_option("Of the sample.")
+@seed_option("Seed of the sample.")
 @device_option
 @common_options
 def command(

@@ -229,7 +229,9 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--hybrid", is_flag=True, help="Let shared words, names and numbers change the order within a language."
         ),
-        weights_option("Of the encoders that a collection combines, in their order.  [default: the calibration's]"),
+        weights_option(
+            "Weights of the encoders that a collection combines, in their order.  [default: the calibration's]"
+        ),
     )(command)
 
 
@@ -283,9 +285,9 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--pairs", callback=_numbers, default="", metavar="N,…", help="Numbers of training concepts to try."
         ),
         click.option(
-            "--splits", type=click.IntRange(1), default=3, show_default=True, help="Of the concepts, at random."
+            "--splits", type=click.IntRange(1), default=3, show_default=True, help="Random splits of the concepts."
         ),
-        seed_option("Of the first split."),
+        seed_option("Seed of the first split."),
     )(plot(command))
 
 

@@ -32,9 +32,9 @@ def command(
 ) -> None:
     """Write one HTML page with pictures, to be opened in any browser: it needs no network.
 
-    Languages in the plane before and after the calibration, whether a classifier can tell them apart, what the balance
-    does, which languages find which, and the newest evaluation against one of the same topics, if there is one that
-    ranked in another way: by plain cosine against calibrated, say.
+    The pictures show the languages in the plane before and after the calibration, whether a classifier can tell them
+    apart, what the balance does, which languages find which, and the newest evaluation. If an evaluation of the same
+    topics ranked in another way, for example by plain cosine, the two are compared.
     """
     from query.report.compose import report  # noqa: PLC0415 - NumPy and the database, which --help does not need
 

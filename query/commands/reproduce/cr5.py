@@ -30,7 +30,7 @@ from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
     type=click.IntRange(1),
     default=200_000,
     show_default=True,
-    help="Articles of a language to rank; first those that taught nothing (in the paper none did).",
+    help="Articles of each language to rank; articles not used in training come first (the paper ranks only these).",
 )
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True)
 @click.option("--ridge", type=click.FloatRange(0, min_open=True), help="[default: by cross-validation over concepts]")

@@ -32,10 +32,24 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
 
 @click.command("hmde-clef")
 @click.option(
-    "--documents", callback=_by_language, multiple=True, required=True, metavar="LANG=PATH", help="Of each language."
+    "--documents",
+    callback=_by_language,
+    multiple=True,
+    required=True,
+    metavar="LANG=PATH",
+    help="Documents of each language.",
 )
-@click.option("--qrels", callback=_by_language, multiple=True, required=True, metavar="LANG=FILE", help="For these.")
-@click.option("--topics", type=PATH, multiple=True, required=True, metavar="FILE", help="In all query languages.")
+@click.option(
+    "--qrels",
+    callback=_by_language,
+    multiple=True,
+    required=True,
+    metavar="LANG=FILE",
+    help="Judgements of these documents.",
+)
+@click.option(
+    "--topics", type=PATH, multiple=True, required=True, metavar="FILE", help="Topics in all query languages."
+)
 @click.option(
     "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
 )

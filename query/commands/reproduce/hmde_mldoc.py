@@ -57,8 +57,8 @@ def command(
     """Classification in languages without training data (table 1).
 
     A softmax classifier over frozen document vectors learns from the training part of one language, its penalty is
-    chosen on the same language's dev part, and all languages' test parts are classified. --fine-tuned trains the
-    encoder with a linear layer, beside it, as the paper does. --draws and --splits do so several times and tell the
+    chosen on the same language's dev part, and all languages' test parts are classified. --fine-tuned also trains the
+    encoder together with a linear layer, as the paper does. --draws and --splits repeat the experiment and report the
     spread.
     """
     if bool(mldoc) == bool(documents):

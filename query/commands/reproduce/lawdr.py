@@ -1,4 +1,4 @@
-"""``dragoman reproduce lawdr``."""
+"""``dragoman reproduce lawdr``: tables of document alignment and of the language probe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from query.reproduce.lawdr_data import lett_files
 @click.option("--wmt16", "lett", type=PATH, metavar="DIR", help="Folder of DOMAIN.lett.gz files.")
 @click.option("--pairs", type=PATH, metavar="FILE", help="True pairs of WMT16: URL in English, tab, in French.")
 @click.option("--wmt19", "commentary", type=PATH, metavar="DIR", help="Unpacked documents.tgz, or the .tsv.gz files.")
-@click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="Of the subspace; 0: the mean.")
+@click.option(
+    "--rank", type=click.IntRange(0), default=0, show_default=True, help="Rank of the language subspace; 0: the mean."
+)
 @default_encoder_option()
 @method_option
 @device_option

@@ -29,8 +29,10 @@ from query.reproduce.mappings import PAPER, Published, read_jrc, read_wikicomp, 
 @click.command("mappings")
 @click.option("--jrc", type=PATH, metavar="DIR", help="JRC-Acquis, the archives of its languages unpacked.")
 @click.option("--wikipedia", type=PATH, multiple=True, metavar="FILE", help="A wikicomp file; may be repeated.")
-@languages_option("Of JRC.", default="en,ro,nl,de,fr")
-@click.option("--documents", type=click.IntRange(1), default=6538, show_default=True, help="Of a language, at most.")
+@languages_option("Languages of JRC-Acquis.", default="en,ro,nl,de,fr")
+@click.option(
+    "--documents", type=click.IntRange(1), default=6538, show_default=True, help="Documents of a language, at most."
+)
 @default_encoder_option()
 @click.option("--method", type=click.Choice(METHODS), default="first", show_default=True, help="The paper's: first.")
 @device_option

@@ -1,4 +1,4 @@
-"""``dragoman train cr5``."""
+"""``dragoman train cr5``: learn one vector space for the words of several languages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> flo
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive; may be repeated.")
 @languages_option("Languages to learn.  [default: all]")
 @click.option("--precision", type=click.Choice(["int8", "fp32"]), default="int8", show_default=True)
-@seed_option("Of the concepts drawn to choose the ridge by.")
+@seed_option("Seed of the concepts drawn to choose the ridge by.")
 @reading_options
 @output_options
 def command(

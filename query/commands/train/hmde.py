@@ -1,4 +1,4 @@
-"""``dragoman train hmde``: the command."""
+"""``dragoman train hmde``: train a document encoder over sentence vectors."""
 
 from __future__ import annotations
 
@@ -41,9 +41,16 @@ if TYPE_CHECKING:
     help="small: lower encoder frozen, for a CPU. paper: all of it, for a GPU, on 1.1 million triples.",
 )
 @click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
-@click.option("--adapters", type=click.IntRange(0), metavar="RANK", help="Train matrices of this rank in it instead.")
+@click.option(
+    "--adapters",
+    type=click.IntRange(0),
+    metavar="RANK",
+    help="Rank of low-rank matrices that learn instead of the lower encoder's weights.",
+)
 @click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the sentences' mean.")
-@click.option("--steps", type=click.IntRange(1), help="Of the optimiser; the command says how many passes they are.")
+@click.option(
+    "--steps", type=click.IntRange(1), help="Steps of the optimiser; the command says how many passes these are."
+)
 @click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
 @click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate at its peak.")
@@ -52,15 +59,22 @@ if TYPE_CHECKING:
     type=click.IntRange(0),
     metavar="STEPS",
     show_default="the preset's, at most an eighth of the steps",
-    help="Until the peak.",
+    help="Steps until the learning rate peaks.",
 )
 @click.option("--temperature", type=click.FloatRange(0, min_open=True), help="τ of the loss.")
-@click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Of the loss of titles as queries.")
-@click.option("--patience", type=click.IntRange(0), metavar="N", help="Validations without a better one; 0: no end.")
-@click.option("--evaluate", type=click.IntRange(1), metavar="STEPS", help="Between two validations.")
+@click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Weight of the loss with titles as queries.")
+@click.option(
+    "--patience",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Validations without improvement until training stops; 0: never.",
+)
+@click.option("--evaluate", type=click.IntRange(1), metavar="STEPS", help="Steps between two validations.")
 @languages_option("Languages to learn from.  [default: all]")
-@precision_option("Of the graphs.")
-@click.option("--seed", type=click.IntRange(0), help="Another one draws other triples and other weights.  [default: 0]")
+@precision_option("Precision of the graphs.")
+@click.option(
+    "--seed", type=click.IntRange(0), help="Another seed draws other triples and other weights.  [default: 0]"
+)
 @device_option
 @force_option
 @reading_options
@@ -82,7 +96,7 @@ def command(
 
     Documents need the field concept, the same for pages about one thing, and category (or label), from which hard
     negatives are drawn. FOLDER then is an encoder: documents go through both of its graphs, queries through the lower
-    one alone. Stopped or killed, the same command goes on where it was.
+    one alone. If training was stopped or killed, the same command continues it.
 
     Options left out are the preset's. Needs PyTorch: pip install 'dragoman[train]'.
     """

@@ -1,4 +1,4 @@
-"""``dragoman train lawdr``."""
+"""``dragoman train lawdr``: fit the density that weights sentences by rarity."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from query.commands.output.trainings import show_trained, show_training
     show_default=True,
     help="Sentences to fit on, as many of each language.",
 )
-@seed_option("Another one draws another sample.")
+@seed_option("Another seed draws another sample.")
 @device_option
 @reading_options
 @output_options

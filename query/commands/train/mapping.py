@@ -35,12 +35,18 @@ from query.commands.output.mappings import show_maps, show_networks
     help="What a ridge draws LCA's maps to; nothing: as published.",
 )
 @click.option(
-    "--pivot", default="", metavar="LANG", help="Language that LCA's maps go through.  [default: none up to 12]"
+    "--pivot",
+    default="",
+    metavar="LANG",
+    help="Language that LCA's maps go through.  "
+    "[default: none for up to 12 languages, else the language with most concepts]",
 )
 @click.option(
-    "--dimensions", type=click.IntRange(1), help="Of LCC's codes (200); principal axes that LCA cuts to (all)."
+    "--dimensions",
+    type=click.IntRange(1),
+    help="Dimensions of LCC's codes, or principal axes that LCA keeps.  [default: 200 dimensions, all axes]",
 )
-@seed_option("Of the held-out concepts.")
+@seed_option("Seed of the held-out concepts.")
 @reading_options
 @place_options
 @aligned_options
@@ -60,8 +66,9 @@ def command(
 
     The concept is the same for translations of one another; fifty of them are enough for a start. FOLDER is then ranked
     with: dragoman calibrate -c NAME --map FOLDER. No document is encoded again. Without SOURCEs, -c NAME takes the
-    vectors that a collection holds. The networks of --method nca take minutes; no index can be asked through them, so
-    they compare what is found without a map. dragoman mates --map FOLDER measures a mapping elsewhere.
+    vectors that a collection holds. The networks of --method nca take minutes; kNN can't search through a network, so
+    networks only rescore the candidates that are found without a map. dragoman mates --map FOLDER measures a mapping
+    elsewhere.
     """
     if map_method == "nca" and (pivot or dimensions is not None or ridge is not None):
         raise click.UsageError("--ridge, --pivot and --dimensions are of lca and lcc; leave them out with nca")
