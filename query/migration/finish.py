@@ -245,8 +245,8 @@ def _require_migration(engine: sa.Engine, name: str, query_encoder: QueryEncoder
     active = calibration_table.active(engine, collections.require(engine, name))
     if not leads_to(active, query_encoder.model):
         raise BadInput(
-            f"{name} is not asked by {query_encoder.encoder} any more, so encoding it again ends here; "
-            "what was encoded stays, and is there should it migrate again"
+            f"{query_encoder.encoder} no longer encodes the queries of {name}, so encoding the documents again ends "
+            "here; the new vectors stay for a later migration to this encoder"
         )
 
 

@@ -326,7 +326,8 @@ def _index_words(store: VectorStore, languages: Mapping[str, int], console: Cons
     """Let a store without a lexical index make it now, with a message if that takes long."""
     count = sum(languages.values())
     message = (
-        f"taking in the words of {count:,} documents, once, for --hybrid: about {count / _DOCUMENTS_A_SECOND:,.0f} s …"
+        f"indexing the words of {count:,} documents for --hybrid, this once: about "
+        f"{count / _DOCUMENTS_A_SECOND:,.0f} s …"
     )
     with console.if_slow(message):
         store.lexical(LexicalQuery(["a"], list(languages)[:1], 1))

@@ -78,7 +78,8 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         )
     if report.maps_left:
         console.warn(
-            "the calibration before ranked with maps, and this one doesn't; it is still there: --list, --use ID"
+            "the previous calibration ranked with maps and the new one does not; to return: dragoman calibrate "
+            f"-c {name} --list, then --use ID"
         )
     if maps := summary.maps:
         console.say(f"with maps: {maps.method}")

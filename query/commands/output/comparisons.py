@@ -44,7 +44,7 @@ def show_comparisons(comparisons: Sequence[Comparison], console: Console) -> Non
         (comparison.baseline, comparison.run, comparison.left_out) for comparison in comparisons
     ):
         if left_out:
-            console.warn(f"topics that only one of {baseline} and {run} has, and are left out: {left_out}")
+            console.warn(f"topics left out because only one of {baseline} and {run} has them: {left_out}")
 
 
 def _comparison_row(comparison: Comparison) -> list[str]:

@@ -50,8 +50,8 @@ def as_lines(view: RunView) -> list[str]:
     time_left = f", {view.time_left} left" if view.time_left else ""
     if run.state == READING:
         return [
-            f"run {run.id} of {run.collection} reading: {documents} read; should the "
-            "command that reads them have ended, give it again: it goes on"
+            f"run {run.id} of {run.collection} is reading: {documents} read; if the command that reads the sources has "
+            "ended, give it again to continue"
         ]
     head = f"run {run.id} of {run.collection} {run.state}: {progress.done:,}/{documents}"
     text_lines = [

@@ -56,7 +56,8 @@ def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
     reading.plan(one_document(0, "a"), [True], spool=b"")
     (told,) = seen(field)
     assert told == (
-        "run 1 of c reading: 1 document read; should the command that reads them have ended, give it again: it goes on"
+        "run 1 of c is reading: 1 document read; if the command that reads the sources has ended, give it again to "
+        "continue"
     )
     reading.start_workers()
     assert seen(field)[-1] == "  no worker of its model is alive; start one: dragoman worker -c c"

@@ -175,6 +175,6 @@ def test_networks_are_learnt_ranked_with_and_left_again(
     assert isinstance(mapped.maps, Networks)
     assert found != plain
     assert run(["calibrate", "-c", "demo", "-q"]) == 0
-    assert "the calibration before ranked with maps" in capsys.readouterr().err
+    assert "the previous calibration ranked with maps" in capsys.readouterr().err
     assert run(["calibrate", "-c", "demo", "--use", before.id, "-q"]) == 0
     assert scores()[1] == plain

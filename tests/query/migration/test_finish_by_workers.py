@@ -182,7 +182,7 @@ def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
     leaving = {"rollback": ["rollback"], "calibrate": ["calibrate", "--use", before]}[how]
     assert run([*leaving, "-c", "demo", "--home", str(again.settings.home)]) == 0
     assert asking.wait(60) == 1
-    assert "is not asked by" in again.said(asking).splitlines()[-1]
+    assert "no longer encodes the queries of" in again.said(asking).splitlines()[-1]
     assert (active_reencoding(engine, "demo"), again.run().state) == (None, "cancelled")
     engine.dispose()
     assert first(again.settings) == first(calibrated_by_words)
@@ -199,7 +199,7 @@ def test_left_before_anything_is_handed_out_no_run_is_left_behind(
     monkeypatch.setattr(finish, "draw", every_sixth)
     monkeypatch.setattr(finish, "most_shown", leaving)
     assert again.here() == 1
-    assert "is not asked by" in capsys.readouterr().err
+    assert "no longer encodes the queries of" in capsys.readouterr().err
     assert again.run().state == "cancelled"
 
 
