@@ -23,7 +23,7 @@ class _Strict(BaseModel):
 
 
 class SearchRequest(_Strict):
-    """A query; what is not said is as the collection's calibration has it."""
+    """A query; ranking settings that are left out are those of the collection's calibration."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -35,23 +35,32 @@ class SearchRequest(_Strict):
     )
 
     query: str = Field(min_length=1, max_length=LONGEST, description="What to look for, in any language.")
-    collection: str = Field("", max_length=100, description="The collection; the only one that is served if empty.")
+    collection: str = Field(
+        "", max_length=100, description="Name of the collection; may be empty if only one is served."
+    )
     lang: Code | None = Field(None, description="Language of the query (BCP 47); detected unless given.")
     to: list[Code] | None = Field(None, max_length=200, description="Languages of documents; all unless given.")
     k: int = Field(10, ge=1, le=MOST, description="How many hits.")
     balance: float | None = Field(None, ge=0, le=1, description="0: nothing is balanced, 1: every language equal.")
     margin: Margin | None = Field(None, description="Form of the margin.")
     weights: list[float] | None = Field(
-        None, min_length=1, max_length=8, description="Of the encoders that a collection combines, in their order."
+        None,
+        min_length=1,
+        max_length=8,
+        description="Weights of the encoders that a collection combines, in their order.",
     )
     passages: bool = Field(True, description="Compare the head of the ranking by passages, too.")
     hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")
     calibration: str = Field("", max_length=64, description="Beginning of an id, or none; the active one if empty.")
     filters: dict[str, Scalar | list[Scalar]] = Field(
-        default_factory=dict, max_length=50, description="Fields a document must have; of several values any."
+        default_factory=dict,
+        max_length=50,
+        description="Values that a document's fields must have; of a list, any one value.",
     )
     explain: bool = Field(False, description="Say what each score is made of.")
-    log: bool = Field(True, description="Keep it in the query log, where there is one; false if nobody typed it.")
+    log: bool = Field(
+        True, description="Keep the query in the query log, if there is one; false for queries that nobody typed."
+    )
 
 
 class PassageAnswer(Passage):
@@ -117,7 +126,9 @@ class SearchAnswer(BaseModel):
     balance: float
     took: int = Field(description="Milliseconds.")
     unread: str = Field(description="The end of a query that is longer than the encoder reads.")
-    search: str | None = Field(description="Id in the query log, to tell of clicks by; none where it is in none.")
+    search: str | None = Field(
+        description="Id of the search in the query log, for /api/clicks; null if the search is not logged."
+    )
     hits: list[HitAnswer]
 
 
@@ -133,7 +144,9 @@ class CollectionAnswer(BaseModel):
     """A collection."""
 
     name: str
-    encoder: str = Field(description="Of the queries; documents have another's where the collection has migrated.")
+    encoder: str = Field(
+        description="Encoder of the queries; after a migration the documents' vectors may be another encoder's."
+    )
     method: str
     model: str
     documents: int
@@ -146,7 +159,7 @@ class CollectionsAnswer(BaseModel):
     """The collections that are served."""
 
     collections: list[CollectionAnswer]
-    away: dict[str, str] = Field(description="Those that can't be searched now, and why.")
+    away: dict[str, str] = Field(description="Why a collection can't be searched now, by name.")
 
 
 class DocumentAnswer(BaseModel):

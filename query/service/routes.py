@@ -40,15 +40,15 @@ from query.service.search_threads import SearchThreads
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": text}
     for status, text in {
-        400: "It can't be searched so.",
+        400: "The request or its settings are not valid.",
         401: "No token, or a wrong one.",
         404: "There is no such collection or document.",
         413: "The body is too large.",
-        421: "The host's name is none of the service.",
+        421: "The service does not answer to this host name.",
         422: "The request is not as OpenAPI says.",
-        429: "Too much at once, or too often.",
+        429: "Too many searches at once, or too many requests from this caller.",
         500: "The service failed.",
-        503: "Not now.",
+        503: "The service can't answer now.",
     }.items()
 }
 READY, EMPTY = "ready", "empty"
@@ -96,7 +96,7 @@ class Api:
         router.post("/search", summary="Find documents in any language")(self.search)
         router.get("/collections", summary="What can be searched")(self.collections)
         router.get("/documents/{doc_id:path}", summary="A document by its id")(self.document)
-        router.post("/clicks", status_code=204, summary="Tell that a hit was opened")(self.click)
+        router.post("/clicks", status_code=204, summary="Log that a hit was opened")(self.click)
         router.get("/health", summary="Whether the service runs")(self.health)
         router.get("/ready", summary="Whether it answers searches")(self.ready)
         return router
@@ -230,7 +230,7 @@ class Api:
         )
 
     async def click(self, click: Click) -> Response:
-        """Keep in the query log that a hit was opened; where no log is kept nothing is."""
+        """Log that a hit was opened; without a query log, do nothing."""
         if self._log is not None:
             self._log.clicked(click.search, click.id)
         return Response(status_code=204)
@@ -246,7 +246,7 @@ class Api:
         return Readiness(ready=ready, collections=dict(self.state))
 
     async def metrics(self) -> PlainTextResponse:
-        """What Prometheus reads."""
+        """The service's metrics in Prometheus's text format."""
         return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
 

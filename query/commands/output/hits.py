@@ -65,7 +65,7 @@ def parts_line(parts: ScoreParts) -> str:
     if parts.fwd is not None and parts.bwd is not None:
         line += f"; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}: by the margin {parts.score:.3f}"
     if parts.words is not None:
-        line += f"; words {parts.words:.2f} of the most that any document shares"
+        line += f"; BM25 score {parts.words:.2f} of the best document's"
     return line
 
 
