@@ -144,9 +144,9 @@ def _upper_section(facts: Mapping[str, Any], report: ParityReport) -> str:
 most {shape["tokens"]} tokens, and `mask` (documents, sentences) int64 → `vectors` (documents, {shape["dim"]}) float32,
 unit rows.
 {shape["layers"]} layers, {shape["heads"]} heads, feed-forward {shape["feed_forward"]}, form `{shape["form"]}`; at most
-{shape["sentences"]} sentences at once: a longer document is the mean over its windows, each counted by its
-sentences over the square of its place.
-A query is encoded by `model.onnx` alone. It makes `hmde` the folder's default method.
+{shape["sentences"]} sentences at once: a longer document's vector is the mean over its windows, each weighted by its
+number of sentences divided by the square of its position from 1.
+A query is encoded by `model.onnx` alone. The upper encoder makes `hmde` the folder's default method.
 
 Trained on {facts["documents"]:,} documents in {len(facts["languages"])} languages; lower encoder \
 {"frozen" if settings["frozen"] else "trained"}; {facts["best"]:,} steps kept of {facts["steps"]:,};

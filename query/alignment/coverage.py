@@ -30,7 +30,7 @@ class PassageRows:
 
     @classmethod
     def pack(cls, passages: Sequence[Passages], vectors: FloatArray) -> PassageRows:
-        """Put documents' passages together; the row of ``vectors`` of a document without passages is its passage."""
+        """Put documents' passages together; a document without any gets its row of ``vectors`` as its only passage."""
         parts = [
             document_passages.vectors if len(document_passages.vectors) else int8_rows(vectors[row : row + 1])
             for row, document_passages in enumerate(passages)

@@ -39,7 +39,7 @@ class PairMaps:
 
 
 def clear_pairs(scored: Pairs, n: int, m: int) -> IntArray:
-    """Positions of the candidates of n × m documents that are each other's best: the half with the higher scores."""
+    """Positions of the candidate pairs of n × m documents that are mutually best: the half with the higher scores."""
     best_x, best_y = np.full(n, -np.inf, np.float32), np.full(m, -np.inf, np.float32)
     np.maximum.at(best_x, scored.rows, scored.scores)
     np.maximum.at(best_y, scored.cols, scored.scores)
@@ -66,8 +66,8 @@ def _towards(rows: FloatArray, target: np.ndarray) -> FloatArray:
 def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
     """Maps learnt from (pairs, dim) float32 unit rows, if they set held-out pairs further apart from their neighbours.
 
-    Each half of the pairs is held out once; the measure is the mean distance margin among the held-out pairs. There are
-    none if maps do not help, or if the pairs are too few to tell.
+    Each half of the pairs is held out once; the measure is the mean distance margin among the held-out pairs. None is
+    returned if the maps do not help, or if the pairs are too few to tell.
     """
     if len(x) < _FEWEST:
         return None

@@ -45,7 +45,8 @@ class TriedChoice:
         value: MAP on the half of the topics that decides; for ``titles``, the mean reciprocal rank of their own
             documents in their language.
         held_out: the same on the other half.
-        own_language: share of the first hits without the answers, as many as languages, in the query's language.
+        own_language: share of the query's language among the first n hits that are not answers; n is the number of
+            languages.
     """
 
     choice: CalibrationChoice

@@ -130,7 +130,7 @@ class LoggedRun(Base):
         return self.setup.qrels_hash, within
 
     def topic(self, qid: str) -> str:
-        """The topic that an id is a version of: what a pooled run's ``qid.lang`` is of."""
+        """The topic's id without the language that a pooled run appends; in other runs the id itself."""
         return topic_of(self.kind, qid)
 
 

@@ -68,7 +68,7 @@ class ScoredRun:
     relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
 
     def topic(self, qid: str) -> str:
-        """The topic that an id is a version of: what a pooled run's ``qid.lang`` is of."""
+        """The topic's id without the language that a pooled run appends; in other runs the id itself."""
         return topic_of(self.kind, qid)
 
     def topic_language(self, qid: str) -> str:
@@ -82,7 +82,7 @@ def main_run(runs: Sequence[ScoredRun]) -> ScoredRun:
 
 
 def topic_of(kind: RunKind, qid: str) -> str:
-    """The topic's id without the language that a pooled run appends to the id."""
+    """The topic's id without the language that a pooled run appends; in other runs the id itself."""
     return qid.rpartition(".")[0] if kind == "pooled" else qid
 
 

@@ -63,9 +63,9 @@ def draw_samples(
     """Draw a bounded random sample of each language's vectors, and encode pseudo-queries.
 
     The encoder encodes the pseudo-queries, as queries; ``document_spec`` is the spec of the documents' encoder if that
-    is another. Logged queries fill half of a language's bank, drawn at random, and more if there are too few titles and
-    first sentences, which tell the probe the documents that belong to them. Logged queries that are encoded already, by
-    language, (n, dim), come first. The maxima are of each language.
+    is another. Logged queries, drawn at random, fill half of a language's bank, and more if titles and first sentences
+    do not fill the rest; only of titles and first sentences does the probe know the document. ``encoded_queries`` are
+    logged queries that are encoded already, by language, (n, dim); they come first. The maxima are per language.
     """
     spec = document_spec or encoder.spec
     model, parts = spec.model, VectorParts.of(spec)

@@ -75,8 +75,8 @@ class OldAndNewVectors:
     def scale(self, documents: CandidateDocuments, queries: FloatArray, in_first_stretch: BoolArray) -> ScoreScale:
         """The scale of mapped cosines, from the candidates that have both vectors.
 
-        A neighbourhood is that of all documents of a language. ``neighbourhoods`` counts those with one kind of vector;
-        the scale adds what the documents with the other kind change, measured by mapped cosines.
+        A query's neighbourhood should be taken over all documents of a language, but ``neighbourhoods`` takes it over
+        the documents with one kind of vector. The scale's offset is the difference, measured by mapped cosines.
         """
         has_new = self._calibration.has_new_vector(documents.raw)
         if not has_new.any() or has_new.all():

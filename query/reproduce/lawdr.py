@@ -27,7 +27,7 @@ _SENTENCES = 2_000
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of the paper's tables: without what a language's documents share, or with it; by margin, or by cosine."""
+    """A row of the paper's tables: debiased or not, scored by the margin or by the cosine."""
 
     debiased: bool
     margin: bool
@@ -53,7 +53,11 @@ PAPER_PROBE = (97.3, 100.0, 53.5)
 
 @dataclass(frozen=True)
 class Recalls:
-    """Recall of a task of ``PAPER`` by variant, in per cent; ``pairs`` are true pairs, or of languages for WMT19."""
+    """Recall of a task of ``PAPER`` by variant, in per cent.
+
+    Attributes:
+        pairs: number of true pairs; for WMT19, of language pairs.
+    """
 
     task: str
     recall: dict[Variant, float]

@@ -155,7 +155,7 @@ def read_tatoeba(folder: Path, languages: Sequence[str]) -> Translations:
 
 
 def search_sentences(pairs: Translations, encoder: Encoder, console: Console) -> list[SearchErrors]:
-    """Search each sentence's translation among all sentences of the other language, in both directions."""
+    """Search for each sentence's translation among all sentences of the other language, in both directions."""
     errors = []
     for langs, sides in pairs.items():
         first, second = (_vectors(lang, texts, encoder, console) for lang, texts in zip(langs, sides, strict=True))
