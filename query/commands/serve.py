@@ -36,6 +36,7 @@ from query.commands.options import FILE, common_options, device_option
 @click.option("--threads", type=click.IntRange(1, 256), help="Searches at once.  [default: twice the cores]")
 @click.option(
     "--waiting",
+    "max_waiting",
     type=click.IntRange(0),
     default=64,
     show_default=True,
@@ -44,9 +45,7 @@ from query.commands.options import FILE, common_options, device_option
 @click.option(
     "--seconds", type=click.FloatRange(0.1), default=30.0, show_default=True, help="Seconds until a search is given up."
 )
-@click.option(
-    "--max-body", "body", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Bytes of a request."
-)
+@click.option("--max-body", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Bytes of a request.")
 @click.option(
     "--hybrid",
     is_flag=True,

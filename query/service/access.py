@@ -101,8 +101,8 @@ def matching_token(tokens: Iterable[Token], authorization: str) -> Token | None:
     return matching[0] if matching else None
 
 
-class Rates:
-    """How often each caller may ask: a token bucket that fills at the rate and holds ten seconds' worth."""
+class RateLimiter:
+    """Limits each caller's requests by a token bucket that fills at the rate and holds ten seconds' worth."""
 
     def __init__(self, per_minute: int) -> None:
         """Begin with full buckets; ``per_minute`` 0: no bound."""

@@ -68,7 +68,7 @@ def _hashes(html: str, tag: str) -> str:
 
 
 class Service:
-    """Everything that lives as long as the service does.
+    """The service: its collections, search threads, query log and ASGI application.
 
     Attributes:
         app: the ASGI application.

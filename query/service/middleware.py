@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query.service import refusals
-from query.service.access import Caller, Rates, matching_token
+from query.service.access import Caller, RateLimiter, matching_token
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
@@ -39,7 +39,7 @@ class AccessMiddleware:
     ) -> None:
         """Wrap an application, which answers the requests that pass; the cluster, if any, may vouch for callers."""
         self._app, self._options, self._metrics, self._cluster = app, options, metrics, cluster
-        self._rates = Rates(options.rate)
+        self._rate_limiter = RateLimiter(options.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on to the application."""
@@ -77,7 +77,7 @@ class AccessMiddleware:
             return Caller(address)
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         caller = await self._caller(authorization, address, elastic=is_elastic(scope))
-        wait = self._rates.wait(caller.name)
+        wait = self._rate_limiter.wait(caller.name)
         if wait:
             raise Refused(429, f"{self._options.rate} requests a minute are allowed; wait a little", wait)
         return caller
@@ -98,7 +98,7 @@ class AccessMiddleware:
         if token is not None:
             return Caller(token.name, token.writes)
         if elastic and authorization and self._cluster is not None:
-            wait = self._rates.wait(address)
+            wait = self._rate_limiter.wait(address)
             if wait:
                 raise Refused(429, "too many requests; wait a little", wait)
             if await self._cluster.vouches(authorization):
@@ -107,7 +107,7 @@ class AccessMiddleware:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body of a request, in bytes; the options bound its size."""
-        max_bytes = self._options.body
+        max_bytes = self._options.max_body
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if not length.isdigit() or int(length) > max_bytes:
             raise Refused(413, f"a request's body may have {max_bytes:,} bytes")

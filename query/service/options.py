@@ -23,9 +23,9 @@ class ServiceOptions:
         hosts: names that requests may call the service by; empty: any.
         rate: requests a minute of one token, or of one address if there are no tokens; 0: no bound.
         threads: number of searches at once.
-        waiting: number of requests that may wait for a thread; more requests are refused with 429.
+        max_waiting: number of requests that may wait for a thread; more requests are refused with 429.
         seconds: until a search is given up.
-        body: maximum size of a request's body, in bytes.
+        max_body: maximum size of a request's body, in bytes.
         elastic: server that Elasticsearch calls are passed on to; empty: that of an attached collection or the store.
         indices: patterns of further indices on that server that callers without credentials may read.
         writes: whether the writes of callers that may write are passed on.
@@ -41,9 +41,9 @@ class ServiceOptions:
     hosts: tuple[str, ...] = LOOPBACK
     rate: int = 0
     threads: int = 4
-    waiting: int = 64
+    max_waiting: int = 64
     seconds: float = 30.0
-    body: int = 1_000_000
+    max_body: int = 1_000_000
     elastic: str = ""
     indices: tuple[str, ...] = ()
     writes: bool = False

@@ -109,7 +109,7 @@ class Api:
         name = self._collection_name(request.collection)
         with self._open_collections.searcher(name, request.calibration) as unweighted:
             searcher = unweighted.weighed(request.weights or ())
-            result = self.found(searcher, request, request.filters or None)
+            result = self.run_search(searcher, request, request.filters or None)
             unread = searcher.unread(request.query)
             calibration, space = searcher.calibration, searcher.space
         return SearchAnswer(
@@ -126,10 +126,10 @@ class Api:
             hits=[HitAnswer.model_validate(as_json(hit)) for hit in result.hits],
         )
 
-    def found(self, searcher: Searcher, request: SearchRequest, filters: Mapping[str, Any] | None) -> SearchResult:
+    def run_search(self, searcher: Searcher, request: SearchRequest, filters: Mapping[str, Any] | None) -> SearchResult:
         """Search for ``/api`` or for an Elasticsearch path, count the search and, where a log is kept, log it.
 
-        The ``filters`` count, those of the request are not used.
+        Documents are filtered by ``filters``; the request's own filters are not used.
 
         Raises:
             BadInput: the collection can't be searched with these settings.
@@ -139,7 +139,7 @@ class Api:
         refuse_hybrid(request.hybrid, self._hybrid)
         detected = None if request.lang else searcher.detect(request.query)
         lang = detected.lang if detected else normalise(request.lang or "")
-        choice = chosen(searcher, request, hybrid=self._hybrid)
+        choice = choose_for_request(searcher, request, hybrid=self._hybrid)
         hits = searcher.search(
             request.query,
             lang=lang,
@@ -260,7 +260,7 @@ def refuse_hybrid(requested: bool | None, served: bool) -> None:
         raise BadInput("hybrid search is not served here; start the service with dragoman serve --hybrid")
 
 
-def chosen(searcher: Searcher, request: SearchRequest, *, hybrid: bool) -> SearchChoice:
+def choose_for_request(searcher: Searcher, request: SearchRequest, *, hybrid: bool) -> SearchChoice:
     """How to rank for a request: its own settings, and the calibration's where it has none."""
     options = RankingOptions(
         balance=request.balance,

@@ -26,7 +26,7 @@ class SearchThreads:
         """Begin without searches; the metrics show those that run or wait, and count refused requests."""
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="search")
         self._threads, self._seconds = options.threads, options.seconds
-        self._capacity = options.threads + options.waiting
+        self._capacity = options.threads + options.max_waiting
         self._admitted = 0
         self._average_seconds = 0.05
         self._metrics = metrics

@@ -72,7 +72,7 @@ class Call:
         kind: the parts with ``{index}`` and ``{id}`` in place of names.
         query: names and values of the parameters.
         writes: whether the call changes documents or the index.
-        own: whether the call needs the caller's own credentials.
+        needs_credentials: whether the call needs the caller's own credentials.
     """
 
     method: str
@@ -80,7 +80,7 @@ class Call:
     kind: tuple[str, ...]
     query: tuple[tuple[str, str], ...]
     writes: bool = False
-    own: bool = False
+    needs_credentials: bool = False
 
     @classmethod
     def parse(cls, method: str, path: bytes, query: bytes) -> Call:

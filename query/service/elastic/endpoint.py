@@ -25,7 +25,7 @@ from query.service.access import Caller
 from query.service.elastic import query_clause, response
 from query.service.elastic.calls import Call
 from query.service.elastic.query_clause import CrossLingual
-from query.service.elastic.search_body import bodies, named_indices, reaches_elsewhere, refuse_own_parameters
+from query.service.elastic.search_body import bodies, named_indices, reaches_elsewhere, refuse_credential_parameters
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
@@ -141,9 +141,9 @@ class ElasticEndpoint:
             raise Refused(403, "this token may read only")
         if caller.authorization:
             return
-        if call.own:
+        if call.needs_credentials:
             raise Refused(403, "this call needs your own Elasticsearch credentials")
-        refuse_own_parameters(call)
+        refuse_credential_parameters(call)
         if call.kind == () or call.endpoint == "_cluster":
             return
         served = {name for place in self._places if place.server == self._server for name in place.indices}
@@ -182,7 +182,7 @@ class ElasticEndpoint:
         with self._open_collections.searcher(place.collection, search.asked.calibration) as unweighted:
             weighed = unweighted.weighed(search.asked.weights or ())
             searcher, filters = _narrowed(weighed, search, caller.authorization, place)
-            result = self._api.found(searcher, search.asked, filters)
+            result = self._api.run_search(searcher, search.asked, filters)
             hits = result.hits
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))

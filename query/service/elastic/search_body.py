@@ -83,8 +83,8 @@ def named_indices(call: Call, values: Sequence[Any]) -> list[str]:
     return [*call.indices, *body_indices(call, values)] if body_indices else call.indices
 
 
-def refuse_own_parameters(call: Call) -> None:
-    """Refuse a call whose parameters need credentials of the caller's own.
+def refuse_credential_parameters(call: Call) -> None:
+    """Refuse a call whose parameters need the caller's own credentials.
 
     Raises:
         Refused: a parameter could reach indices that the caller may not read.

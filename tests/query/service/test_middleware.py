@@ -15,7 +15,7 @@ import pytest
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
 from query.service import middleware
-from query.service.access import Rates, Token, read_tokens
+from query.service.access import RateLimiter, Token, read_tokens
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
 
@@ -61,12 +61,12 @@ def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:
 
 
 def test_a_rate_is_each_ones_own() -> None:
-    rates = Rates(60)
-    allowed = [rates.wait("me") for _ in range(20)]
+    limiter = RateLimiter(60)
+    allowed = [limiter.wait("me") for _ in range(20)]
     assert allowed[:10] == [0.0] * 10
     assert 0 < allowed[-1] <= 1
-    assert rates.wait("you") == 0.0
-    assert not any(Rates(0).wait("me") for _ in range(1000))
+    assert limiter.wait("you") == 0.0
+    assert not any(RateLimiter(0).wait("me") for _ in range(1000))
 
 
 def test_too_many_requests_are_told_when_to_come_again(options: ServiceOptions) -> None:
@@ -79,7 +79,7 @@ def test_too_many_requests_are_told_when_to_come_again(options: ServiceOptions) 
 
 
 def test_more_than_can_wait_is_refused_and_the_rest_is_answered(options: ServiceOptions) -> None:
-    with serving(replace(options, threads=1, waiting=2)) as client:
+    with serving(replace(options, threads=1, max_waiting=2)) as client:
 
         def ask(number: int) -> httpx.Response:
             return client.post("/api/search", json={"query": f"coffee {number}", "lang": "en", "k": 1000})
@@ -101,7 +101,7 @@ def test_a_search_that_takes_too_long_is_given_up(options: ServiceOptions) -> No
 
 
 def test_large_bodies_are_refused(options: ServiceOptions) -> None:
-    with serving(replace(options, body=2000)) as client:
+    with serving(replace(options, max_body=2000)) as client:
         assert client.post("/api/search", content=b"x" * 3000).status_code == 413
 
         def parts() -> object:
