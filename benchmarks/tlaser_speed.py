@@ -99,7 +99,7 @@ def training_speed(job: Job, rounds: int) -> list[str]:
     ready = []
     for batch in drawn:
         source, target, given, wanted = (
-            torch.from_numpy(ids).to(device) for ids in (batch.source, batch.target, batch.given, batch.wanted)
+            torch.from_numpy(ids).to(device) for ids in (batch.source, batch.target, batch.decoder_input, batch.labels)
         )
         ready.append((source, target, given, wanted, batch.language))
     seconds = harness.in_turn({"bare": lambda: job.bare(ready), "ours": job.ours}, rounds)

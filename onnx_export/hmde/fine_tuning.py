@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
 from onnx_export.hmde.settings import FineTuning
-from onnx_export.hmde.trainable import Trainable, copied, put_back
+from onnx_export.hmde.trainable import Trainable, copy_weights, restore_weights
 from onnx_export.training.device import seed_torch
 
 _TOGETHER = 64
@@ -32,7 +32,7 @@ class Examples:
     labels: Sequence[str]
 
 
-def take(
+def load_documents(
     encoder: Trainable, documents: Sequence[Document], advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, int]:
     """Give an encoder the documents for training and testing; return their rows by document id."""
@@ -77,19 +77,19 @@ class Classifier:
         settings = self._settings
         optimiser = torch.optim.AdamW(self._weights(), lr=settings.rate, weight_decay=0.0)
         steps = settings.epochs * -(-len(train.rows) // settings.batch)
-        best_weights = copied(self._weights())
+        best_weights = copy_weights(self._weights())
         with console.progress("fine-tuning", steps, "steps") as progress:
             for epoch in range(settings.epochs):
                 self._learn(epoch, train, optimiser, progress)
                 self.losses.append(self._loss(dev))
                 if self.losses[-1] < min(self.losses[:-1], default=float("inf")):
-                    self.best, best_weights = epoch + 1, copied(self._weights())
+                    self.best, best_weights = epoch + 1, copy_weights(self._weights())
                 console.say(
                     f"epoch {epoch + 1}: loss {self.losses[-1]:.3f} and accuracy {self.accuracy(dev):.3f} on dev"
                 )
                 if epoch + 1 - self.best >= settings.patience:
                     break
-        put_back(self._weights(), best_weights)
+        restore_weights(self._weights(), best_weights)
 
     def accuracy(self, examples: Examples) -> float:
         """Share of documents whose label is predicted; a label that training did not have counts as wrong."""

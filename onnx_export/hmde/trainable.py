@@ -35,13 +35,13 @@ from onnx_export.training.device import seed_torch, training_device
 METHODS = (Hmde.method, Segments.method, LONGFORMER)
 
 
-def copied(weights: Sequence[torch.nn.Parameter]) -> list[torch.Tensor]:
+def copy_weights(weights: Sequence[torch.nn.Parameter]) -> list[torch.Tensor]:
     """Copies of the weights' current values."""
     return [weight.detach().clone() for weight in weights]
 
 
-def put_back(weights: Sequence[torch.nn.Parameter], values: Sequence[torch.Tensor]) -> None:
-    """Set weights to the values that ``copied`` returned."""
+def restore_weights(weights: Sequence[torch.nn.Parameter], values: Sequence[torch.Tensor]) -> None:
+    """Set weights to the values that ``copy_weights`` returned."""
     with torch.no_grad():
         for weight, value in zip(weights, values, strict=True):
             weight.copy_(value)
@@ -74,11 +74,11 @@ class Trainable:
 
     def state(self) -> list[torch.Tensor]:
         """Copies of the weights that learn, in the order of ``parameters``."""
-        return copied(self.parameters())
+        return copy_weights(self.parameters())
 
     def restore(self, state: Sequence[torch.Tensor]) -> None:
         """Set the weights to what ``state`` returned."""
-        put_back(self.parameters(), state)
+        restore_weights(self.parameters(), state)
 
     def documents(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
         """Vectors of documents that ``lower`` has taken, (rows, dim) unit rows; zero for a text without known words.

@@ -21,14 +21,14 @@ def export_model(
     model: str,
     output: Path | None,
     precision: Precision,
-    wishes: StatedLayout,
+    stated: StatedLayout,
     console: Console,
     *,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
     """Export a model, a folder or a hub name; compare its graph with torch and publish its folder.
 
-    ``wishes`` are the user's statements about the model; without ``output`` the folder is in the model cache.
+    ``stated`` are the user's statements about the model; without ``output`` the folder is in the model cache.
 
     Raises:
         BadInput: the model can't be exported, the target exists and is no exported model, or parity is below the bar.
@@ -37,15 +37,15 @@ def export_model(
     huggingface.require_torch()
     folder = find_source(model, console.say)
     own_name = folder.resolve().name if Path(model).expanduser().is_dir() else model.rsplit("/", 1)[-1]
-    name = wishes.name or own_name
+    name = stated.name or own_name
     target = _target(output, name, precision)
     layout = read_layout(folder)
-    recipe = choose_pooling(layout, wishes.pooling)
+    recipe = choose_pooling(layout, stated.pooling)
     console.say(f"loading {name}")
     source = huggingface.load(layout, recipe)
     prefixes = choose_prefixes(layout, own_name)
-    config = describe(name, read_card(folder), prefixes, source, precision, wishes)
-    _say_choices(config, recipe, prefixes[2], wishes, console)
+    config = describe(name, read_card(folder), prefixes, source, precision, stated)
+    _say_choices(config, recipe, prefixes[2], stated, console)
     texts = read_texts()
     reference = huggingface.reference_vectors(source, [prefixed(text, config) for text in texts])
     with publishing(target, config, instead="with -o") as draft:
@@ -69,7 +69,7 @@ def describe(
     prefixes: tuple[str, str, str],
     source: huggingface.SourceModel,
     precision: Precision,
-    wishes: StatedLayout = _NONE,
+    stated: StatedLayout = _NONE,
 ) -> ModelConfig:
     """Configuration of a loaded model's folder, without the hashes of its files."""
     licence, languages = card
@@ -79,9 +79,9 @@ def describe(
         dim=source.dim,
         max_tokens=source.max_tokens,
         pooling=source.recipe.pooling,
-        query_prefix=query if wishes.query_prefix is None else wishes.query_prefix,
-        document_prefix=document if wishes.document_prefix is None else wishes.document_prefix,
-        languages=languages if wishes.languages is None else wishes.languages,
+        query_prefix=query if stated.query_prefix is None else stated.query_prefix,
+        document_prefix=document if stated.document_prefix is None else stated.document_prefix,
+        languages=languages if stated.languages is None else stated.languages,
         precision=precision,
         weights=source.weights,
         tokenizer="",
@@ -90,10 +90,10 @@ def describe(
     )
 
 
-def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, wishes: StatedLayout, console: Console) -> None:
+def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, stated: StatedLayout, console: Console) -> None:
     if recipe.remark:
         console.say(recipe.remark)
-    if wishes.query_prefix is not None or wishes.document_prefix is not None:
+    if stated.query_prefix is not None or stated.document_prefix is not None:
         origin = "as asked"
     console.say(f"pooling {config.pooling}, {config.dim} dimensions, at most {config.max_tokens} tokens")
     console.say(f"queries begin with {config.query_prefix!r}, documents with {config.document_prefix!r} ({origin})")

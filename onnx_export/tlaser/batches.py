@@ -21,16 +21,16 @@ class Batch:
     Attributes:
         source: (pairs, tokens) the encoder's input in the source language.
         target: (pairs, tokens) the encoder's input in the target language.
-        given: (pairs, tokens) the decoder's input: the end token, then the target's tokens.
-        wanted: (pairs, tokens) the decoder's labels: the target's tokens, then the end token.
+        decoder_input: (pairs, tokens) the decoder's input: the end token, then the target's tokens.
+        labels: (pairs, tokens) the decoder's labels: the target's tokens, then the end token.
         language: index of the target language among the pivots.
         tokens: number of labels, without padding.
     """
 
     source: IntArray
     target: IntArray
-    given: IntArray
-    wanted: IntArray
+    decoder_input: IntArray
+    labels: IntArray
     language: int
     tokens: int
 
@@ -98,8 +98,8 @@ class Batches:
         return Batch(
             source=padded([encoder_input(ids, self._variant) for ids in sources]),
             target=padded([encoder_input(ids, self._variant) for ids in targets]),
-            given=padded([np.concatenate((end, ids)) for ids in targets]),
-            wanted=padded([np.concatenate((ids, end)) for ids in targets]),
+            decoder_input=padded([np.concatenate((end, ids)) for ids in targets]),
+            labels=padded([np.concatenate((ids, end)) for ids in targets]),
             language=self._corpus.pivots.index(direction.target),
             tokens=sum(map(len, targets)) + len(targets),
         )

@@ -154,9 +154,9 @@ class _Run:
     def _loss(self, batch: Batch) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
         constraint = self.plan.constraint
         with mixed_precision(self.device):
-            labels = self._tensor(batch.wanted)
+            labels = self._tensor(batch.labels)
             source = self.model.encode(self._tensor(batch.source))
-            logits = self.model.logits(source, self._tensor(batch.given), batch.language, labels)
+            logits = self.model.logits(source, self._tensor(batch.decoder_input), batch.language, labels)
             target = self.model.encode(self._tensor(batch.target)) if constraint.beta or constraint.lam else None
         translation = translation_loss(logits, labels[labels != PAD_ID], self.plan.training.smoothing)
         if target is None:

@@ -115,11 +115,11 @@ def classify_fine_tuned(
     Raises:
         BadInput: the training documents of a split have fewer than two labels, or the loss is not a finite number.
     """
-    from onnx_export.hmde.fine_tuning import Classifier, Examples, take  # noqa: PLC0415 - torch
+    from onnx_export.hmde.fine_tuning import Classifier, Examples, load_documents  # noqa: PLC0415 - torch
 
     documents = all_documents(splits)
     with console.progress("reading", len(documents), "documents") as progress:
-        rows = take(encoder, documents, progress)
+        rows = load_documents(encoder, documents, progress)
     untrained = encoder.state()
 
     def examples(part: Sequence[Document]) -> Examples:

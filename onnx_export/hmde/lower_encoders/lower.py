@@ -31,7 +31,7 @@ class Lower(ABC):
         self.tokenizer = tokenizer
         self._max_sentences, self._limit = sentences, tokens - tokenizer.document_overhead
         self._counts = self._openings = np.zeros(0, dtype=np.int64)
-        self._ends = np.zeros(1, dtype=np.int64)
+        self._boundaries = np.zeros(1, dtype=np.int64)
         self._given: list[tuple[torch.Tensor, Callable[[torch.Tensor], None]]] = []
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Lower(ABC):
         """Load all prepared documents; they are numbered in this order."""
         self._counts = np.concatenate([part["counts"] for part in parts])
         self._openings = np.concatenate([part["openings"] for part in parts])
-        self._ends = ends(self._counts)
+        self._boundaries = boundaries(self._counts)
 
     def lengths(self) -> IntArray:
         """Sentences of each document, (documents,)."""
@@ -62,7 +62,7 @@ class Lower(ABC):
     def documents(self, rows: Sequence[int], *, training: int | None = None) -> list[torch.Tensor]:
         """The vectors of ``sentences`` by document, (sentences, dim) each."""
         vectors = self.sentences(rows, training=training)
-        return [vectors[start:end] for start, end in pairwise(ends(self._counts[list(rows)]).tolist())]
+        return [vectors[start:end] for start, end in pairwise(boundaries(self._counts[list(rows)]).tolist())]
 
     @abstractmethod
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
@@ -131,7 +131,9 @@ class FrozenLower(Lower):
 
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
         """Unit vectors without gradients."""
-        return self._unit(np.concatenate([self._vectors[self._ends[row] : self._ends[row + 1]] for row in rows]))
+        return self._unit(
+            np.concatenate([self._vectors[self._boundaries[row] : self._boundaries[row + 1]] for row in rows])
+        )
 
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
         """Unit vectors without gradients."""
@@ -141,7 +143,7 @@ class FrozenLower(Lower):
         return torch.nn.functional.normalize(torch.from_numpy(rows).to(self._device, torch.float32), dim=1)
 
 
-def ends(counts: IntArray) -> IntArray:
+def boundaries(counts: IntArray) -> IntArray:
     """Start of each of consecutive groups of ``counts`` rows, and the end of the last, (groups + 1,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 

@@ -10,7 +10,7 @@ import torch
 from encoders.document import Document, Int32Array, IntArray
 from encoders.session import padded, token_batches
 from encoders.text.tokens import Tokenizer
-from onnx_export.hmde.lower_encoders.lower import Lower, Part, ends, title_of, title_sentences
+from onnx_export.hmde.lower_encoders.lower import Lower, Part, boundaries, title_of, title_sentences
 from onnx_export.training.device import seed_torch
 
 
@@ -81,7 +81,7 @@ class TrainedLower(Lower):
 
     def tokens(self, row: int) -> list[Int32Array]:
         """Token ids of each sentence of a document, as the module takes them."""
-        return [self._texts.row(position) for position in range(self._ends[row], self._ends[row + 1])]
+        return [self._texts.row(position) for position in range(self._boundaries[row], self._boundaries[row + 1])]
 
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
         """Vectors by the current weights."""
@@ -131,7 +131,7 @@ class _Ragged:
         lengths: Sequence[IntArray] = (),
     ) -> None:
         self._ids = np.concatenate([np.zeros(0, np.int32), *ids])
-        self._ends = ends(np.concatenate([np.zeros(0, np.int64), *lengths]))
+        self._boundaries = boundaries(np.concatenate([np.zeros(0, np.int64), *lengths]))
 
     def row(self, index: int) -> Int32Array:
-        return self._ids[self._ends[index] : self._ends[index + 1]]
+        return self._ids[self._boundaries[index] : self._boundaries[index + 1]]

@@ -80,12 +80,12 @@ def test_it_begins_with_the_vectors_of_the_exported_encoder(
 ) -> None:
     import torch
 
-    from onnx_export.hmde.fine_tuning import take
+    from onnx_export.hmde.fine_tuning import load_documents
 
     folder = {"segments": exported, "hmde": hmde}[method]
     encoder = opened(folder, method, small_model)
     asked = texts(pages)
-    rows = take(encoder, asked)
+    rows = load_documents(encoder, asked)
     with torch.no_grad():
         ours = encoder.documents(list(rows.values())).numpy()
     theirs = open_encoder(folder, method, device="cpu").encode_documents(asked)
@@ -137,10 +137,10 @@ def test_it_learns_what_a_classifier_over_frozen_vectors_can_not(
 def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
     hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
-    from onnx_export.hmde.fine_tuning import Classifier, Examples, take
+    from onnx_export.hmde.fine_tuning import Classifier, Examples, load_documents
 
     encoder = opened(hmde, "hmde", small_model)
-    rows = take(encoder, pages)
+    rows = load_documents(encoder, pages)
     labels = [str(page.fields["category"][0]) for page in pages]
     examples = Examples(list(rows.values()), labels)
     before = encoder.state()
@@ -154,10 +154,10 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
 
 
 def test_a_loss_that_is_no_number_is_told(hmde: ModelFolder, small_model: Path, pages: list[Document]) -> None:
-    from onnx_export.hmde.fine_tuning import Classifier, Examples, take
+    from onnx_export.hmde.fine_tuning import Classifier, Examples, load_documents
 
     encoder = opened(hmde, "hmde", small_model)
-    examples = Examples(list(take(encoder, pages[:8]).values()), ["a", "b"] * 4)
+    examples = Examples(list(load_documents(encoder, pages[:8]).values()), ["a", "b"] * 4)
     encoder.parameters()[0].data.fill_(float("nan"))
     with pytest.raises(BadInput, match="no number any more at step 1; train with a smaller --rate"):
         Classifier(encoder, examples.labels, FineTuning()).train(examples, examples, QUIET)

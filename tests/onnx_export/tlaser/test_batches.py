@@ -30,20 +30,22 @@ def corpus() -> Corpus:
 
 
 def _bytes(batch: Batch) -> tuple[bytes, bytes, int]:
-    return batch.source.tobytes(), batch.wanted.tobytes(), batch.language
+    return batch.source.tobytes(), batch.labels.tobytes(), batch.language
 
 
 def test_a_batch_stays_within_its_budget_and_says_the_same_sentence_on_both_sides(corpus: Corpus) -> None:
     batches = Batches(corpus, "ct", 100, 0)
     for batch in (next(batches) for _ in range(60)):
         rows, width = batch.source.shape
-        assert rows == 1 or rows * max(width, batch.wanted.shape[1]) <= 100
+        assert rows == 1 or rows * max(width, batch.labels.shape[1]) <= 100
         assert (batch.source[:, 0] == TAG_ID).all()
-        assert (batch.given[:, 0] == END_ID).all()
-        assert batch.tokens == (batch.wanted != PAD_ID).sum()
-        assert ((batch.wanted == END_ID).sum(axis=1) == 1).all()
-        assert np.array_equal(batch.given[:, 1:], np.where(batch.wanted == END_ID, PAD_ID, batch.wanted)[:, :-1])
-        assert np.array_equal(batch.target[:, 1:], batch.given[:, 1:])
+        assert (batch.decoder_input[:, 0] == END_ID).all()
+        assert batch.tokens == (batch.labels != PAD_ID).sum()
+        assert ((batch.labels == END_ID).sum(axis=1) == 1).all()
+        assert np.array_equal(
+            batch.decoder_input[:, 1:], np.where(batch.labels == END_ID, PAD_ID, batch.labels)[:, :-1]
+        )
+        assert np.array_equal(batch.target[:, 1:], batch.decoder_input[:, 1:])
 
 
 def test_lasers_input_ends_with_the_end(corpus: Corpus) -> None:

@@ -62,9 +62,11 @@ def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -
     batches = Batches(corpus, "t", plan.training.batch_tokens, plan.training.seed)
     losses = []
     for batch in (next(batches) for _ in range(2)):
-        source, given, wanted = (torch.from_numpy(ids) for ids in (batch.source, batch.given, batch.wanted))
-        logits = model.logits(model.encode(source), given, batch.language, wanted)
-        losses.append(total_loss(translation_loss(logits, wanted[wanted != PAD_ID], 0.1), None, plan.constraint))
+        source, decoder_input, labels = (
+            torch.from_numpy(ids) for ids in (batch.source, batch.decoder_input, batch.labels)
+        )
+        logits = model.logits(model.encode(source), decoder_input, batch.language, labels)
+        losses.append(total_loss(translation_loss(logits, labels[labels != PAD_ID], 0.1), None, plan.constraint))
     parameters = list(model.parameters())
     expected = torch.autograd.grad((losses[0] + losses[1]) / 2, parameters)
 
