@@ -90,7 +90,7 @@ def align(x: FloatArray, y: FloatArray, *, k: int = 4, margin: Margin = "ratio",
     if margin == "absolute":
         means = NeighbourMeans(np.zeros(len(x), np.float32), np.zeros(len(y), np.float32))
     else:
-        means = neighbourhood(x, y, k)
+        means = neighbour_means(x, y, k)
     rows, cols = np.arange(len(x)), np.arange(len(y))
     rounds: list[Pairs] = []
     per_document = KEPT
@@ -124,7 +124,7 @@ def check(x: FloatArray, y: FloatArray, k: int, threshold: float) -> None:
             raise BadInput(f"the {name} side's vector {bad_rows[0]} has a value that is no number; encode it again")
 
 
-def neighbourhood(x: FloatArray, y: FloatArray, k: int) -> NeighbourMeans:
+def neighbour_means(x: FloatArray, y: FloatArray, k: int) -> NeighbourMeans:
     """Mean cosine of each row's and each column's k nearest on the other side; of all where there are fewer than k."""
     forward, backward = _Best(len(x), min(k, len(y))), _Best(len(y), min(k, len(x)))
     for row, col, tile in _tiles(x, y):

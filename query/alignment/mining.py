@@ -20,7 +20,7 @@ from query.alignment.matching import (
     match,
     match_in_turn,
     merged_rounds,
-    neighbourhood,
+    neighbour_means,
 )
 from query.alignment.pair_map import clear_pairs, helpful_maps
 from query.alignment.side import Side, debiased, mapped
@@ -99,7 +99,7 @@ class _Comparison:
 
     @cached_property
     def _vector_means(self) -> NeighbourMeans:
-        return neighbourhood(self.x.vectors, self.y.vectors, self.plan.k)
+        return neighbour_means(self.x.vectors, self.y.vectors, self.plan.k)
 
     @cached_property
     def _nearest(self) -> Pairs:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
-from query.alignment.matching import IntArray, Pairs, neighbourhood
+from query.alignment.matching import IntArray, Pairs, neighbour_means
 
 _RIDGE = 0.3
 _SHARE = 0.5
@@ -84,6 +84,6 @@ def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
 
 def _distinctness(x: FloatArray, y: FloatArray, k: int = 4) -> float:
     """Mean of cos − (fwd + bwd) / 2 over pairs; the neighbours of a row are the rows of these pairs."""
-    means = neighbourhood(x, y, k)
+    means = neighbour_means(x, y, k)
     cosines = np.einsum("ij,ij->i", x, y)
     return float((cosines - (means.forward + means.backward) / 2).mean())

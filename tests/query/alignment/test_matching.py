@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from query.alignment import matching
-from query.alignment.matching import Pairs, align, candidates, match, neighbourhood
+from query.alignment.matching import Pairs, align, candidates, match, neighbour_means
 from query.calibration.margin import MARGINS, Margin
 from query.calibration.margin import margin as margin_of
 
@@ -94,14 +94,14 @@ def test_true_pairs_are_found_among_others() -> None:
 
 def test_neighbourhoods_are_means_of_the_nearest_and_of_all_where_there_are_fewer() -> None:
     x, y = random_sides(50, 3)
-    around = neighbourhood(x, y, 4)
+    around = neighbour_means(x, y, 4)
     np.testing.assert_allclose(around.forward, (x @ y.T).mean(axis=1), atol=1e-6)
     np.testing.assert_allclose(around.backward, np.sort(x @ y.T, axis=0)[-4:].mean(axis=0), atol=1e-6)
 
 
 def test_candidates_hold_the_best_of_each_row_and_column_once() -> None:
     x, y = random_sides(120, 80)
-    found = candidates(x, y, neighbourhood(x, y, 4), kept=5)
+    found = candidates(x, y, neighbour_means(x, y, 4), kept=5)
     scores = whole_matrix(x, y, 4, "ratio")
     pairs = set(zip(found.rows.tolist(), found.cols.tolist(), strict=True))
     assert len(pairs) == len(found.rows)
