@@ -356,10 +356,10 @@ def migration_rows(old_home: Path, new_home: Path, encoder: str, sizes: Sequence
         with copied(old_home) as settings:
             with harness.Stopwatch() as watch:
                 report = migrate("lohelp", encoder, None, settings, sample=size, anyway=True, device="cpu")
-            mapped, worth = measure(settings.home), report.worth
+            mapped, quality = measure(settings.home), report.quality
         table.add(
             f"| new encoder, map of {size:,} documents ({watch.seconds:.0f} s) | {mapped:.3f} | {mapped / new:.0%} "
-            f"| {worth.old:.3f}, {worth.new:.3f}, {worth.mapped:.3f} |"
+            f"| {quality.old:.3f}, {quality.new:.3f}, {quality.mapped:.3f} |"
         )
     return table
 

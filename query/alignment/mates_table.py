@@ -66,7 +66,7 @@ class Point:
     pairs: dict[tuple[str, str], MateScores]
 
     @property
-    def said(self) -> str:
+    def value_text(self) -> str:
         """The value as a table shows it."""
         return "" if self.value is None else f"{self.value:,}"
 

@@ -52,7 +52,7 @@ class MigrationReport:
         query_encoder: the new encoder.
         documents: number of documents that both encoders encoded, by language.
         mates: how well held-out documents' new vectors find their old vectors through the map.
-        worth: the map's quality by pseudo-queries.
+        quality: the map's quality by pseudo-queries.
         overlap: share of the first ten hits that are the same before and after migrating.
         queries: number of queries that the overlap was measured on.
         logged: whether these queries are from the log; else they are documents' titles and first sentences.
@@ -61,9 +61,9 @@ class MigrationReport:
 
     query_encoder: QueryEncoderSpec
     documents: Mapping[str, int]
-    way: MapRecipe
+    recipe: MapRecipe
     mates: MateScores
-    worth: MapQuality
+    quality: MapQuality
     overlap: float
     queries: int
     logged: bool

@@ -132,8 +132,8 @@ def _how_to_calibrate(subject: _Subject) -> str:
 
 def _dial(subject: _Subject) -> Section:
     if subject.calibration is None or subject.stored_calibration is None:
-        return Section(sections.DIAL, "", _how_to_calibrate(subject))
-    return sections.dial_section(subject.store, subject.calibration, subject.stored_calibration.summary)
+        return Section(sections.BALANCE, "", _how_to_calibrate(subject))
+    return sections.balance_section(subject.store, subject.calibration, subject.stored_calibration.summary)
 
 
 def _pairs(subject: _Subject, console: Console) -> Section:

@@ -38,7 +38,7 @@ Panels = Mapping[str, FloatArray]
 
 
 @dataclass(frozen=True)
-class DialPoint:
+class BalancePoint:
     """Results at one balance.
 
     Attributes:
@@ -171,7 +171,7 @@ def separability_figure(accuracies: Mapping[str, float], chance: float) -> Figur
     return figure
 
 
-def dial_figure(points: Sequence[DialPoint], chosen: float, fair: float, measure: str) -> Figure:
+def balance_figure(points: Sequence[BalancePoint], chosen: float, fair: float, measure: str) -> Figure:
     """Share of own-language hits against balance, with the quality measure if it was measured."""
     figure = empty_figure(_WIDTH, 3.6)
     axes = figure.subplots()

@@ -17,8 +17,8 @@ from query.fitting.probe import BALANCES
 from query.fitting.separability import separability
 from query.ranking.search_choice import PLAIN, SearchChoice
 from query.report.figures import (
-    DialPoint,
-    dial_figure,
+    BalancePoint,
+    balance_figure,
     inline_svg,
     languages_figure,
     pairs_figure,
@@ -30,7 +30,7 @@ from query.report.page import Section
 
 LANGUAGES = "Where the languages lie"
 SEPARABILITY = "Whether a classifier can tell the languages apart"
-DIAL = "What the balance does"
+BALANCE = "What the balance does"
 PAIRS = "Which languages find which"
 TOPICS = "Topic by topic"
 
@@ -88,7 +88,7 @@ def separability_section(sample: VectorSample) -> Section:
     return Section(SEPARABILITY, picture, text)
 
 
-def dial_section(store: VectorStore, calibration: Calibration, summary: Summary) -> Section:
+def balance_section(store: VectorStore, calibration: Calibration, summary: Summary) -> Section:
     """Own-language share and quality against balance: from the probe's table, or measured by pseudo-queries."""
     points = _probed(summary)
     measure = _EVIDENCE.get(summary.decided_by, "")
@@ -98,7 +98,7 @@ def dial_section(store: VectorStore, calibration: Calibration, summary: Summary)
         points, hits = _measured(store, calibration), "the pseudo-queries' first hits"
         measure = ""
         if not points:
-            return Section(DIAL, "", "The calibration has no pseudo-queries: there was no text to make them of.")
+            return Section(BALANCE, "", "The calibration has no pseudo-queries: there was no text to make them of.")
     first, last = points[0], points[-1]
     text = (
         f"From balance {first.balance:g} to {last.balance:g}, by documents' vectors alone, the share of {hits} that "
@@ -112,29 +112,29 @@ def dial_section(store: VectorStore, calibration: Calibration, summary: Summary)
             f"{best.balance:g}."
         )
     text += f" Searches use balance {calibration.balance:g}."
-    draw = partial(dial_figure, points, calibration.balance, fair, measure)
-    return Section(DIAL, inline_svg(draw, "dial", text), text)
+    draw = partial(balance_figure, points, calibration.balance, fair, measure)
+    return Section(BALANCE, inline_svg(draw, "dial", text), text)
 
 
-def _probed(summary: Summary) -> list[DialPoint]:
+def _probed(summary: Summary) -> list[BalancePoint]:
     """The probe's trials with the chosen rank and margin, sorted by balance."""
     chosen = summary.choice
     points = {
-        trial.choice.balance: DialPoint(trial.choice.balance, trial.own_language, trial.held_out)
+        trial.choice.balance: BalancePoint(trial.choice.balance, trial.own_language, trial.held_out)
         for trial in summary.tried
         if (trial.choice.rank, trial.choice.margin) == (chosen.rank, chosen.margin)
     }
     return [points[balance] for balance in sorted(points)]
 
 
-def _measured(store: VectorStore, calibration: Calibration) -> list[DialPoint]:
+def _measured(store: VectorStore, calibration: Calibration) -> list[BalancePoint]:
     depth = len(store.count())
     points = []
     for balance in BALANCES:
         hits = first_hits(store, calibration, SearchChoice(balance, calibration.margin, passages=False), depth)
         if not hits.query_langs:
             return []
-        points.append(DialPoint(balance, hits.own_language(depth), None))
+        points.append(BalancePoint(balance, hits.own_language(depth), None))
     return points
 
 
@@ -178,7 +178,7 @@ def topics_section(comparison: Comparison) -> Section:
 def nothing_to_compare(languages: Sequence[str]) -> list[Section]:
     """The sections on languages for a collection with a single language: each says that nothing can be compared."""
     text = f"All documents are in one language ({', '.join(languages)}): there is none to compare it with."
-    return [Section(title, "", text) for title in (LANGUAGES, SEPARABILITY, DIAL, PAIRS)]
+    return [Section(title, "", text) for title in (LANGUAGES, SEPARABILITY, BALANCE, PAIRS)]
 
 
 def _empty(table: PairTable) -> bool:

@@ -49,8 +49,8 @@ class SearchErrors:
     """Error of similarity search between two languages, 0 to 1, from the first to the second and back."""
 
     langs: tuple[str, str]
-    there: float
-    back: float
+    forward: float
+    backward: float
     sentences: int
 
 

@@ -29,7 +29,7 @@ def show_sweep(points: Sequence[Point], sweep: Sweep, name: str, parallel: Paral
     rows = [
         [
             point.method,
-            point.said,
+            point.value_text,
             f"{point.mean.rate:.3f} ± {point.spread.rate:.3f}",
             f"{point.mean.mrr:.3f} ± {point.spread.mrr:.3f}",
         ]

@@ -15,7 +15,7 @@ _EXPECTED_ANSWERS = {"concepts": "a document of their concept in another languag
 
 def show_migration(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
     """Show what a migration is worth, and whether the collection is migrated."""
-    quality, calibration = report.worth, report.calibration
+    quality, calibration = report.quality, report.calibration
     console.emit(
         {
             "collection": name,
@@ -23,7 +23,7 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
             "calibration": calibration.id if calibration else None,
             "encoder": asdict(report.query_encoder),
             "documents": dict(report.documents),
-            "way": asdict(report.way),
+            "way": asdict(report.recipe),
             "mates": asdict(report.mates),
             **asdict(quality),
             "kept": quality.kept,
@@ -56,7 +56,7 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
 
 
 def _show_outcome(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
-    quality, calibration = report.worth, report.calibration
+    quality, calibration = report.quality, report.calibration
     if calibration:
         if not quality.pays:
             console.warn("the sample says that staying with the old encoder is better: dragoman rollback")

@@ -79,7 +79,7 @@ def _show_table(
     points_json = []
     for point in mates.points:
         figures = {model: by_method.get(point.method) for model, by_method in paper.items()}
-        table.add([point.method, point.said], list(figures.values()), [(point.mean.rate, point.mean.mrr)])
+        table.add([point.method, point.value_text], list(figures.values()), [(point.mean.rate, point.mean.mrr)])
         points_json.append({**point.as_json(), "paper": {model: pair for model, pair in figures.items() if pair}})
     table.show(console)
     console.emit({"task": name, "languages": mates.languages, "documents": mates.documents, "points": points_json})

@@ -107,7 +107,7 @@ def _show_documents(results: Sequence[PairTable], encoder: str, console: Console
 def _show_search(results: Sequence[tables.SearchErrors], console: Console) -> None:
     rows, rows_json = [], []
     for result in results:
-        errors = result.there, result.back
+        errors = result.forward, result.backward
         rows.append([" – ".join(result.langs), *(f"{100 * error:.1f}" for error in errors), f"{result.sentences:,}"])
         rows_json.append(
             {"pair": result.langs, "errors": [round(error, 6) for error in errors], "sentences": result.sentences}

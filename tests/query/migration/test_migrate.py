@@ -142,7 +142,7 @@ def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str) -> No
     searched = first(home, "Bienen im Garten")
     report = migrate("demo", words, "first", home, sample=100, dry_run=True, device="cpu")
     assert report.calibration is None
-    assert report.worth.queries > 0
+    assert report.quality.queries > 0
     assert calibration_table.all_calibrations(engine, "demo") == before
     assert first(home, "Bienen im Garten") == searched
     done = migrate("demo", words, "first", home, sample=100, anyway=True, device="cpu")

@@ -12,7 +12,7 @@ from ir_measures import AP, Qrel
 from query.evaluation.measures import score
 from query.evaluation.trec_run import Run
 from query.fitting import bias
-from query.report.figures import DialPoint, dial_figure, inline_svg, languages_figure, pairs_figure
+from query.report.figures import BalancePoint, balance_figure, inline_svg, languages_figure, pairs_figure
 from query.report.first_hits import FirstHits
 from query.report.language_pairs import PairTable, average_precisions, map_by_pair, shares_by_pair
 
@@ -98,7 +98,7 @@ def test_pictures_name_every_language(languages: int) -> None:
 
 
 def test_a_picture_is_the_same_each_time(tmp_path: Path) -> None:
-    points = [DialPoint(0.0, 0.9, 0.1), DialPoint(1.0, 0.1, 0.3)]
-    first, second = (inline_svg(lambda: dial_figure(points, 1.0, 0.1, "MAP"), "dial", "x & <y>") for _ in range(2))
+    points = [BalancePoint(0.0, 0.9, 0.1), BalancePoint(1.0, 0.1, 0.3)]
+    first, second = (inline_svg(lambda: balance_figure(points, 1.0, 0.1, "MAP"), "dial", "x & <y>") for _ in range(2))
     assert first == second
     assert 'aria-label="x &amp; &lt;y&gt;"' in first

@@ -38,7 +38,7 @@ LANGUAGES = ("de", "en", "ja")
 SECTIONS = [
     sections.LANGUAGES,
     sections.SEPARABILITY,
-    sections.DIAL,
+    sections.BALANCE,
     sections.PAIRS,
     sections.TOPICS,
 ]
@@ -213,7 +213,7 @@ def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
 
 def test_a_calibration_without_a_probe_is_measured_by_its_pseudo_queries(home: Settings) -> None:
     calibrate("demo", home, CalibrationRequest(choice=CalibrationChoice(balance=0.75)), device="cpu")
-    dial = section(page_of(home), sections.DIAL)
+    dial = section(page_of(home), sections.BALANCE)
     first, last = re.findall(r"(\d+)%", dial.rpartition("<figcaption>")[2])[:2]
     assert "From balance 0 to 1" in dial
     assert "Searches use balance 0.75" in dial
@@ -225,7 +225,7 @@ def test_without_an_active_calibration_the_page_says_how_to_have_one(home: Setti
     use(engine, "demo", "none")
     engine.dispose()
     page = page_of(home)
-    assert "searched without a calibration, as was chosen" in section(page, sections.DIAL)
+    assert "searched without a calibration, as was chosen" in section(page, sections.BALANCE)
     assert section(page, sections.LANGUAGES).count("<svg") == 1
     assert "none: plain cosine" in page
 
