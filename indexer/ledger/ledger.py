@@ -215,7 +215,7 @@ class Ledger(RunLedger):
             activity = "its documents were handed out" if self.run.again else "its sources were read"
             raise BadInput(
                 f"run {self.run.id} of collection {self.run.collection} was {run.state if run else 'removed'} while "
-                f"{activity}; what is stored stays"
+                f"{activity}; stored documents stay"
             )
         return run
 

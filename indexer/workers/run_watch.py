@@ -85,7 +85,7 @@ def watch_run(run_id: int, name: str, settings: Settings, console: Console, afte
         with console.if_interrupted(advice):
             run = wait_for(engine, run_id, console, settings)
         if run.state != DONE:
-            raise BadInput(f"run {run_id} of collection {name} was {run.state}; what is stored stays")
+            raise BadInput(f"run {run_id} of collection {name} was {run.state}; stored documents stay")
         return report_of(Ledger(engine, run), time.monotonic() - started)
 
 

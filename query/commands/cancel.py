@@ -15,8 +15,8 @@ from query.commands.options import collection_option, common_options
 @collection_option("Name of the collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:
-    """Give up a collection's run of workers. What is stored stays, and the next dragoman index finds it unchanged."""
+    """End a collection's run of workers; stored documents stay, and the next dragoman index finds them unchanged."""
     with open_database(settings.database) as engine:
         run = cancel(engine, name)
     console.emit({"collection": name, "run": run.id, "state": run.state})
-    console.result(f"run {run.id} is given up; what is stored stays: dragoman status -c {name}")
+    console.result(f"run {run.id} is cancelled; stored documents stay: dragoman status -c {name}")

@@ -1,4 +1,4 @@
-"""``dragoman detach``: take back what ``attach`` added to a user's index."""
+"""``dragoman detach``: remove what ``attach`` added to a user's index."""
 
 from __future__ import annotations
 

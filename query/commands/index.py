@@ -19,7 +19,7 @@ from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
 from query.fitting.upkeep import is_calibrated, keep_calibrated
 
-_HINT = "interrupted; what is stored stays. Give the same command again to go on"
+_HINT = "interrupted; stored documents stay. Give the same command again to go on"
 
 
 @click.command("index")

@@ -15,7 +15,7 @@ from query.commands.options import collection_option, common_options
 @collection_option("Name of the collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:
-    """Let workers take no more chunks of a collection's run; what they have they finish."""
+    """Let workers finish their chunks of a collection's run and take no more."""
     with open_database(settings.database) as engine:
         run = pause(engine, name)
     console.emit({"collection": name, "run": run.id, "state": run.state})

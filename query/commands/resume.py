@@ -16,7 +16,7 @@ from query.commands.options import collection_option, common_options
 @collection_option("Name of the collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:
-    """Let workers go on with a collection's run: after a pause, or after the broker lost its messages."""
+    """Let workers go on with a collection's run after a pause, or after the broker lost its messages."""
     with open_database(settings.database) as engine:
         run = resume(engine, name, Hints(settings.broker))
     console.emit({"collection": name, "run": run.id, "state": run.state})

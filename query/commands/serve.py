@@ -43,7 +43,11 @@ from query.commands.options import FILE, common_options, device_option
     help="Requests that may wait for a thread; more get 429.",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0.1), default=30.0, show_default=True, help="Seconds until a search is given up."
+    "--seconds",
+    type=click.FloatRange(0.1),
+    default=30.0,
+    show_default=True,
+    help="Seconds that a search may take.",
 )
 @click.option("--max-body", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Bytes of a request.")
 @click.option(

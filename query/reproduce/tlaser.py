@@ -109,7 +109,7 @@ def classify_documents(
 
 
 def _warn_untaught(tables: Sequence[PairTable], console: Console) -> None:
-    """Warn of languages that could not be learnt from in each split."""
+    """Warn of languages that had too few documents or labels in at least one split."""
     taught = np.isfinite([table.values for table in tables]).any(axis=2).sum(axis=0).tolist()
     if not any(taught):
         raise BadInput(
@@ -140,7 +140,7 @@ def read_tatoeba(folder: Path, languages: Sequence[str]) -> Translations:
         if len(first) != len(second):
             raise BadInput(
                 f"{file} has {len(first)} lines and {other_file.name} {len(second)}; "
-                "get both again, line by line the same"
+                "get files with equally many lines, where equal line numbers are translations"
             )
         if not first:
             raise BadInput(f"{file} and {other_file.name} are empty; get both again")

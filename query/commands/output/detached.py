@@ -36,7 +36,7 @@ def show_detached(collection: Collection, indices: Sequence[Detached], console: 
         console.result(f"{name} is forgotten; {remaining} stays on {attachment.server}, if that is ever back")
         return
     if attachment.companion:
-        console.result(f"{name} is gone with its companion index; nothing was ever written into {attachment.index}")
+        console.result(f"{name} is deleted with its companion index; nothing was ever written into {attachment.index}")
     remaining = f"{attachment.field} with {remaining_field} ({collection.dim} numbers)"
     for index in indices:
         _show_index(index, name, remaining, attachment.field, console)

@@ -499,7 +499,7 @@ def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, default_fol
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "what is stored stays. Give the same command again to go on" in said
+    assert "stored documents stay. Give the same command again to go on" in said
     assert "Traceback" not in said
 
 

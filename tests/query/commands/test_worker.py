@@ -156,7 +156,7 @@ def test_a_run_that_is_cancelled_ends_and_can_not_be_cancelled_again(
     source, place = site.write(sentences(130)), ["-c", "c", "--home", str(site.settings.home)]
     index_by_workers([source], "c", settings=site.settings, encoder=str(small.path))
     assert run(["cancel", *place]) == 0
-    assert "run 1 is given up; what is stored stays" in capsys.readouterr().out
+    assert "run 1 is cancelled; stored documents stay" in capsys.readouterr().out
     assert run(["status", *place]) == 0
     assert "run 1 cancelled" in capsys.readouterr().out
     assert run(["cancel", *place]) == 1
