@@ -150,7 +150,7 @@ def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answe
 
     monkeypatch.setattr(EmbeddedStore, "put", left_at_the_second)
     monkeypatch.setattr("indexer.reencode.CHUNK_DOCUMENTS", 8)
-    with pytest.raises(BadInput, match=r"not asked by .+ any more"):
+    with pytest.raises(BadInput, match=r"no longer encodes the queries of demo"):
         finish_migration("demo", home, device="cpu")
     assert first(home) == first(calibrated_by_words)
     assert not status(home)["encoding_again"]["searched"]

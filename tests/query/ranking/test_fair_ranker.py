@@ -363,7 +363,7 @@ def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> 
     if hybrid:
         assert max(parts.words or 0 for parts in all_parts) == 1
         assert own != sorted(own, reverse=True)
-        assert "words 1.00 of the most" in "".join(parts_line(parts) for parts in all_parts)
+        assert "BM25 score 1.00 of the best document" in "".join(parts_line(parts) for parts in all_parts)
     else:
         assert {parts.words for parts in all_parts} == {None}
         assert own == pytest.approx([hit.score for hit in hits], rel=1e-5)
