@@ -103,8 +103,8 @@ def command(
         raise MissingPart(
             "the service needs packages of its own; install them: pip install 'dragoman[serve]'"
         ) from error
+    from query.server.app import Service, server  # noqa: PLC0415 - two seconds of imports
     from query.service.access import Token, read_tokens  # noqa: PLC0415
-    from query.service.app import Service, server  # noqa: PLC0415 - two seconds of imports
     from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415
 
     single_token = os.environ.get("DRAGOMAN_TOKEN")

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import sqlalchemy as sa
 
@@ -150,3 +151,13 @@ def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings
         session.execute(sa.update(Collection).where(Collection.name == collection).values(store=url))
     engine.dispose()
     return copy
+
+
+@pytest.fixture(scope="session")
+def service(calibrated: Settings) -> Iterator[httpx.Client]:
+    """The calibrated demo collection, served as it is by default."""
+    from query.service.options import ServiceOptions
+    from trials.servers.service import serving
+
+    with serving(ServiceOptions(calibrated, device="cpu")) as client:
+        yield client

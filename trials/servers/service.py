@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from query.service.app import Service, server
+from query.server.app import Service, server
 from query.service.options import ServiceOptions
 
 _STARTED_WITHIN = 60.0

@@ -116,8 +116,8 @@ def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatc
         def run(self) -> None:
             pass
 
-    monkeypatch.setattr("query.service.app.Service", lambda options: options)
-    monkeypatch.setattr("query.service.app.server", Server)
+    monkeypatch.setattr("query.server.app.Service", lambda options: options)
+    monkeypatch.setattr("query.server.app.server", Server)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     tokens = tmp_path / "tokens"
     tokens.write_text(f"me {SECRET}\nyou {SECRET}2 write\n")

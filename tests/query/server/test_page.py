@@ -17,7 +17,7 @@ from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from query.query_log.tables import SearchRow
-from query.service.app import SearchPage
+from query.server.page import SearchPage
 from query.service.options import ServiceOptions
 from tests.conftest import skip_or_fail
 from trials.servers.service import serving

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import re
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from importlib.metadata import version
-from importlib.resources import files
 from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from encoders.errors import DragomanError
 from indexer.elastic.address import SCHEMES, Credentials
 from query.ranking.searcher import EmptyCollection
+from query.server.page import SearchPage
 from query.service import refusals
 from query.service.elastic.endpoint import ElasticEndpoint
 from query.service.metrics import Metrics
@@ -36,35 +33,6 @@ from query.service.upstream import Upstream
 
 _EVERY = 5.0
 """Seconds between two checks of the collections."""
-
-
-class SearchPage:
-    """The page, and its policy with the hashes of the page's style and script."""
-
-    def __init__(self) -> None:
-        self.html = (files("query.service") / "page.html").read_text(encoding="utf-8")
-        self.policy = "; ".join(
-            (
-                "default-src 'none'",
-                f"style-src {_hashes(self.html, 'style')}",
-                f"script-src {_hashes(self.html, 'script')}",
-                "connect-src 'self'",
-                "img-src data:",
-                "form-action 'self'",
-                "base-uri 'none'",
-                "frame-ancestors 'none'",
-                "require-trusted-types-for 'script'",
-            )
-        )
-
-    async def answer(self) -> HTMLResponse:
-        """The page as a response, with its policy."""
-        return HTMLResponse(self.html, headers={"Content-Security-Policy": self.policy, "Cache-Control": "no-cache"})
-
-
-def _hashes(html: str, tag: str) -> str:
-    elements = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
-    return " ".join(f"'sha256-{base64.b64encode(sha256(element.encode()).digest()).decode()}'" for element in elements)
 
 
 class Service:

@@ -16,7 +16,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.cli import run
 from query.ranking.query_encoder import open_query_encoder
-from query.service import app
+from query.server import app
 from query.service.options import ServiceOptions
 from tests.conftest import until
 from trials import DEMO
