@@ -53,13 +53,13 @@ def read_moses(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Re
                     f"{place}: too few lines in {', '.join(ended)}; get files with equally many lines, where equal "
                     "line numbers are translations"
                 )
-            texts = {lang: decoded(line or b"") for lang, line in zip(files, lines, strict=True)}
+            texts = {lang: decoded(line) for lang, line in zip(files, lines, strict=True)}
             if None in texts.values():
                 yield Refusal(place, NOT_UTF8)
             else:
                 yield AlignedSentence(place, {lang: text for lang, text in texts.items() if text is not None})
     except UnreadableFileError as error:
-        yield Refusal(first.shown, str(error))
+        yield Refusal(first.at(max(file.line for file in files.values())), str(error))
 
 
 _ENDED = b"\0ended"

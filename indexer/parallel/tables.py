@@ -29,7 +29,7 @@ def header_language(file: SourceFile) -> str | None:
     if lang is None:
         return None
     try:
-        header = decoded(next(file.lines(), None) or b"")
+        header = decoded(next(file.lines(), b""))
     except UnreadableFileError:
         return None
     names = (header or "").split("\t")
@@ -42,7 +42,7 @@ def read_tsv(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
     langs: list[str | None] = []
     for line in file.lines():
         place = file.at(file.line)
-        text = decoded(line or b"")
+        text = decoded(line)
         if not names:
             names = [name.strip() for name in (text or "").split("\t")]
             langs = [None if name in _ID_COLUMNS else language(name) for name in names]
@@ -67,11 +67,11 @@ def read_jsonl(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
     """Read objects of texts by language, at the top level or under ``translation``."""
     for line in file.lines():
         place = file.at(file.line)
-        if line is not None and not line.strip():
+        if not line.strip():
             continue
         try:
-            record = json.loads(line or b"")
-        except ValueError as error:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
             yield Refusal(place, f"it is not valid JSON: {error}")
             continue
         texts = record.get("translation", record) if isinstance(record, dict) else None
@@ -95,7 +95,7 @@ def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Re
     for lang, file in files.items():
         try:
             for line in file.lines():
-                text = decoded(line or b"")
+                text = decoded(line)
                 if text is None:
                     yield Refusal(file.at(file.line), NOT_UTF8)
                 elif file.line > 1:

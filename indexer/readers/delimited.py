@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from encoders.wording import counted
 from indexer.readers.encodings import UndecodableError, decode, encoding_remark
-from indexer.readers.files import RECORD_LIMIT, SourceFile
+from indexer.readers.files import LONG_LINE, RECORD_LIMIT, SourceFile
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
@@ -23,11 +23,15 @@ def read_tsv(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     yield from _read(file, options, tabs=True)
 
 
+class _LongRowError(csv.Error):
+    """A row's lines have together more characters than ``RECORD_LIMIT``."""
+
+
 class _Lines:
     """Decoded lines of a file; a row's second line on can be read again, since a stray quote swallows the lines after.
 
     Attributes:
-        current: (line number, text) of the current row's lines; the reader of rows clears it.
+        current: (line number, text) of the current row's lines.
         encodings: used so far.
     """
 
@@ -37,6 +41,7 @@ class _Lines:
         self._pending: deque[tuple[int, str]] = deque()
         self._refused: list[Refusal] = []
         self.current: list[tuple[int, str]] = []
+        self._characters = 0
         self.encodings: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -44,12 +49,21 @@ class _Lines:
 
     def __next__(self) -> str:
         self.current.append(self._pending.popleft() if self._pending else next(self._decoded))
-        return self.current[-1][1]
+        line = self.current[-1][1]
+        self._characters += len(line)
+        if self._characters > RECORD_LIMIT and len(self.current) > 1:
+            raise _LongRowError(f"it has more than {RECORD_LIMIT >> 20} MB")
+        return line
+
+    def begin_row(self) -> None:
+        """Forget the lines of the current row."""
+        self.current.clear()
+        self._characters = 0
 
     def rewind(self, first: int) -> None:
         """Put back the lines of the current row from the ``first`` on."""
         self._pending.extendleft(reversed(self.current[first:]))
-        self.current.clear()
+        self.begin_row()
 
     def refused(self) -> list[Refusal]:
         """Return the refusals of lines since the last call."""
@@ -57,12 +71,10 @@ class _Lines:
         return refused
 
     def _decode(self) -> Iterator[tuple[int, str]]:
-        for line in self._file.lines():
+        for line in self._file.lines_or_none():
             place = self._file.at(self._file.line)
             if line is None:
-                self._refused.append(
-                    Refusal(place, f"the line has more than {RECORD_LIMIT >> 20} MB; split the record")
-                )
+                self._refused.append(Refusal(place, LONG_LINE))
                 continue
             try:
                 text, encoding = decode(line, self._options.lang, stated=self._options.encoding)
@@ -112,7 +124,10 @@ def _rows(file: SourceFile, lines: _Lines, *, tabs: bool) -> Iterator[tuple[str,
         try:
             for row in rows:
                 yield file.at(lines.current[0][0]), row
-                lines.current.clear()
+                lines.begin_row()
+        except _LongRowError as error:
+            yield file.at(lines.current[0][0]), error
+            lines.begin_row()
         except csv.Error as error:
             yield file.at(lines.current[0][0]), error
             lines.rewind(1)

@@ -13,14 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-import zstandard
-
+from encoders import zstd
 from encoders.errors import BadInput
 
 RECORD_LIMIT = 64 << 20
 """Maximum bytes of a record; the limit bounds the memory for a file without line breaks."""
 
+LONG_LINE = f"the line has more than {RECORD_LIMIT >> 20} MB; split it"
+
 _CHUNK = 64 << 10
+"""Bytes that are unpacked at once: a few hundred bytes of bzip2 may unpack to gigabytes."""
+_UNPACK_MEMORY = 128 << 20
+"""Memory that unpacking xz may take, the same as zstd's own bound: a file may ask for 4 GB, ``xz -9`` for 65 MB."""
 _UNPACK_FIRST = {
     b"PK\x03\x04": "a zip archive; unpack it first",
     b"\x1f\x9d": "compressed by compress(1); unpack it first with gzip -d",
@@ -35,18 +39,43 @@ class UnreadableFileError(Exception):
 
 
 class _Decompressor(Protocol):
+    """Unpacks one archive in pieces, as the classes of ``bz2``, ``lzma`` and ``compression.zstd`` do."""
+
     @property
     def eof(self) -> bool: ...
     @property
+    def needs_input(self) -> bool: ...
+    @property
     def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _GzipDecompressor:
+    """gzip as a ``_Decompressor``."""
+
+    def __init__(self) -> None:
+        self._inflate = zlib.decompressobj(31)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._inflate.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflate.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        block = self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
+        self.needs_input = len(block) < max_length
+        return block
 
 
 _COMPRESSIONS: dict[bytes, tuple[str, Callable[[], _Decompressor]]] = {
-    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(31)),
-    b"\x28\xb5\x2f\xfd": ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
+    b"\x1f\x8b": ("gzip", _GzipDecompressor),
+    b"\x28\xb5\x2f\xfd": ("zstd", zstd.ZstdDecompressor),
     b"BZh": ("bzip2", bz2.BZ2Decompressor),
-    b"\xfd7zXZ\x00": ("xz", lzma.LZMADecompressor),
+    b"\xfd7zXZ\x00": ("xz", lambda: lzma.LZMADecompressor(memlimit=_UNPACK_MEMORY)),
 }
 _SUFFIXES = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00"}
 
@@ -111,15 +140,26 @@ class SourceFile:
         with self.open() as stream:
             return stream.read1(4096)
 
-    def lines(self) -> Iterator[bytes | None]:
-        """Yield each line without line end and byte order mark; None for a line longer than ``RECORD_LIMIT``."""
+    def lines(self) -> Iterator[bytes]:
+        """Yield each line without line end and byte order mark.
+
+        Raises:
+            UnreadableFileError: a line is longer than ``RECORD_LIMIT``, or as in ``open``.
+        """
+        for line in self.lines_or_none():
+            if line is None:
+                raise UnreadableFileError(LONG_LINE)
+            yield line
+
+    def lines_or_none(self) -> Iterator[bytes | None]:
+        """Yield lines as ``lines`` does; None for a line longer than ``RECORD_LIMIT``."""
         with self.open() as stream:
             while line := stream.readline(RECORD_LIMIT):
                 self.line += 1
                 if self.line == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 if len(line) == RECORD_LIMIT and not line.endswith(b"\n"):
-                    while (rest := stream.readline(RECORD_LIMIT)) and not rest.endswith(b"\n"):
+                    while (rest := stream.readline(_CHUNK)) and not rest.endswith(b"\n"):
                         pass
                     yield None
                 else:
@@ -167,20 +207,29 @@ class _Stream(io.RawIOBase):
         decompressor = new_decompressor()
         begun = False
         while chunk := self._raw.read(_CHUNK // 4):
-            while chunk:
-                begun = True
+            while chunk or (begun and not decompressor.needs_input):
+                if not begun:
+                    chunk = chunk.lstrip(b"\0")  # tapes pad archives with zeros
+                    begun = bool(chunk)
+                    if not begun:
+                        break
                 try:
-                    block = decompressor.decompress(chunk)
-                except (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError) as error:
-                    raise UnreadableFileError(f"the {self._name} archive is broken here; get it again") from error
+                    block = decompressor.decompress(chunk, _CHUNK)
+                except (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError) as error:
+                    raise UnreadableFileError(self._problem(error)) from error
                 if block:
                     yield block
                 chunk = b""
                 if decompressor.eof:
-                    chunk = decompressor.unused_data.lstrip(b"\0")  # tapes pad archives with zeros
+                    chunk = decompressor.unused_data
                     decompressor, begun = new_decompressor(), False
         if begun:
             raise UnreadableFileError(f"the {self._name} archive ends too early; get it again")
+
+    def _problem(self, error: Exception) -> str:
+        if "memory" in str(error).lower():  # liblzma and libzstd name no other reason in these words
+            return f"the {self._name} archive needs more than {_UNPACK_MEMORY >> 20} MB of memory; unpack it first"
+        return f"the {self._name} archive is broken here; get it again"
 
     def close(self) -> None:
         self._raw.close()
@@ -203,10 +252,7 @@ def text_lines(path: Path) -> Iterator[tuple[str, str]]:
     file = SourceFile(path, str(path))
     try:
         for line in file.lines():
-            place = file.at(file.line)
-            if line is None:
-                raise BadInput(f"{place} is longer than 64 MB; take it out")
-            yield place, line.decode("utf-8", "replace").rstrip("\r\n")
+            yield file.at(file.line), line.decode("utf-8", "replace").rstrip("\r\n")
     except UnreadableFileError as error:
         raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error
 

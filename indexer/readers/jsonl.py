@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import NoReturn
 
-from indexer.readers.files import RECORD_LIMIT, SourceFile
+from indexer.readers.files import LONG_LINE, SourceFile
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal
 
@@ -15,10 +15,10 @@ _WHOLE_FILE = (b"[", b"{", b"[{")
 
 def read_jsonl(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Yield a document or a refusal for each line that is not blank."""
-    for line in file.lines():
+    for line in file.lines_or_none():
         place = file.at(file.line)
         if line is None:
-            yield Refusal(place, f"the line has more than {RECORD_LIMIT >> 20} MB; split the record")
+            yield Refusal(place, LONG_LINE)
         elif line.strip() in _WHOLE_FILE and file.line == 1:
             yield Refusal(place, "it is one JSON value over several lines; write one object a line, as jq -c does")
             return

@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import zstandard
-
+from encoders import zstd
 from encoders.document import Document
 
 _LEVEL = 3
@@ -16,7 +15,7 @@ _LEVEL = 3
 def pack(documents: Sequence[Document]) -> bytes:
     """Documents → bytes; an unpaired surrogate in a text survives as an escape."""
     lines = "\n".join(json.dumps(asdict(document)) for document in documents)
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(lines.encode("ascii"))
+    return zstd.compress(lines.encode("ascii"), _LEVEL)
 
 
 def pack_ids(documents: Sequence[Document]) -> bytes:
@@ -29,5 +28,5 @@ def pack_ids(documents: Sequence[Document]) -> bytes:
 
 def unpack(spool: bytes) -> list[Document]:
     """Bytes → documents."""
-    lines = zstandard.ZstdDecompressor().decompress(spool).decode("ascii")
+    lines = zstd.decompress(spool).decode("ascii")
     return [Document(**json.loads(line)) for line in lines.split("\n") if line]

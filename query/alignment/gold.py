@@ -70,7 +70,7 @@ def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
         for line in file.lines():
             where = file.at(file.line)
             try:
-                text = (line or b"").decode("utf-8").rstrip("\r\n")
+                text = line.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise BadInput(f"{where} is not UTF-8; convert the file to it") from error
             columns = tuple(text.split("\t"))

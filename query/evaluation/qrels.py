@@ -40,7 +40,7 @@ def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
         try:
             for line in file.lines():
                 where = file.at(file.line)
-                judgement = _judgement(line or b"", where)
+                judgement = _judgement(line, where)
                 if judgement is None:
                     continue
                 judged = True

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
+from encoders import zstd
 from encoders.errors import BadInput
 from encoders.wording import counted
 
@@ -119,16 +120,12 @@ class Run:
 
 def pack(run: Run) -> bytes:
     """A run as compressed TREC text."""
-    import zstandard  # noqa: PLC0415
-
-    return zstandard.compress(run.to_trec().encode(), 6)
+    return zstd.compress(run.to_trec().encode(), 6)
 
 
 def unpack(trec: bytes) -> Iterator[str]:
     """The lines of a compressed run, with their line ends."""
-    import zstandard  # noqa: PLC0415
-
-    return iter(zstandard.decompress(trec).decode().splitlines(keepends=True))
+    return iter(zstd.decompress(trec).decode().splitlines(keepends=True))
 
 
 def _falling(qid: str, ranking: Sequence[RunEntry]) -> list[RunEntry]:

@@ -134,7 +134,7 @@ def _pairs(path: Path) -> Iterator[str]:
     lines: list[str] = []
     try:
         for line in file.lines():
-            text = (line or b"").decode("utf-8", "replace")
+            text = line.decode("utf-8", "replace")
             if "<articlePair" in text:
                 lines = []
             lines.append(text)

@@ -70,6 +70,53 @@ def test_where_two_sides_are_named_what_stands_beside_them_is_none(tmp_path: Pat
     assert _read(tmp_path / "t.en", tmp_path / "t.de")[0] == [{"de": "Haus", "en": "house"}]
 
 
+@pytest.mark.parametrize(
+    ("name", "start", "line"),
+    [
+        ("a.tsv", "en\tde\n", "house\tHaus"),
+        ("a.jsonl", "", '{"en": "house", "de": "Haus"}'),
+        ("a.tmx", "<tmx><body>", '<tu><tuv lang="en"><seg>house</seg></tuv><tuv lang="de"><seg>Haus</seg></tuv></tu>'),
+    ],
+)
+def test_a_line_longer_than_the_bound_ends_its_file_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start: str, line: str
+) -> None:
+    for module in ("readers.files", "parallel.tmx"):
+        monkeypatch.setattr(f"indexer.{module}.RECORD_LIMIT", 100_000)
+    long_line = line.replace("house", "house " * 100_000)
+    (tmp_path / name).write_text(f"{start}{line}\n{long_line}\n{line}\n", encoding="utf-8")
+    rows, refused = _read(tmp_path / name)
+    assert rows == [{"en": "house", "de": "Haus"}]
+    assert len(refused) == 1
+    assert refused[0].text.endswith("MB; split it")
+
+
+def test_a_line_of_a_moses_file_longer_than_the_bound_is_no_empty_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.readers.files.RECORD_LIMIT", 100)
+    (tmp_path / "t.de").write_text("Haus\n" + "Hund " * 100 + "\n", encoding="utf-8")
+    (tmp_path / "t.en").write_text("house\ndog\n", encoding="utf-8")
+    rows, refused = _read(tmp_path)
+    assert rows == [{"de": "Haus", "en": "house"}]
+    assert [note.text for note in refused] == ["the line has more than 64 MB; split it"]
+
+
+def test_json_that_is_nested_too_deep_is_refused_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[" * 100_000 + '\n{"en": "dog", "de": "Hund"}\n', encoding="utf-8")
+    rows, refused = _read(tmp_path / "a.jsonl")
+    assert rows == [{"en": "dog", "de": "Hund"}]
+    assert refused[0].place.endswith("a.jsonl:1")
+
+
+def test_a_tmx_segment_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
+    seg = "<b>" * 5000 + "house" + "</b>" * 5000
+    (tmp_path / "a.tmx").write_text(f'<tmx><body><tu><tuv lang="en"><seg>{seg}</seg></tuv></tu></body></tmx>')
+    rows, refused = _read(tmp_path / "a.tmx")
+    assert not rows
+    assert "what came before is kept" in refused[0].text
+
+
 def test_moses_files_of_different_lengths_are_refused_whole(tmp_path: Path) -> None:
     (tmp_path / "t.de").write_text("Haus\nHund\n", encoding="utf-8")
     (tmp_path / "t.en").write_text("house\n", encoding="utf-8")

@@ -7,17 +7,20 @@ import gzip
 import json
 import lzma
 import random
-from collections.abc import Mapping
+import tracemalloc
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from encoders import zstd
 from encoders.document import Document
 from encoders.errors import BadInput
+from indexer.readers.files import SourceFile
 from indexer.readers.formats import fingerprint, read
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
@@ -63,7 +66,7 @@ def test_a_record_without_a_language_takes_the_option_or_stays_undetermined(tmp_
     ("name", "pack"),
     [
         ("a.jsonl.gz", gzip.compress),
-        ("a.jsonl.zst", zstandard.ZstdCompressor().compress),
+        ("a.jsonl.zst", zstd.compress),
         ("a.jsonl.bz2", bz2.compress),
         ("a.jsonl.xz", lzma.compress),
         ("packed_but_not_named_so.jsonl", gzip.compress),
@@ -75,12 +78,74 @@ def test_archives_are_read_by_their_first_bytes(tmp_path: Path, name: str, pack:
     assert [document.doc_id for document in documents(readings(tmp_path / name))] == ["a", "b"]
 
 
-@pytest.mark.parametrize("suffix", ["gz", "zst"])
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstd.compress,
+}
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_a_small_archive_of_a_large_file_takes_no_more_memory_than_the_file(tmp_path: Path, suffix: str) -> None:
+    packed = tmp_path / f"a.jsonl.{suffix}"
+    packed.write_bytes(PACKERS[suffix](b"\n" * (48 << 20) + b'{"id": "a", "text": "x"}'))
+    tracemalloc.start()
+    with SourceFile(packed, packed.name).open() as stream:
+        length = sum(map(len, iter(lambda: stream.read1(1 << 20), b"")))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert length == (48 << 20) + 24
+    assert peak < 16 << 20
+
+
+def test_an_archive_that_asks_for_a_gigabyte_of_memory_is_refused(tmp_path: Path) -> None:
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 4096}]
+    packed = bytearray(lzma.compress(b'{"id": "a", "text": "x"}', filters=filters))
+    packed[16] = 36  # the size of the dictionary in the header of the block: 1 GB
+    packed[20:24] = zlib.crc32(packed[12:20]).to_bytes(4, "little")
+    (tmp_path / "a.jsonl.xz").write_bytes(packed)
+    (refusal,) = readings(tmp_path / "a.jsonl.xz")
+    assert isinstance(refusal, Refusal)
+    assert refusal.text == "the xz archive needs more than 128 MB of memory; unpack it first"
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+@pytest.mark.parametrize("zeros", [1, 100_000])
+def test_zeros_after_an_archive_are_padding(tmp_path: Path, suffix: str, zeros: int) -> None:
+    packed = PACKERS[suffix](b'{"id": "a", "text": "x"}\n')
+    (tmp_path / f"a.jsonl.{suffix}").write_bytes(packed + b"\0" * zeros + packed)
+    assert len(documents(readings(tmp_path / f"a.jsonl.{suffix}"))) == 2
+
+
+def test_a_line_longer_than_the_bound_is_refused_and_the_next_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.readers.files.RECORD_LIMIT", 1000)
+    path = lines(tmp_path / "a.jsonl", {"id": "a", "text": "x" * 5000}, {"id": "b", "text": "x"})
+    found = readings(path)
+    assert [document.doc_id for document in documents(found)] == ["b"]
+    (refusal,) = refusals(found)
+    assert refusal.place == f"{path}:1"
+    assert refusal.text == "the line has more than 64 MB; split it"
+
+
+def test_a_row_of_many_lines_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexer.readers.delimited.RECORD_LIMIT", 1000)
+    (tmp_path / "a.csv").write_text("id,text\na,x\n" + '"a\n",' * 999 + "\nb,y\n")
+    found = readings(tmp_path / "a.csv")
+    assert [document.doc_id for document in documents(found)] == ["a", "b"]
+    assert refusals(found)[0] == Refusal(
+        f"{tmp_path / 'a.csv'}:3", "the row can't be read (it has more than 0 MB); see to its quotes"
+    )
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
 def test_a_broken_archive_keeps_what_came_before_and_says_where_it_breaks(tmp_path: Path, suffix: str) -> None:
     # Text that hardly compresses, so that a good part of the lines stands before the cut.
     noise = random.Random(0)
     text = "".join(f'{{"id": "d{i}", "text": "{noise.randbytes(200).hex()}"}}\n' for i in range(5000)).encode()
-    packed = gzip.compress(text) if suffix == "gz" else zstandard.ZstdCompressor().compress(text)
+    packed = PACKERS[suffix](text)
     cut = tmp_path / f"cut.jsonl.{suffix}"
     cut.write_bytes(packed[: len(packed) * 3 // 4])
     found = readings(cut)

@@ -60,6 +60,13 @@ def test_qrels_that_are_empty_missing_binary_or_broken_are_refused(tmp_path: Pat
             read_qrels([tmp_path / "good.txt", tmp_path / name])
 
 
+def test_a_line_longer_than_the_bound_is_refused_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexer.readers.files.RECORD_LIMIT", 100)
+    (tmp_path / "q.txt").write_text("1 0 a 1\n1 0 " + "b" * 200 + " 1\n")
+    with pytest.raises(BadInput, match=r"after line 2: the line has more than 64 MB; split it"):
+        read_qrels([tmp_path / "q.txt"])
+
+
 @pytest.mark.data
 def test_the_open_qrels_are_read(data_dir: Path) -> None:
     qrels = read_qrels(sorted((data_dir / "lohelp").glob("qrels.index.*.txt")))
