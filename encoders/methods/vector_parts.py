@@ -124,9 +124,12 @@ def parsed_weights(text: str) -> tuple[float, ...]:
     """Weights from a user's text: ``0.3,0.7``.
 
     Raises:
-        BadInput: a weight is no number.
+        BadInput: a weight is no finite number.
     """
     try:
-        return tuple(float(weight) for weight in text.split(","))
-    except ValueError as error:
-        raise BadInput(f"weights are numbers with commas between, as in 0.3,0.7, and {text!r} is not") from error
+        weights = tuple(float(weight) for weight in text.split(","))
+    except ValueError:
+        weights = ()
+    if not weights or not all(map(math.isfinite, weights)):
+        raise BadInput(f"weights are numbers with commas between, as in 0.3,0.7, and {text!r} is not")
+    return weights

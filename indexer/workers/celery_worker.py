@@ -44,7 +44,7 @@ class WorkerPlan:
         concurrency: number of processes; 1 on a GPU.
         lease_seconds: seconds without a heartbeat after which another worker may take the chunk.
         grace: seconds to finish the chunk when the worker must end; afterwards the chunk is given back.
-        metrics_port: port for Prometheus, if any.
+        metrics_address: address and port for Prometheus, if any.
     """
 
     reference: str
@@ -53,7 +53,7 @@ class WorkerPlan:
     concurrency: int = 1
     lease_seconds: float = 60.0
     grace: float = 30.0
-    metrics_port: int | None = None
+    metrics_address: tuple[str, int] | None = None
 
 
 def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
@@ -71,8 +71,8 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     make_models(plan.reference, console)  # once, before several processes need them
     log_to_stderr(f"{platform.node()}-{os.getpid()}", as_json=console.json, quiet=console.quiet)
     plan = _checked(plan)
-    if plan.metrics_port is not None:
-        serve_metrics(plan.metrics_port)
+    if plan.metrics_address:
+        serve_metrics(*plan.metrics_address)
     pool = _Pool(plan, settings, console)
     spec = pool.begin() if plan.concurrency == 1 else _spec_elsewhere(plan)
     logger.info(
@@ -135,7 +135,7 @@ class _Pool:
         hints = Hints(self.settings.broker)
         log_to_stderr(identity.id, as_json=self._console.json, quiet=self._console.quiet)
         engine = _retry_while_away(lambda: connect(self.settings.database), self.stop)
-        metrics = open_metrics(self.plan.metrics_port)
+        metrics = open_metrics(counted=self.plan.metrics_address is not None)
         self._worker = ChunkWorker(
             encoder, engine, self.settings, hints, identity, self.plan.lease_seconds, self.stop, metrics
         )

@@ -50,11 +50,11 @@ class _Prometheus(Metrics):
         self._refused.inc(refused)
 
 
-def serve_metrics(port: int) -> None:
+def serve_metrics(address: str, port: int) -> None:
     """Answer ``GET /metrics`` for this process and its forked children; call this before ``open_metrics``.
 
     Raises:
-        BadInput: the port is not available.
+        BadInput: the address or its port is not available.
         MissingPart: the Prometheus client is not installed.
     """
     folder = tempfile.mkdtemp(prefix="dragoman-metrics-")
@@ -69,11 +69,11 @@ def serve_metrics(port: int) -> None:
     collector: Any = MultiProcessCollector
     collector(registry)
     try:
-        start_http_server(port, registry=registry)
+        start_http_server(port, address, registry=registry)
     except OSError as error:
-        raise BadInput(f"port {port} can't be had for metrics ({error.strerror}); name another") from error
+        raise BadInput(f"{address}:{port} can't be had for metrics ({error.strerror}); name another") from error
 
 
-def open_metrics(port: int | None) -> Metrics:
-    """Prometheus metrics if there is a port, else metrics that count nothing."""
-    return _Prometheus() if port is not None else Metrics()
+def open_metrics(*, counted: bool) -> Metrics:
+    """Prometheus metrics if they are counted, else metrics that count nothing."""
+    return _Prometheus() if counted else Metrics()

@@ -17,7 +17,7 @@ from query.alignment.gold import shared_values, stated_pairs
 from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.side_sources import Sides
 from query.calibration.margin import MARGINS, Margin
-from query.commands.options import FILE, PATH, common_options, device_option, encoder_option, method_option
+from query.commands.options import FILE, PATH, Number, common_options, device_option, encoder_option, method_option
 from query.commands.output.pairs import show_pairs
 from query.evaluation.output_files import require_writable
 
@@ -27,7 +27,9 @@ from query.evaluation.output_files import require_writable
 @click.argument("b", metavar="B")
 @click.option("-o", "--output", type=FILE, help="Write the pairs here.")
 @click.option("--format", "format_", type=click.Choice(["tsv", "jsonl"]), default="tsv", show_default=True)
-@click.option("--threshold", type=float, help="Least score of a pair.  [default: as many pairs as there can be]")
+@click.option(
+    "--threshold", type=Number(-10, 10), help="Least score of a pair.  [default: as many pairs as there can be]"
+)
 @click.option("--margin", type=click.Choice(MARGINS), default="ratio", show_default=True, help="Form of the score.")
 @click.option(
     "--neighbours", type=click.IntRange(1, 1000), default=4, show_default=True, help="Neighbours of the margin."

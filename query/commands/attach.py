@@ -19,7 +19,14 @@ from indexer.elastic.address import INDEX_TYPES, SCHEMES, Address
 from indexer.elastic.errors import NoIndex, waits
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
-from query.commands.options import collection_option, common_options, device_option, encoder_option, method_option
+from query.commands.options import (
+    collection_option,
+    common_options,
+    device_option,
+    encoder_option,
+    method_option,
+    seconds,
+)
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
 from query.fitting.upkeep import is_calibrated, keep_calibrated
@@ -41,7 +48,7 @@ _MIN_CHANGED_SHARE = 0.1
 @click.option("--companion", is_flag=True, help="Write nothing into it: keep what is added in an index beside it.")
 @click.option("--vectors", type=click.Choice(INDEX_TYPES), default="int8_hnsw", show_default=True)
 @click.option("--follow", is_flag=True, help="Go on keeping up with its owner's writes until interrupted.")
-@click.option("--every", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds between looks.")
+@click.option("--every", type=seconds(0.1), default=30.0, show_default=True, help="Seconds between looks.")
 @encoder_option(f"Encoder of a new collection.  [default: {DEFAULT}]")
 @method_option
 @device_option

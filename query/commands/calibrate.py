@@ -20,7 +20,15 @@ from query.calibration import table as calibration_table
 from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin
-from query.commands.options import PATH, collection_option, common_options, device_option, seed_option, weights_option
+from query.commands.options import (
+    PATH,
+    Number,
+    collection_option,
+    common_options,
+    device_option,
+    seed_option,
+    weights_option,
+)
 from query.commands.output.calibrations import show_calibration, show_calibrations
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
@@ -46,7 +54,9 @@ from query.query_log.judged_queries import logged_queries
     help="Queries of real users, in a format of topics.",
 )
 @click.option("--from-log", is_flag=True, help="Use the queries that dragoman serve --log kept, too.")
-@click.option("--balance", type=float, help="0: nothing is balanced … 1: every language equal.  [default: decided]")
+@click.option(
+    "--balance", type=Number(0, 1), help="0: nothing is balanced … 1: every language equal.  [default: decided]"
+)
 @click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: decided]")
 @click.option(
     "--rank",

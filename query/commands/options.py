@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -25,6 +26,40 @@ if TYPE_CHECKING:
     from query.calibration.margin import Margin
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_YEAR = 31_536_000.0
+
+
+class Number(click.FloatRange):
+    """A range of numbers without ``nan``, which no bound refuses, and without infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number of a text."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+def seconds(least: float) -> Number:
+    """The type of a time in seconds, at most a year: no clock adds up longer times."""
+    return Number(least, _YEAR)
+
+
+_PORT = click.IntRange(1, 65535)
+
+
+class Address(click.ParamType[tuple[str, int]]):
+    """``[ADDRESS:]PORT`` to listen at, the loopback address unless another is given; as (address, port)."""
+
+    name = "[address:]port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """The address and port of a text; an IPv6 address stands in brackets."""
+        address, _, port = str(value).rpartition(":")
+        number: int = _PORT(port, param, ctx)
+        return address.removeprefix("[").removesuffix("]") or "127.0.0.1", number
+
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -214,7 +249,7 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ranking,
         click.option(
             "--balance",
-            type=float,
+            type=Number(0, 1),
             metavar="0…1",
             help="0: nothing is balanced … 1: every language equal.  [default: the calibration's]",
         ),

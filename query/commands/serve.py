@@ -13,7 +13,7 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput, MissingPart
 from indexer.collection.settings import Settings
-from query.commands.options import FILE, common_options, device_option
+from query.commands.options import FILE, common_options, device_option, seconds
 
 
 @click.command("serve")
@@ -44,7 +44,7 @@ from query.commands.options import FILE, common_options, device_option
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.1),
+    type=seconds(0.1),
     default=30.0,
     show_default=True,
     help="Seconds that a search may take.",

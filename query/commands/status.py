@@ -11,7 +11,7 @@ from indexer.ledger.database import open_database
 from indexer.workers.run_control import last_run
 from indexer.workers.run_watch import run_views
 from query.collections.status import describe
-from query.commands.options import common_options
+from query.commands.options import common_options, seconds
 from query.commands.output.run_progress import show_views
 from query.commands.output.statuses import show_statuses
 
@@ -19,7 +19,7 @@ from query.commands.output.statuses import show_statuses
 @click.command("status")
 @click.option("-c", "--collection", "name", help="Only this collection, with everything refused in it.")
 @click.option("--watch", "watched", is_flag=True, help="Look on while workers index a collection, until they are done.")
-@click.option("--every", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
+@click.option("--every", type=seconds(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
 @common_options
 def command(name: str | None, watched: bool, every: float, settings: Settings, console: Console) -> None:
     """Show collections: documents by language, encoder, calibrations, index runs, and what was refused and why."""

@@ -14,7 +14,7 @@ from indexer.ledger.database import open_database
 from indexer.workers.celery_worker import WorkerPlan, serve
 from indexer.workers.encoder_choice import encoder_of_work
 from onnx_export.models import DEFAULT
-from query.commands.options import common_options, device_option, encoder_option, method_option
+from query.commands.options import Address, common_options, device_option, encoder_option, method_option, seconds
 
 
 @click.command("worker")
@@ -33,7 +33,7 @@ from query.commands.options import common_options, device_option, encoder_option
 @click.option(
     "--lease",
     "lease_seconds",
-    type=click.FloatRange(1),
+    type=seconds(1),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -41,13 +41,19 @@ from query.commands.options import common_options, device_option, encoder_option
 )
 @click.option(
     "--grace",
-    type=click.FloatRange(0),
+    type=seconds(0),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
     help="Time to finish the chunk after SIGTERM or Ctrl-C; then it is returned. It may end 10 s later.",
 )
-@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Answer Prometheus at this port.")
+@click.option(
+    "--metrics-port",
+    "metrics_address",
+    type=Address(),
+    metavar="[ADDRESS:]PORT",
+    help="Answer Prometheus at this port, on this machine alone unless an ADDRESS is given (0.0.0.0: all).",
+)
 @common_options
 def command(
     name: str | None,

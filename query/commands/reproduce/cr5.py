@@ -11,7 +11,7 @@ import click
 from encoders.console import Console
 from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
-from query.commands.options import PATH, languages_option, output_options
+from query.commands.options import PATH, Number, languages_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.reproduce import cr5 as tables
 from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
@@ -33,7 +33,7 @@ from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
     help="Articles of each language to rank; articles not used in training come first (the paper ranks only these).",
 )
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True)
-@click.option("--ridge", type=click.FloatRange(0, min_open=True), help="[default: by cross-validation over concepts]")
+@click.option("--ridge", type=Number(0, min_open=True), help="[default: by cross-validation over concepts]")
 @output_options
 def command(
     wikipedia: Path,

@@ -11,7 +11,7 @@ from encoders.console import Console
 from encoders.languages import normalise
 from encoders.session import Device
 from onnx_export.hmde.settings import FineTuning
-from query.commands.options import PATH, default_encoder_option, device_option, output_options
+from query.commands.options import PATH, Number, default_encoder_option, device_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.reproduce.classification import labelled_documents, split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_methods import METHODS, open_method, trainable_encoder
@@ -36,7 +36,7 @@ from query.reproduce.mldoc_data import read_mldoc
     help="With it: Hugging Face model that the encoder was exported from.  [default: of the default encoder]",
 )
 @click.option("--epochs", type=click.IntRange(1), help=f"With it.  [default: {FineTuning.epochs}]")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help=f"With it.  [default: {FineTuning.rate:g}]")
+@click.option("--rate", type=Number(0, min_open=True), help=f"With it.  [default: {FineTuning.rate:g}]")
 @device_option
 @output_options
 def command(

@@ -15,6 +15,7 @@ from encoders.wording import counted
 from indexer.readers.source import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from query.commands.options import (
+    Number,
     default_encoder_option,
     device_option,
     force_option,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 )
 @click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
 @click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate at its peak.")
+@click.option("--rate", type=Number(0, min_open=True), help="Learning rate at its peak.")
 @click.option(
     "--warmup",
     type=click.IntRange(0),
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
     show_default="the preset's, at most an eighth of the steps",
     help="Steps until the learning rate peaks.",
 )
-@click.option("--temperature", type=click.FloatRange(0, min_open=True), help="τ of the loss.")
-@click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Weight of the loss with titles as queries.")
+@click.option("--temperature", type=Number(0, min_open=True), help="τ of the loss.")
+@click.option("--titles", type=Number(0), metavar="WEIGHT", help="Weight of the loss with titles as queries.")
 @click.option(
     "--patience",
     type=click.IntRange(0),

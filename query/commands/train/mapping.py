@@ -12,7 +12,15 @@ from encoders.languages import normalise
 from indexer.training.mapping import MappingPlan, learn, require_writable, write
 from indexer.training.mapping_sources import AlignedSources
 from indexer.training.nca import learn_networks
-from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, seed_option
+from query.commands.options import (
+    PATH,
+    Number,
+    aligned_options,
+    output_options,
+    place_options,
+    reading_options,
+    seed_option,
+)
 from query.commands.output.mappings import show_maps, show_networks
 
 
@@ -26,7 +34,7 @@ from query.commands.output.mappings import show_maps, show_networks
     show_default=True,
     help="lca: a map a pair of languages. lcc: codes of all languages. nca: networks a pair, which only rescore.",
 )
-@click.option("--ridge", type=click.FloatRange(0), help="0: the pseudo-inverse.  [default: by held-out concepts]")
+@click.option("--ridge", type=Number(0), help="0: the pseudo-inverse.  [default: by held-out concepts]")
 @click.option(
     "--shrink",
     type=click.Choice(["itself", "nothing"]),

@@ -15,6 +15,7 @@ from encoders.languages import language_list
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
 from query.commands.options import (
+    Number,
     device_option,
     force_option,
     languages_option,
@@ -55,10 +56,8 @@ _COUNT = click.IntRange(1)
 @click.option("--steps", type=_COUNT, help="Updates of the weights; more than before goes on.  [default: the preset's]")
 @click.option("--batch-tokens", type=_COUNT, help="Tokens of a batch.  [default: the preset's]")
 @click.option("--accumulate", type=_COUNT, help="Batches an update.  [default: the preset's]")
-@click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), help="Learning rate at its peak.  [default: the preset's]"
-)
-@click.option("--dropout", type=click.FloatRange(0, 1, max_open=True), help="[default: the preset's]")
+@click.option("--rate", type=Number(0, min_open=True), help="Learning rate at its peak.  [default: the preset's]")
+@click.option("--dropout", type=Number(0, 1, max_open=True), help="[default: the preset's]")
 @click.option("--interval", type=_COUNT, help="Steps between validations and checkpoints.  [default: the preset's]")
 @click.option("--dim", type=click.IntRange(8), help="Width of the vectors.  [default: the preset's]")
 @click.option("--layers", type=_COUNT, help="Layers of the encoder.  [default: the preset's]")

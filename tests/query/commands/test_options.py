@@ -1,0 +1,69 @@
+"""The types of options, over all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import pytest
+
+from query.cli import root
+from query.commands.options import Address
+
+
+def _options(command: click.Command, *names: str) -> Iterator[tuple[str, click.Parameter]]:
+    """Every option of a command and of the commands below it, with its name as typed."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _options(below, *names, name)
+    else:
+        for parameter in command.params:
+            yield " ".join((*names, *parameter.opts)), parameter
+
+
+NUMBERS: dict[str, Any] = {
+    name: parameter.type
+    for name, parameter in _options(root)
+    if isinstance(parameter.type, (click.types.FloatParamType, click.FloatRange))
+}
+
+
+def test_the_options_that_take_numbers_are_found() -> None:
+    assert {"worker --lease", "attach --every", "search --balance", "train tlaser --dropout"} <= NUMBERS.keys()
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+def test_no_option_takes_a_number_that_is_not_finite(name: str, value: str) -> None:
+    with pytest.raises(click.BadParameter):
+        NUMBERS[name].convert(value, None, None)
+
+
+@pytest.mark.parametrize("name", [name for name in NUMBERS if name.split()[-1] in ("--lease", "--grace", "--every")])
+def test_seconds_are_bounded_by_what_a_clock_can_add(name: str) -> None:
+    with pytest.raises(click.BadParameter, match="31536000"):
+        NUMBERS[name].convert("1e12", None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9108", ("127.0.0.1", 9108)),
+        (":9108", ("127.0.0.1", 9108)),
+        ("0.0.0.0:9108", ("0.0.0.0", 9108)),  # noqa: S104 - a value, nothing listens
+        ("[::1]:9108", ("::1", 9108)),
+        ("host.example:1", ("host.example", 1)),
+    ],
+)
+def test_an_address_is_of_this_machine_alone_unless_another_is_given(text: str, address: Any) -> None:
+    assert Address().convert(text, None, None) == address
+
+
+@pytest.mark.parametrize("text", ["", "0", "65536", "host", "host:", "host:x", "-1"])
+def test_an_address_has_a_port(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        Address().convert(text, None, None)
