@@ -20,6 +20,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
+from indexer.ledger import sqlite
 from indexer.ledger.database import open_database, read_database_id
 from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.tables import RUNNING
@@ -170,12 +171,18 @@ def _absolute(sources: Sequence[str]) -> list[str]:
 @contextmanager
 def collection_lock(settings: Settings, collection: str) -> Iterator[None]:
     """Lock a collection against indexing by a second process of this home."""
-    lock = FileLock(settings.home / f"{collection}.indexing.lock", timeout=0)
+    lock = FileLock(settings.home / f"{collection}.indexing.lock", timeout=0, mode=sqlite.FILE_MODE)
     try:
+        sqlite.make_private_folder(settings.home)
         lock.acquire()
     except Timeout as error:
         raise StoreError(
             f"another process is indexing collection {collection}; wait for it (dragoman status -c {collection})"
+        ) from error
+    except OSError as error:
+        raise StoreError(
+            f"the home {settings.home} can't be written ({error.strerror}); see that it is yours, "
+            "or name another with --home or DRAGOMAN_HOME"
         ) from error
     try:
         yield

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from filelock import FileLock
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.sql.functions import FunctionElement
 
 from encoders.errors import StoreError
+from indexer.ledger import sqlite
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _PATIENCE = {
@@ -26,6 +27,8 @@ _PATIENCE = {
     "tcp_user_timeout": 30_000,
 }
 """Parameters of libpq for an unresponsive PostgreSQL, in seconds; ``tcp_user_timeout`` is in milliseconds."""
+_UPGRADE_LOCK = 3_791_624_505
+"""Key of the advisory lock that an upgrade takes in PostgreSQL; any number that no other program takes."""
 _SHOWN = ("host", "port", "dbname", "service")
 """URL parameters that messages show; others may be passwords."""
 
@@ -66,12 +69,11 @@ def open_engine(url: str) -> sa.Engine:
     parsed = _parsed(url)
     try:
         if parsed.get_backend_name() == "sqlite" and parsed.database:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+            sqlite.make_private_folder(Path(parsed.database).absolute().parent)
         uses_libpq = parsed.drivername.startswith("postgresql+psycopg")
         timeouts = {name: value for name, value in _PATIENCE.items() if uses_libpq and name not in parsed.query}
-        engine = sa.create_engine(parsed, pool_pre_ping=True, connect_args=timeouts)
-        if engine.dialect.name == "sqlite":
-            sa.event.listen(engine, "connect", _sqlite_pragmas)
+        create = sqlite.sqlite_engine if parsed.get_backend_name() == "sqlite" else sa.create_engine
+        engine = create(parsed, pool_pre_ping=True, connect_args=timeouts)
         engine.connect().close()
     except ModuleNotFoundError as error:
         raise StoreError(
@@ -79,7 +81,7 @@ def open_engine(url: str) -> sa.Engine:
             "PostgreSQL's comes with: pip install 'dragoman[postgres]'"
         ) from error
     except (sa.exc.SQLAlchemyError, OSError) as error:
-        raise StoreError(f"the database {shown(url)} can't be opened: {_first_line(error)}") from error
+        raise StoreError(f"the database {shown(url)} can't be opened: {_first_line(error)}{_remedy(error)}") from error
     return engine
 
 
@@ -141,15 +143,6 @@ def _first_line(error: Exception) -> str:
     return str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
 
 
-def _sqlite_pragmas(connection: Any, _record: Any) -> None:
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.execute("PRAGMA busy_timeout=30000")
-    cursor.close()
-
-
 def _alembic() -> Any:
     from alembic.config import Config  # noqa: PLC0415 - a tenth of a second, needed only for upgrades
 
@@ -165,15 +158,25 @@ def head() -> str:
 
 
 def is_current(engine: sa.Engine) -> bool:
-    """Whether the database's tables are those of this version."""
-    with engine.connect() as connection:
+    """Whether the database's tables are those of this version.
+
+    Raises:
+        StoreError: the database failed.
+    """
+    with reading(engine) as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return False
         return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() == head()
 
 
 def upgrade(engine: sa.Engine) -> str:
-    """Apply the missing migrations; returns the database's version after that."""
+    """Apply the missing migrations in one transaction; returns the database's version after that.
+
+    A killed process or a full disk leaves the database as it was, and the next upgrade applies them all.
+
+    Raises:
+        StoreError: the tables can't be made, or another version of Dragoman made them.
+    """
     if is_current(engine):
         return head()
     from alembic import command  # noqa: PLC0415
@@ -181,7 +184,7 @@ def upgrade(engine: sa.Engine) -> str:
 
     config = _alembic()
     try:
-        with _one_at_a_time(engine), engine.begin() as connection:
+        with _upgrading(engine) as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     except CommandError as error:
@@ -189,15 +192,65 @@ def upgrade(engine: sa.Engine) -> str:
             f"the database {shown(engine.url)} was made by another version of Dragoman; install that one"
         ) from error
     except sa.exc.SQLAlchemyError as error:
-        raise StoreError(f"the tables of {shown(engine.url)} can't be made: {_first_line(error)}") from error
+        raise StoreError(
+            f"the tables of {shown(engine.url)} can't be made: {_first_line(error)}{_remedy(error)}"
+        ) from error
     return head()
 
 
-def _one_at_a_time(engine: sa.Engine) -> AbstractContextManager[object]:
-    """A lock file for SQLite: of two processes that open a new database, the second waits for the first's tables."""
-    if engine.dialect.name == "sqlite" and engine.url.database:
-        return FileLock(f"{engine.url.database}.lock", timeout=60)
-    return nullcontext()
+@contextmanager
+def _upgrading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One transaction for all migrations; of two processes that upgrade a database, the second waits for the first.
+
+    SQLite's driver begins no transaction before a table is made, so this says BEGIN. Foreign keys are off meanwhile and
+    checked at the end: to alter a table in SQLite means to copy it and to drop the old one, and with foreign keys on
+    the drop would delete the rows of other tables that refer to it.
+    """
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.detach()  # another user of the pool needs foreign keys
+            connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        elif engine.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
+        yield connection
+        if engine.dialect.name == "sqlite":
+            orphan = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+            if orphan is not None:
+                raise StoreError(
+                    f"the tables of {shown(engine.url)} are left as they were: a row of {orphan[0]} refers to a row "
+                    f"of {orphan[2]} that is not there; bring back a copy of the database, or name another home"
+                )
+
+
+@contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A connection for reads.
+
+    Raises:
+        StoreError: the database failed.
+    """
+    with _database_errors(engine), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def _database_errors(engine: sa.Engine) -> Iterator[None]:
+    """Raise the database's failures as a ``StoreError``."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        remedy = _remedy(error) or "; see that it can be reached and has room, then run the command again"
+        raise StoreError(f"the database {shown(engine.url)} failed ({_first_line(error)}){remedy}") from error
+
+
+def _remedy(error: Exception) -> str:
+    """The end of a message that says what to do about a failure of SQLite; empty for another database."""
+    cause = getattr(error, "orig", None) or error
+    if not isinstance(cause, sqlite3.Error | OSError):
+        return ""
+    remedy = sqlite.advice(cause)
+    return f"; {remedy or 'it is damaged: bring back a copy of it, or move it away and index again'}"
 
 
 @contextmanager
@@ -207,14 +260,8 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
     Raises:
         StoreError: the database failed.
     """
-    try:
-        with Session(engine, expire_on_commit=False) as session, session.begin():
-            yield session
-    except sa.exc.DBAPIError as error:
-        raise StoreError(
-            f"the database {shown(engine.url)} failed ({_first_line(error)}); "
-            "see that it can be reached and has room, then run the command again"
-        ) from error
+    with _database_errors(engine), Session(engine, expire_on_commit=False) as session, session.begin():
+        yield session
 
 
 def is_away(error: StoreError) -> bool:

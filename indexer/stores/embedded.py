@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, StoreError
+from indexer.ledger import sqlite
 from indexer.stores import tables, words
 from indexer.stores.admission import admit, other_width, unknown_model
 from indexer.stores.contract import (
@@ -52,7 +53,7 @@ class EmbeddedStore:
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._file = SqliteFile(self.path)
         with self._file.store_errors():
-            folder.mkdir(parents=True, exist_ok=True)
+            sqlite.make_private_folder(folder)
         with self._file.reading() as connection:
             if connection.execute(sa.text("PRAGMA user_version")).scalar_one() in _SCHEMAS:
                 return

@@ -11,6 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
+from indexer.ledger import sqlite
+
+_DAMAGED = "it is broken or of another version: remove the collection (dragoman delete --all) and index it again"
 
 
 class SqliteFile:
@@ -19,8 +22,8 @@ class SqliteFile:
     def __init__(self, path: Path) -> None:
         """Use the file at ``path``; the first transaction creates a missing file."""
         self.path = path
-        self.engine = sa.create_engine(f"sqlite:///{path}", pool_reset_on_return=None)  # reads open no transaction
-        sa.event.listen(self.engine, "connect", _pragmas)
+        self.engine = sqlite.sqlite_engine(f"sqlite:///{path}", pool_reset_on_return=None)  # reads open no transaction
+        sa.event.listen(self.engine, "connect", _begin_nowhere)
         sa.event.listen(self.engine, "begin", _begin)
 
     @contextmanager
@@ -31,7 +34,8 @@ class SqliteFile:
         except (sa.exc.DBAPIError, sqlite3.Error, OSError) as error:
             cause = getattr(error, "orig", None) or error
             raise StoreError(
-                f"the store {self.path} failed ({str(cause).strip() or type(cause).__name__}); {_advice(cause)}"
+                f"the store {self.path} failed ({str(cause).strip() or type(cause).__name__}); "
+                f"{sqlite.advice(cause) or _DAMAGED}"
             ) from error
 
     @contextmanager
@@ -57,14 +61,6 @@ class SqliteFile:
         self.engine.dispose()
 
 
-def _advice(cause: BaseException) -> str:
-    if isinstance(cause, OSError) or any(word in str(cause) for word in ("full", "readonly", "I/O", "unable to open")):
-        return "see that the disk has room and the folder is yours, then run the command again"
-    if "locked" in str(cause):
-        return "another process holds it; run the command again when that is done"
-    return "it is broken or of another version: remove the collection (dragoman delete --all) and index it again"
-
-
 def _begin(connection: sa.Connection) -> None:
     """Begin a transaction only for writes and snapshots: any other read is one statement, consistent by itself."""
     options = connection.get_execution_options()
@@ -74,9 +70,6 @@ def _begin(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN")
 
 
-def _pragmas(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions begin where ``_begin`` says
-    cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+def _begin_nowhere(connection: Any, _record: Any) -> None:
+    """Keep the driver from beginning transactions: they begin where ``_begin`` says."""
+    connection.isolation_level = None

@@ -1,0 +1,128 @@
+"""SQLite files: how they are created and opened, also in a folder that can't be written, and advice for failures."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
+
+FOLDER_MODE = 0o700
+"""Mode of folders that Dragoman makes for its data: only their owner may look into them."""
+FILE_MODE = 0o600
+"""Mode of Dragoman's files in these folders: they hold documents, and what people searched for."""
+_FOR_READING = "foreign_keys=ON", "busy_timeout=30000"
+_FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=NORMAL"
+_STATE = "dragoman_state"
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder and its missing parents, for their owner alone; an existing folder keeps its mode."""
+    if not folder.is_dir():
+        make_private_folder(folder.parent)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+
+
+def sqlite_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
+    """An engine for a SQLite file; a missing file is created when the engine first connects, its folder is not.
+
+    If the file or its folder can't be written, the file is opened for reading: SQLite itself refuses to read a file in
+    WAL mode where it can't write beside it.
+    """
+    engine = sa.create_engine(url, **options)
+    sa.event.listen(engine, "do_connect", _connect)
+    sa.event.listen(engine, "checkout", _reconnect_if_changed)
+    return engine
+
+
+def advice(cause: BaseException) -> str:
+    """What to do about a failure of SQLite or of the file system; empty if only the caller can say."""
+    text = str(cause)
+    if "locked" in text:
+        return "another process holds it; run the command again when that is done"
+    if "readonly" in text:
+        return "it can be read and not written; see that the file and its folder are yours, then run the command again"
+    if isinstance(cause, OSError) or any(word in text for word in ("full", "I/O", "unable to open")):
+        return "see that the disk has room and the folder is yours, then run the command again"
+    return ""
+
+
+def _connect(
+    dialect: sa.Dialect, entry: ConnectionPoolEntry | None, arguments: list[Any], parameters: dict[str, Any]
+) -> DBAPIConnection:
+    file = Path(arguments[0])
+    named = str(file) != ":memory:" and not parameters.get("uri")
+    if named and not file.exists():
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, FILE_MODE))  # SQLite gives the files beside it the same mode
+    connection = dialect.connect(*arguments, **parameters)
+    try:
+        return _with_pragmas(connection, _FOR_WRITING)
+    except sqlite3.OperationalError:
+        connection.close()
+        if not named or _can_be_written(file):
+            raise
+    return _connect_for_reading(dialect, entry, file, parameters)
+
+
+def _connect_for_reading(
+    dialect: sa.Dialect, entry: ConnectionPoolEntry | None, file: Path, parameters: dict[str, Any]
+) -> DBAPIConnection:
+    """Open a file that can't be written.
+
+    With the files of a writer beside it SQLite reads what the writer commits. Without them nobody writes, and SQLite
+    may read the file as if nobody ever will, until ``_reconnect_if_changed`` finds that somebody did.
+    """
+    state = _State.of(file)
+    mode = "mode=ro" if state.has_writer else "mode=ro&immutable=1"
+    connection = dialect.connect(f"file:{quote(str(file.absolute()))}?{mode}", **{**parameters, "uri": True})
+    try:
+        _with_pragmas(connection, (*_FOR_READING, "query_only=ON"))
+    except sqlite3.Error:
+        connection.close()
+        raise
+    if entry is not None:
+        entry.info[_STATE] = file, state
+    return connection
+
+
+def _with_pragmas(connection: DBAPIConnection, pragmas: tuple[str, ...]) -> DBAPIConnection:
+    cursor = connection.cursor()
+    for pragma in pragmas:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.execute("SELECT count(*) FROM sqlite_master").fetchone()  # SQLite opens the files only now
+    cursor.close()
+    return connection
+
+
+def _reconnect_if_changed(_connection: DBAPIConnection, entry: ConnectionPoolEntry, _proxy: Any) -> None:
+    """Open the file again if it was opened for reading and somebody else wrote it."""
+    if _STATE in entry.info:
+        file, state = entry.info[_STATE]
+        if _State.of(file) != state:
+            raise sa.exc.DisconnectionError("the file has changed")
+
+
+@dataclass(frozen=True)
+class _State:
+    """What differs after another process wrote a file, or while it does."""
+
+    modified: int
+    size: int
+    has_writer: bool
+
+    @classmethod
+    def of(cls, file: Path) -> Self:
+        """The state of a file; a writer has commits in the file that ends with ``-wal``."""
+        status, log = file.stat(), file.with_name(f"{file.name}-wal")
+        return cls(status.st_mtime_ns, status.st_size, log.exists() and log.stat().st_size > 0)
+
+
+def _can_be_written(file: Path) -> bool:
+    by_effective_user = os.access in os.supports_effective_ids
+    return all(os.access(path, os.W_OK, effective_ids=by_effective_user) for path in (file, file.parent))

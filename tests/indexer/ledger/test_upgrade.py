@@ -1,0 +1,269 @@
+"""A database is made and upgraded in one step: whatever interrupts it, the next command goes on."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from encoders.errors import StoreError
+from indexer.ledger import database
+from indexer.ledger.database import Base, connect, open_database, open_engine, read_database_id, transaction, upgrade
+from indexer.ledger.tables import Chunk, IndexRun
+from tests.conftest import skip_or_fail
+from tests.indexer.workers.conftest import new_database
+from trials.database_accidents import (
+    DONE,
+    KILLED,
+    REFUSED,
+    migrations_with_second,
+    open_in_process,
+    random_kills,
+    small_disk,
+)
+from trials.servers.postgres import PostgresServer
+
+CHUNKS = 3
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """Migrations with a made-up second one."""
+    return migrations_with_second(tmp_path / "migrations")
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """A database of the first version with rows that refer to others."""
+    file = tmp_path / "filled" / "dragoman.db"
+    with open_database(f"sqlite:///{file}") as engine, transaction(engine) as session:
+        run = {
+            "collection": "c", "sources": [], "fingerprint": "", "model": "m", "build": "b", "state": "running",
+            "started": database.now(), "encoded": 0, "unchanged": 0, "pruned": 0, "generation": 1, "prune": False,
+            "spooled": False, "swept": 0.0,
+        }  # fmt: skip
+        session.execute(sa.insert(IndexRun).values(id=1, **run))
+        chunk = {
+            "state": "pending", "documents": 1, "todo": b"", "digest": "", "updated": database.now(), "wanted": 1,
+            "until": 0.0, "attempts": 0, "error": "",
+        }  # fmt: skip
+        session.execute(sa.insert(Chunk), [{"run_id": 1, "number": number, **chunk} for number in range(CHUNKS)])
+    return file
+
+
+def copied(file: Path, folder: Path) -> Path:
+    """A database with the files that SQLite has beside it, as a killed process leaves them."""
+    folder.mkdir(parents=True)
+    for part in file.parent.glob(f"{file.name}*"):
+        shutil.copyfile(part, folder / part.name)
+    return folder / file.name
+
+
+def require_complete(file: Path, *, upgraded: bool = False) -> None:
+    """Open a database, and see that nothing is missing and nothing is there twice."""
+    with open_database(f"sqlite:///{file}") as engine:
+        names = set(sa.inspect(engine).get_table_names())
+        assert names >= set(Base.metadata.tables)
+        assert read_database_id(engine)
+        with engine.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+            assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+            if upgraded:
+                assert connection.exec_driver_sql("SELECT note FROM index_runs").scalars().all() == ["upgraded"]
+                assert connection.exec_driver_sql("SELECT count(*) FROM chunks").scalar() == CHUNKS
+                assert "notes" in names
+                assert not [name for name in names if name.startswith("_alembic_tmp")]
+
+
+@contextmanager
+def every_statement(engine: sa.Engine, act: Callable[[int, str], None]) -> Iterator[None]:
+    """Call ``act`` with number and text of each statement before it is done."""
+    numbers = itertools.count(1)
+
+    def count(_connection: sa.Connection, _cursor: Any, statement: str, *_: Any) -> None:
+        act(next(numbers), statement)
+
+    sa.event.listen(engine, "before_cursor_execute", count)
+    yield
+    sa.event.remove(engine, "before_cursor_execute", count)
+
+
+def fail_late(_: int, statement: str) -> None:
+    """Fail at a statement near the end of either migration."""
+    if "INDEX ix_notes_text" in statement or "TABLE spools" in statement:
+        raise sa.exc.OperationalError(statement, {}, Exception("accident"))
+
+
+@pytest.mark.parametrize(("again", "every"), [(False, 7), (True, 1)])
+def test_what_a_kill_at_any_statement_leaves_is_finished_by_the_next_command(
+    again: bool, every: int, tmp_path: Path, filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files as they are before a statement: the operating system keeps what a killed process wrote."""
+    if again:
+        monkeypatch.setattr(database, "MIGRATIONS", second)
+    left: list[Path] = []
+    engine = open_engine(f"sqlite:///{filled if again else tmp_path / 'new.db'}")
+
+    def keep(number: int, _: str) -> None:
+        if number % every == 0:
+            left.append(copied(Path(str(engine.url.database)), tmp_path / "left" / str(number)))
+
+    with every_statement(engine, keep):
+        upgrade(engine)
+    engine.dispose()
+    assert len(left) >= 4
+    for file in left:
+        require_complete(file, upgraded=again)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_statement_that_fails_leaves_the_database_as_it_was(
+    again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if again:
+        monkeypatch.setattr(database, "MIGRATIONS", second)
+    file = filled if again else tmp_path / "new.db"
+    engine = open_engine(f"sqlite:///{file}")
+    tables = set(sa.inspect(engine).get_table_names())
+    with pytest.raises(StoreError, match="accident"), every_statement(engine, fail_late):
+        upgrade(engine)
+    assert set(sa.inspect(engine).get_table_names()) == tables
+    engine.dispose()
+    require_complete(file, upgraded=again)
+
+
+def test_a_full_disk_is_said_and_the_next_command_makes_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "dragoman.db"
+    for pages in (2, 9, 20, 29):
+        engine = open_engine(f"sqlite:///{file}")
+        sa.event.listen(engine, "connect", lambda raw, _, pages=pages: raw.execute(f"PRAGMA max_page_count={pages}"))
+        engine.dispose()
+        with pytest.raises(StoreError, match="see that the disk has room"):
+            upgrade(engine)
+        engine.dispose()
+    require_complete(file)
+
+
+def test_a_migration_that_copies_a_table_keeps_the_rows_that_refer_to_it(
+    filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MIGRATIONS", second)
+    require_complete(filled, upgraded=True)
+
+
+def test_a_migration_that_leaves_rows_without_the_row_they_refer_to_is_undone(
+    filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = next((second / "versions").glob("0002*"))
+    deletion = '    op.execute("DELETE FROM index_runs")\n'
+    version.write_text(version.read_text() + deletion)
+    monkeypatch.setattr(database, "MIGRATIONS", second)
+    with pytest.raises(StoreError, match="a row of chunks refers to a row of index_runs that is not there"):
+        connect(f"sqlite:///{filled}")
+    version.write_text(version.read_text().replace(deletion, ""))
+    require_complete(filled, upgraded=True)
+
+
+def test_several_that_open_a_new_database_at_once_make_one(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'dragoman.db'}"
+
+    def opened(_: int) -> str:
+        with open_database(url) as engine:
+            return read_database_id(engine)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(opened, range(6)))) == 1
+
+
+@pytest.mark.parts
+def test_postgresql_is_upgraded_in_one_step_by_one_of_several(
+    postgres: PostgresServer, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = new_database(postgres)
+
+    def upgraded(_: int) -> str:
+        engine = open_engine(url)
+        try:
+            return upgrade(engine)
+        finally:
+            engine.dispose()
+
+    engine = open_engine(url)
+    with pytest.raises(StoreError, match="accident"), every_statement(engine, fail_late):
+        upgrade(engine)
+    assert sa.inspect(engine).get_table_names() == []
+    engine.dispose()
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(upgraded, range(4))) == {"0001"}
+    monkeypatch.setattr(database, "MIGRATIONS", second)
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(upgraded, range(4))) == {"0002"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("again", [False, True])
+def test_a_hundred_kills_at_random_moments_break_nothing(
+    again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrations = second if again else database.MIGRATIONS
+    folders = iter(range(1000))
+
+    def prepare() -> Path:
+        folder = tmp_path / f"home-{next(folders)}"
+        return copied(filled, folder) if again else folder / "dragoman.db"
+
+    outcomes = []
+    monkeypatch.setattr(database, "MIGRATIONS", migrations)
+    for file, outcome in random_kills(prepare, migrations, 100):
+        outcomes.append(outcome)
+        require_complete(file, upgraded=again)
+        shutil.rmtree(file.parent)
+    assert set(outcomes) <= {KILLED, DONE}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("again", [False, True])
+def test_twenty_sizes_of_a_full_disk_break_nothing(
+    again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk in memory where this user may mount disks, else a bound on a file's size; then there is room again."""
+    migrations = second if again else database.MIGRATIONS
+    monkeypatch.setattr(database, "MIGRATIONS", migrations)
+    outcomes = []
+    for size in range(1, 21):
+        file = tmp_path / str(size) / "dragoman.db"
+        if again:
+            copied(filled, file.parent)
+        outcomes.append(open_in_process(file, migrations, max_bytes=size * 16_384))
+        require_complete(file, upgraded=again)
+    assert set(outcomes) == {DONE, REFUSED}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("again", [False, True])
+def test_twenty_sizes_of_a_disk_in_memory_break_nothing(
+    again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrations = second if again else database.MIGRATIONS
+    monkeypatch.setattr(database, "MIGRATIONS", migrations)
+    outcomes = []
+    start = 200 if again else 16
+    for size in range(start, start + 20 * 32, 32):
+        try:
+            with small_disk(tmp_path / "disk", size) as disk:
+                file = copied(filled, disk / "home") if again else disk / "home" / "dragoman.db"
+                outcomes.append(open_in_process(file, migrations))
+                left = copied(file, tmp_path / f"left-{size}")
+        except PermissionError as error:
+            skip_or_fail(f"disks can't be mounted: {error}")
+        require_complete(left, upgraded=again)
+    assert set(outcomes) == {DONE, REFUSED}

@@ -1,0 +1,127 @@
+"""Accidents to a process that makes or upgrades a database: it is killed, or its disk is full."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from encoders.errors import StoreError
+from indexer.ledger import database
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["alembic.command", "alembic.autogenerate", "indexer.ledger.database"])
+DONE, REFUSED, KILLED = "done", "refused", "killed"
+
+SECOND_MIGRATION = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("index_runs", recreate="always" if op.get_bind().dialect.name == "sqlite" else "auto") as table:
+        table.add_column(sa.Column("note", sa.String(), nullable=False, server_default="none"))
+    op.create_table("notes", sa.Column("id", sa.Integer(), primary_key=True), sa.Column("text", sa.String()))
+    op.execute("UPDATE index_runs SET note = 'upgraded'")
+    op.create_index("ix_notes_text", "notes", ["text"])
+"""
+"""A migration as a later version may have it: it copies and drops a table that others refer to."""
+
+
+def migrations_with_second(folder: Path) -> Path:
+    """A copy of the migrations in a new folder, with ``SECOND_MIGRATION``."""
+    copied = Path(shutil.copytree(database.MIGRATIONS, folder))
+    (copied / "versions" / "0002_made_up.py").write_text(SECOND_MIGRATION, encoding="utf-8")
+    return copied
+
+
+def open_in_process(file: Path, migrations: Path, *, kill_after: float | None = None, max_bytes: int = 0) -> str:
+    """Open a database file in another process; returns ``DONE``, ``REFUSED``, ``KILLED`` or what went wrong.
+
+    Args:
+        file: the database.
+        migrations: folder of migrations.
+        kill_after: seconds after which the process is killed.
+        max_bytes: size to which the process may write a file; 0: any.
+    """
+    ours, theirs = _PROCESSES.Pipe()
+    process = _PROCESSES.Process(target=_open, args=(theirs, file, migrations, max_bytes))
+    process.start()
+    with closing(ours):
+        ours.recv()
+        if kill_after is not None:
+            time.sleep(kill_after)
+            process.kill()
+        theirs.close()
+        try:
+            outcome = str(ours.recv())
+        except EOFError:
+            outcome = KILLED
+        process.join()
+    return outcome
+
+
+def _open(pipe: Connection, file: Path, migrations: Path, max_bytes: int) -> None:
+    database.MIGRATIONS = migrations
+    if max_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, resource.RLIM_INFINITY))
+    pipe.send("ready")
+    try:
+        database.connect(f"sqlite:///{file}").dispose()
+    except StoreError:
+        pipe.send(REFUSED)
+    except BaseException as error:  # noqa: BLE001 - the caller says what went wrong
+        pipe.send(repr(error))
+    else:
+        pipe.send(DONE)
+
+
+def random_kills(
+    prepare: Callable[[], Path], migrations: Path, count: int, *, seed: int = 0
+) -> Iterator[tuple[Path, str]]:
+    """Kill ``count`` processes that open databases, at moments spread over the time that an undisturbed process takes.
+
+    Yields each database and the outcome of ``open_in_process``; a process that was done before its kill does not count.
+    ``prepare`` makes the file to open, or names a new one.
+    """
+    draw = random.Random(seed)
+    begun = time.monotonic()
+    open_in_process(prepare(), migrations)
+    undisturbed = time.monotonic() - begun
+    killed = 0
+    while killed < count:
+        file = prepare()
+        outcome = open_in_process(file, migrations, kill_after=draw.uniform(0, undisturbed))
+        killed += outcome == KILLED
+        if outcome == DONE:
+            undisturbed *= 0.95  # the first process took longer than the others do
+        yield file, outcome
+
+
+@contextmanager
+def small_disk(folder: Path, kibibytes: int) -> Iterator[Path]:
+    """A disk of this size, in memory, at a folder.
+
+    Raises:
+        PermissionError: this user may not mount disks.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "dragoman-test", str(folder)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if mounted.returncode:
+        raise PermissionError(mounted.stderr.strip())
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
