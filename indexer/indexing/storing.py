@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from encoders.document import Document, Encoded, Encoder
 from indexer.ledger.findings import Finding
-from indexer.stores.contract import Stamp, StoredDocument, VectorStore
+from indexer.stores.contract import Stamp, StoredDocument, VectorStore, read_existing
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,8 @@ def add_vectors(
 
 
 def existing_documents(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
-    """The documents with these ids, without deleted documents, which are located by halving the ids."""
-    try:
-        return store.get(doc_ids)
-    except KeyError:
-        if len(doc_ids) == 1:
-            return []
-        middle = len(doc_ids) // 2
-        return [*existing_documents(store, doc_ids[:middle]), *existing_documents(store, doc_ids[middle:])]
+    """The documents with these ids, without deleted documents."""
+    return list(read_existing(store.get, doc_ids).values())
 
 
 def _is_unchanged(document: Document, current: Mapping[str, Document]) -> bool:

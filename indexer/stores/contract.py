@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from encoders.document import Document, Encoded, FloatArray, Passages
+
+T = TypeVar("T")
+
+
+class MissingDocuments(KeyError):
+    """Some of the documents that were asked for are not stored: somebody deletes them, or never stored them.
+
+    Attributes:
+        doc_ids: ids of the missing documents.
+        existing: what was read of the others, by id.
+    """
+
+    def __init__(self, doc_ids: Iterable[str], existing: Mapping[str, Any]) -> None:
+        self.doc_ids, self.existing = frozenset(doc_ids), existing
+        super().__init__(", ".join(sorted(self.doc_ids)))
+
+
+def in_order(items: Mapping[str, T], doc_ids: Sequence[str]) -> list[T]:
+    """The items of the ids.
+
+    Raises:
+        MissingDocuments: an id has no item.
+    """
+    try:
+        return [items[doc_id] for doc_id in doc_ids]
+    except KeyError:
+        raise MissingDocuments(set(doc_ids) - items.keys(), items) from None
+
+
+def read_existing(read: Callable[[Sequence[str]], Iterable[T]], doc_ids: Sequence[str]) -> dict[str, T]:
+    """What a store's ``get``, ``vectors`` or ``passages`` returns, by id; missing documents are left out."""
+    try:
+        return dict(zip(doc_ids, read(doc_ids), strict=True))
+    except MissingDocuments as missing:
+        return {doc_id: missing.existing[doc_id] for doc_id in doc_ids if doc_id in missing.existing}
 
 
 @dataclass(frozen=True)
@@ -201,21 +236,21 @@ class VectorStore(Protocol):
         """Stored vectors, (ids, dim) float32.
 
         Raises:
-            KeyError: an id is not stored.
+            MissingDocuments: an id is not stored.
         """
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id.
 
         Raises:
-            KeyError: an id is not stored.
+            MissingDocuments: an id is not stored.
         """
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents in the order of the ids.
 
         Raises:
-            KeyError: an id is not stored.
+            MissingDocuments: an id is not stored.
         """
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:

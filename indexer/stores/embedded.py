@@ -19,11 +19,13 @@ from indexer.stores.admission import admit, other_width, unknown_model
 from indexer.stores.contract import (
     LexicalHits,
     LexicalQuery,
+    MissingDocuments,
     NearestDocuments,
     PutReport,
     Stamp,
     StoredDocument,
     VectorQuery,
+    in_order,
 )
 from indexer.stores.matrix import VectorMatrix
 from indexer.stores.sqlite_file import SqliteFile
@@ -184,20 +186,25 @@ class EmbeddedStore:
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         """Stored vectors, (ids, dim) float32."""
         matrix = self._matrix(model)
-        return matrix.vectors[[matrix.position[doc_id] for doc_id in doc_ids]]
+        try:
+            return matrix.vectors[[matrix.position[doc_id] for doc_id in doc_ids]]
+        except KeyError:
+            rows = {doc_id: matrix.position[doc_id] for doc_id in doc_ids if doc_id in matrix.position}
+            vectors = {doc_id: matrix.vectors[row] for doc_id, row in rows.items()}
+            raise MissingDocuments(set(doc_ids) - vectors.keys(), vectors) from None
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id."""
         dim = self._dim(model)
         with self._file.reading() as connection:
             by_id = tables.passages(connection, model, doc_ids, dim)
-        return [by_id[doc_id] for doc_id in doc_ids]
+        return in_order(by_id, doc_ids)
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents in the order of the ids."""
         with self._file.reading() as connection:
             by_id = tables.contents(connection, doc_ids)
-        return [by_id[doc_id] for doc_id in doc_ids]
+        return in_order(by_id, doc_ids)
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """Documents with a vector of the model, in batches, ordered by id."""

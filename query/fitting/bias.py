@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray, unit_rows
-from indexer.stores.contract import VectorStore
+from indexer.stores.contract import VectorStore, read_existing
 from query.calibration.calibration import Calibration
 from query.calibration.margin import centring
 from query.fitting.sampling import draw_each
@@ -41,13 +42,14 @@ class VectorSample:
     @classmethod
     def draw(cls, store: VectorStore, model: str, calibration: Calibration | None, *, seed: int = 0) -> VectorSample:
         """Draw a sample from a store that is not empty; the calibration corrects it to the extent of its balance."""
-        languages = sorted(store.count())
-        each = max(_EACH, SAMPLE // max(len(languages), 1))
-        drawn = draw_each(store, model, each, seed=seed)
-        counts = [len(drawn[lang]) for lang in languages]
+        each = max(_EACH, SAMPLE // max(len(store.count()), 1))
+        drawn = sorted(draw_each(store, model, each, seed=seed).items())
+        read = partial(store.vectors, model)
+        vectors = {lang: list(read_existing(read, doc_ids).values()) for lang, doc_ids in drawn}
+        languages, counts = list(vectors), list(map(len, vectors.values()))
         ends = np.cumsum(counts).tolist()
         rows = {lang: slice(end - count, end) for lang, count, end in zip(languages, counts, ends, strict=True)}
-        raw = store.vectors(model, [doc_id for lang in languages for doc_id in drawn[lang]])
+        raw = np.stack([vector for of_lang in vectors.values() for vector in of_lang])
         langs = np.repeat(languages, counts)
         return cls(
             langs, raw, calibration.correct_documents(raw, rows, centring(calibration.balance)) if calibration else None

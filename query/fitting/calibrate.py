@@ -78,6 +78,8 @@ def calibrate_open(opened: OpenCollection, request: CalibrationRequest, inherite
         seed=request.seed,
         console=opened.console,
     )
+    if not any(moments.count for moments in samples.documents.values()):
+        raise opened.empty()
     decision = decide(opened, samples, request, inherited)
     fitted = _fit(samples, document_spec.model, decision.choice, request.maps)
     return _keep(opened, previous, fitted, decision, samples)

@@ -38,6 +38,8 @@ def drift(store: VectorStore, active: Calibration) -> dict[str, float]:
     documents' statistics, so no encoder is needed.
     """
     drawn = draw_each(store, active.model, SAMPLE)
+    if not drawn:
+        return {}
     first, second = (
         {
             lang: document_moments(store, active.model, active.vector_parts, doc_ids[half::2])
@@ -86,6 +88,8 @@ def changed_hits(store: VectorStore, before: Calibration, after: Calibration) ->
     The pseudo-queries are those of ``before``. Passages are not compared, because their statistics do not change.
     """
     targets = sorted(store.count())
+    if not targets:
+        return {}
     each = max(_EACH, QUERIES // max(len(before.languages), 1))
     changed = {}
     for lang, statistics in before.languages.items():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from encoders.document import Document, Encoder, FloatArray, unit_rows
-from indexer.stores.contract import VectorQuery, VectorStore
+from indexer.stores.contract import VectorQuery, VectorStore, read_existing
 from query.fitting.sampling import draw_each
 from query.fitting.statistics import CalibrationSamples
 
@@ -74,10 +75,11 @@ def from_judgements(
     answered = [topic for topic in topics if relevant.get(topic.doc_id, set()) & stored.keys()]
     drawn = [answered[row] for row in sorted(np.random.default_rng(seed).permutation(len(answered))[:QUERIES])]
     topic_ids = {topic.doc_id for topic in drawn}
-    if len(topic_ids) < _FEWEST:
-        return None
     judged = store.stamps(model, sorted({qrel.doc_id for qrel in qrels if qrel.query_id in topic_ids}))
     pool = _Pool.draw(store, model, sorted(judged), seed)
+    drawn = [topic for topic in drawn if relevant[topic.doc_id] & pool.position.keys()]
+    if len({topic.doc_id for topic in drawn}) < _FEWEST:
+        return None
     no_rows = np.full(len(drawn), -1)
     return Evidence(
         "judgements",
@@ -88,7 +90,7 @@ def from_judgements(
         list(pool.position),
         pool.langs,
         pool.vectors,
-        [pool.rows(relevant[topic.doc_id] & stored.keys()) for topic in drawn],
+        [pool.rows(relevant[topic.doc_id]) for topic in drawn],
         no_rows,
     )
 
@@ -109,7 +111,7 @@ def from_concepts(store: VectorStore, model: str, samples: CalibrationSamples, *
     for doc_id, concept in _concepts(store, list(pool.position)).items():
         members.setdefault(concept, set()).add(doc_id)
     shared = {concept for concept, doc_ids in members.items() if len(set(pool.langs[list(pool.rows(doc_ids))])) > 1}
-    drawn = [query for query in drawn if concepts.get(query.doc_id) in shared]
+    drawn = [query for query in drawn if query.doc_id in pool.position and concepts.get(query.doc_id) in shared]
     topics = [concepts[query.doc_id] for query in drawn]
     if len(set(topics)) < _FEWEST:
         return None
@@ -122,7 +124,8 @@ def from_concepts(store: VectorStore, model: str, samples: CalibrationSamples, *
 
 def _concepts(store: VectorStore, doc_ids: Sequence[str]) -> dict[str, str]:
     """The ``concept`` of each document that has one, by id."""
-    concepts = {document.doc_id: document.fields.get("concept") for document in store.get(doc_ids)}
+    documents = read_existing(store.get, doc_ids)
+    concepts = {doc_id: document.fields.get("concept") for doc_id, document in documents.items()}
     return {doc_id: str(value) for doc_id, value in concepts.items() if isinstance(value, (str, int)) and value != ""}
 
 
@@ -141,22 +144,22 @@ def from_titles(store: VectorStore, model: str, samples: CalibrationSamples, *, 
     """Evidence from pseudo-queries answered by later passages of their own documents; none if too few have these."""
     drawn = _draw_pseudo_queries(samples, seed)
     rest = _without_opening(store, model, [query.doc_id for query in drawn])
-    drawn = [query for query in drawn if query.doc_id in rest]
+    pool = _Pool.draw(store, model, list(rest), seed)
+    drawn = [query for query in drawn if query.doc_id in rest.keys() & pool.position.keys()]
     if len(drawn) < _FEWEST:
         return None
     topics = [query.doc_id for query in drawn]
-    pool = _Pool.draw(store, model, topics, seed)
     relevant = [pool.rows({doc_id}) for doc_id in topics]
     return _of_pseudo_queries("titles", samples, drawn, topics, pool, relevant, rest)
 
 
 def _without_opening(store: VectorStore, model: str, doc_ids: Sequence[str]) -> dict[str, FloatArray]:
     """Mean of each document's passages after the first, (dim,) unit vectors by id; only documents that have these."""
-    rest = {}
-    for doc_id, passages in zip(doc_ids, store.passages(model, doc_ids), strict=True):
-        if len(passages.vectors) > 1:
-            rest[doc_id] = unit_rows(passages.unit_vectors()[1:].mean(axis=0, keepdims=True))[0]
-    return rest
+    return {
+        doc_id: unit_rows(passages.unit_vectors()[1:].mean(axis=0, keepdims=True))[0]
+        for doc_id, passages in read_existing(partial(store.passages, model), doc_ids).items()
+        if len(passages.vectors) > 1
+    }
 
 
 class _PseudoQuery(NamedTuple):
@@ -189,8 +192,9 @@ def _of_pseudo_queries(
 ) -> Evidence:
     """Evidence from the bank's pseudo-queries; documents in ``rest`` are compared by their vectors without opening."""
     vectors = pool.vectors.copy()
-    for doc_id, vector in rest.items():
-        vectors[pool.position[doc_id]] = vector
+    for query in drawn:
+        if query.doc_id in rest:
+            vectors[pool.position[query.doc_id]] = rest[query.doc_id]
     excluded_rows = [-1 if query.doc_id in rest else pool.position.get(query.doc_id, -1) for query in drawn]
     return Evidence(
         kind,
@@ -216,16 +220,17 @@ class _Pool:
 
     @classmethod
     def draw(cls, store: VectorStore, model: str, required: Sequence[str], seed: int) -> _Pool:
-        """The documents with the ids of ``required``, and a random sample of each language."""
+        """The documents of ``required`` that are still stored, and a random sample of each language."""
         drawn = draw_each(store, model, POOL, seed=seed)
         doc_ids = list(dict.fromkeys([*required, *(doc_id for of_lang in drawn.values() for doc_id in of_lang)]))
         stamps = store.stamps(model, doc_ids)
+        vectors = read_existing(partial(store.vectors, model), [doc_id for doc_id in doc_ids if doc_id in stamps])
         return cls(
-            {doc_id: row for row, doc_id in enumerate(doc_ids)},
-            np.array([stamps[doc_id].lang for doc_id in doc_ids]),
-            store.vectors(model, doc_ids),
+            {doc_id: row for row, doc_id in enumerate(vectors)},
+            np.array([stamps[doc_id].lang for doc_id in vectors]),
+            np.array(list(vectors.values()), dtype=np.float32),
         )
 
     def rows(self, doc_ids: Iterable[str]) -> frozenset[int]:
-        """Rows of the documents with the ids."""
-        return frozenset(self.position[doc_id] for doc_id in doc_ids)
+        """Rows of the documents with the ids; ids that are not in the pool are ignored."""
+        return frozenset(self.position[doc_id] for doc_id in doc_ids if doc_id in self.position)

@@ -62,12 +62,16 @@ class OpenCollection:
     @cached_property
     def encoder(self) -> Encoder:
         """The documents' encoder, loaded once; raises ``BadInput`` if the collection is empty."""
-        name = self.collection.name
         if not self.store.count():
-            raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
+            raise self.empty()
         encoder = open_named(self.collection.encoder, self.collection.method, self.console, device=self.device)
         self.collection.check(encoder.spec)
         return encoder
+
+    def empty(self) -> BadInput:
+        """The error for a collection without documents."""
+        name = self.collection.name
+        return BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
 
     def open_query_encoder(self, maps: SpaceMaps | Networks | None) -> Encoder:
         """The encoder of queries: the maps' encoder if they name one, else the documents' encoder."""

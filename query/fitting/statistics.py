@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Int8Ar
 from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
-from indexer.stores.contract import VectorStore
+from indexer.stores.contract import VectorStore, read_existing
 from query.calibration.calibration import Calibration, LanguageStatistics, VectorKind
 from query.fitting.sampling import draw_each
 from query.fitting.shrinkage import ShrunkParts
@@ -74,10 +75,12 @@ def draw_samples(
     pseudo: list[Document] = []
     for lang, doc_ids in draw_each(store, model, max_documents, seed=seed).items():
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
-        passages = [of_document.unit_vectors() for of_document in store.passages(model, doc_ids[:max_pseudo_queries])]
+        first_ids = doc_ids[:max_pseudo_queries]
+        stored_passages = read_existing(partial(store.passages, model), first_ids).values()
+        passages = [of_document.unit_vectors() for of_document in stored_passages]
         samples.passages[lang] = PartMoments(parts)
         samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
-        titles = pseudo_queries(store.get(doc_ids[:max_pseudo_queries]))
+        titles = pseudo_queries(list(read_existing(store.get, first_ids).values()))
         limit = max(max_pseudo_queries // 2, max_pseudo_queries - len(titles))
         encoded[lang] = encoded_queries.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:limit]
         logged = [Document("", lang, query.content) for query in logged_queries if query.lang == lang]
@@ -96,10 +99,10 @@ def draw_samples(
 
 
 def document_moments(store: VectorStore, model: str, parts: VectorParts, doc_ids: Sequence[str]) -> PartMoments:
-    """Moments of the documents' vectors."""
+    """Moments of the vectors of the documents that are still stored."""
     moments = PartMoments(parts)
-    if doc_ids:
-        moments.add(store.vectors(model, doc_ids))
+    if vectors := read_existing(partial(store.vectors, model), doc_ids):
+        moments.add(np.stack(list(vectors.values())))
     return moments
 
 

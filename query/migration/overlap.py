@@ -10,7 +10,7 @@ import numpy as np
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
-from indexer.stores.contract import VectorStore
+from indexer.stores.contract import VectorStore, read_existing
 from query.fitting.sampling import draw
 from query.fitting.statistics import pseudo_queries
 from query.query_log.judged_queries import logged_queries
@@ -34,7 +34,7 @@ class ComparedQueries:
             logged = logged_queries(name, settings)
         except BadInput:
             doc_ids = [doc_id for ids in draw(store, model, _QUERIES, seed=1).values() for doc_id in ids]
-            return cls(pseudo_queries(store.get(doc_ids)), False)
+            return cls(pseudo_queries(list(read_existing(store.get, doc_ids).values())), False)
         return cls([logged[row] for row in np.random.default_rng(0).permutation(len(logged))[:_QUERIES]], True)
 
     def first(self, searcher: Searcher) -> list[set[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Literal
 
@@ -14,7 +15,7 @@ from encoders.console import Console, Progress
 from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.errors import BadInput
 from encoders.wording import counted
-from indexer.stores.contract import VectorStore
+from indexer.stores.contract import VectorStore, read_existing
 from query.fitting.sampling import draw
 from query.fitting.statistics import pseudo_queries
 from query.migration.candidate_maps import FEWEST, PairedSample
@@ -45,7 +46,7 @@ def paired_samples(
             f"the sample has {counted(count, 'document')}, and a map needs {FEWEST}; "
             "raise --sample, or encode so few documents again: dragoman index SOURCE… --rebuild --encoder NAME"
         )
-    documents = {lang: store.get(ids) for lang, ids in doc_ids.items()}
+    documents = {lang: list(read_existing(store.get, ids).values()) for lang, ids in doc_ids.items()}
     spans = _spans(store, old, new, documents)
     with console.progress("sample", count, "documents") as advance:
         return {lang: _paired(store, old, new, of_lang, spans, advance) for lang, of_lang in documents.items()}
@@ -59,7 +60,8 @@ def _spans(store: VectorStore, old: Encoder, new: Encoder, documents: Mapping[st
     """
     timed = [document for row in zip_longest(*documents.values()) for document in row if document][:_TIMED]
     seconds = list[float]()
-    passages = [store.passages(old.spec.model, [document.doc_id for document in timed])]
+    read_passages = partial(store.passages, old.spec.model)
+    passages = [list(read_existing(read_passages, [document.doc_id for document in timed]).values())]
     for encoder in (old, new):
         encoder.encode_documents(timed[:1])  # warms the encoder up
         start = time.perf_counter()
@@ -78,11 +80,14 @@ def _paired(
 ) -> PairedSample:
     """Encode documents of one language, and their first passages as one of the encoders cuts them, by both encoders."""
     doc_ids = [document.doc_id for document in documents]
-    stored = store.passages(old.spec.model, doc_ids) if spans == "old" else ()
-    rows, vectors, by_old, by_new = list[int](), list[FloatArray](), [_empty(old)], [_empty(new)]
+    old_vectors = read_existing(partial(store.vectors, old.spec.model), doc_ids)
+    stored = read_existing(partial(store.passages, old.spec.model), list(old_vectors)) if spans == "old" else {}
+    existing = stored if spans == "old" else old_vectors
+    documents = [document for document in documents if document.doc_id in existing]
+    rows, vectors, by_old, by_new = list[int](), [_empty(new)], [_empty(old)], [_empty(new)]
     start = 0
     for batch, encoded in encode_in_batches(new, documents, _BATCH, advance):
-        passages = stored[start : start + len(batch)] if spans == "old" else encoded.passages
+        passages = [stored[document.doc_id] for document in batch] if spans == "old" else encoded.passages
         pieces = _pieces(batch, passages)
         first_passages = [of_document.unit_vectors()[:_PASSAGES] for of_document in passages]
         own, other, encoder = (by_old, by_new, new) if spans == "old" else (by_new, by_old, old)
@@ -93,7 +98,7 @@ def _paired(
         start += len(batch)
     return PairedSample(
         documents,
-        store.vectors(old.spec.model, doc_ids),
+        np.array([old_vectors[document.doc_id] for document in documents], dtype=np.float32).reshape(-1, old.spec.dim),
         np.concatenate(vectors),
         _pseudo_query_vectors(old, documents),
         _pseudo_query_vectors(new, documents),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +19,25 @@ Rows = npt.NDArray[np.intp]
 
 NearestByLanguage = Sequence[tuple[str, Sequence[NearestDocuments]]]
 """Languages with each query's nearest documents there; the entries of one language are adjacent."""
+
+
+def without(
+    nearest: NearestByLanguage, lexical_hits: Sequence[LexicalHits], doc_ids: Collection[str]
+) -> tuple[NearestByLanguage, Sequence[LexicalHits]]:
+    """Candidates and each query's lexical hits without some documents."""
+    return (
+        [(lang, [_left(hits, doc_ids) for hits in by_query]) for lang, by_query in nearest],
+        [
+            {lang: [hit for hit in hits if hit[0] not in doc_ids] for lang, hits in of_query.items()}
+            for of_query in lexical_hits
+        ],
+    )
+
+
+def _left(hits: NearestDocuments, doc_ids: Collection[str]) -> NearestDocuments:
+    rows = [row for row, doc_id in enumerate(hits.doc_ids) if doc_id not in doc_ids]
+    vectors = None if hits.vectors is None else hits.vectors[rows]
+    return NearestDocuments([hits.doc_ids[row] for row in rows], hits.scores[rows], vectors)
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray
-from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, VectorStore
+from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Bank, Calibration
 from query.calibration.margin import centring, exponent, margin, neighbourhood
 from query.calibration.old_and_new_calibration import OldAndNewCalibration
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, NearestByLanguage, Rows
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, NearestByLanguage, Rows, without
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking
 from query.ranking.merged_candidates import MergedCandidates
@@ -79,7 +79,7 @@ class FairRanker:
         """The k best documents of the target languages for each of (queries, dim) unit vectors of one language.
 
         The queries' texts are for hybrid search. ``detailed`` adds the details that a hit shows; they take too much
-        memory for an evaluation.
+        memory for an evaluation. Documents that are deleted during the ranking are left out.
         """
         if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
             ranker = self._rankers.setdefault(
@@ -92,6 +92,28 @@ class FairRanker:
         hybrid = self.choice.hybrid and texts
         lexical = LexicalQuery(texts, langs, DEPTH, filters, self._stored.models) if hybrid else None
         nearest, lexical_hits = self._stored.search(corrected, targets, ends[-1], filters, lexical)
+        plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
+        while True:
+            try:
+                return self._ranked(nearest, lexical_hits, corrected, lang, k, plain)
+            except MissingDocuments as missing:
+                nearest, lexical_hits = without(nearest, lexical_hits, missing.doc_ids)
+
+    def _ranked(
+        self,
+        nearest: NearestByLanguage,
+        lexical_hits: Sequence[LexicalHits],
+        corrected: FloatArray,
+        lang: str,
+        k: int,
+        plain: FloatArray | None,
+    ) -> list[Ranking]:
+        """The rankings of candidates and lexical hits, with details if ``plain`` has the queries in the stored space.
+
+        Raises:
+            MissingDocuments: candidates were deleted since they were found.
+        """
+        ends = self._ends(k)
         merged = MergedCandidates.of(nearest, lexical_hits)
         in_stretches = [merged.in_stretch(end) for end in ends]
         candidates = self._read(nearest, merged)
@@ -102,14 +124,15 @@ class FairRanker:
             in_stretches = [in_stretch[:, rows] for in_stretch in in_stretches]
             scored = self._scored(self._with_passages(candidates, rows), corrected, lang, in_stretches)
         rankings = []
-        plain = self.calibration.queries_in_stored_space(queries, lang)
-        for query in range(len(queries)):
+        for query in range(len(corrected)):
             query_hits = lexical_hits[query] if lexical_hits else None
             of_query = [in_stretch[query] for in_stretch in in_stretches]
             rows, scores = _rank_stretches(scored, query, of_query, ends, query_hits)
             rows, scores = rows[:k], scores[:k]
             details = (
-                self._details(scored, query, rows, plain[query], corrected[query], query_hits) if detailed else None
+                self._details(scored, query, rows, plain[query], corrected[query], query_hits)
+                if plain is not None
+                else None
             )
             rankings.append(scored.documents.ranking(rows, scores, details))
         return rankings

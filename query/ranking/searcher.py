@@ -19,7 +19,7 @@ from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from indexer.stores.contract import Filters, LexicalQuery, VectorStore
+from indexer.stores.contract import Filters, LexicalQuery, MissingDocuments, VectorStore
 from indexer.text.language_detection import Detection, Detector
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -220,7 +220,7 @@ class Searcher:
                 (ranking,) = ranker.rank(vectors, query.lang, targets, k, filters, texts=[query.content], detailed=True)
                 plain = self._applied.queries_in_stored_space(vectors, query.lang)
                 return self._hits(ranking, plain[0], explain=explain)
-            except KeyError:  # a document was deleted after it was ranked; rank again, without the document
+            except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
 

@@ -12,6 +12,7 @@ from fastapi.responses import PlainTextResponse
 
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
+from indexer.stores.contract import MissingDocuments
 from query.calibration import table as calibration_table
 from query.query_log.tables import SearchRow
 from query.ranking.hits import Hit, as_json
@@ -219,7 +220,7 @@ class Api:
         with self._open_collections.searcher(name) as searcher:
             try:
                 (document,) = searcher.store.get([doc_id])
-            except KeyError:
+            except MissingDocuments:
                 raise Refused(404, f"collection {name} has no document of this id") from None
         return DocumentAnswer(
             id=document.doc_id,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -80,6 +82,39 @@ def filled(folder: Path, encoder: Encoder, documents: Iterable[Document]) -> Emb
         [StoredDocument(*one) for one in zip(listed, encoded.vectors, encoded.passages, strict=True)],
     )
     return store
+
+
+class LosingStore(EmbeddedStore):
+    """A store that loses one of the documents that are read by their ids, at about every third time.
+
+    Attributes:
+        lost: ids of the documents that were lost.
+        reads: number of times that documents were read; the first time loses a document, later ones may.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__(folder, name)
+        self.lost: list[str] = []
+        self.reads = 0
+        self._draw = random.Random(0)
+
+    def _lose(self, doc_ids: Sequence[str]) -> None:
+        self.reads += bool(doc_ids)
+        if doc_ids and (self.reads == 1 or self._draw.random() < 0.3):
+            self.lost.append(self._draw.choice(doc_ids))
+            self.delete(self.lost[-1:])
+
+    def vectors(self, model: str, doc_ids: Sequence[str]) -> Any:
+        self._lose(doc_ids)
+        return super().vectors(model, doc_ids)
+
+    def passages(self, model: str, doc_ids: Sequence[str]) -> Any:
+        self._lose(doc_ids)
+        return super().passages(model, doc_ids)
+
+    def get(self, doc_ids: Sequence[str]) -> list[Document]:
+        self._lose(doc_ids)
+        return super().get(doc_ids)
 
 
 def make_word_model(target: Path, sources: Iterable[Path]) -> ModelFolder:

@@ -14,7 +14,7 @@ from encoders.errors import BadInput
 from indexer.elastic import changes
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.users_index import UsersIndex
-from indexer.stores.contract import Filters, NearestDocuments, Stamp, VectorQuery
+from indexer.stores.contract import Filters, NearestDocuments, Stamp, VectorQuery, in_order
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.server_index import Hits, ServerIndex
 from indexer.stores.elastic.store import ServerStore
@@ -129,10 +129,6 @@ class JoinedStore(ServerStore, ABC):
         """Stamps of the documents among ``hits`` (found with ``change_body``) that have vectors attached, by id."""
 
     @abstractmethod
-    def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents, as they are now in the user's index."""
-
-    @abstractmethod
     def drop(self) -> None:
         """Remove everything that was attached."""
 
@@ -158,20 +154,24 @@ class JoinedStore(ServerStore, ABC):
         ]
         return candidates
 
-    def _sources(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Current sources in the user's index, by id.
+    def get(self, doc_ids: Sequence[str]) -> list[Document]:
+        """The documents, as they are now in the user's index.
 
         Raises:
-            KeyError: a document is gone; the next search leaves out this document and all others that are gone.
+            MissingDocuments: a document is gone; the next search leaves out all documents that are gone.
         """
         words, models = self._layout.name("words"), self._layout.name("models")
         sources = self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models])
         gone = [doc_id for doc_id in doc_ids if doc_id not in sources]
         if gone:
             self._layout.seen.gone.update(self.users.missing({*gone, *self._layout.seen.brought}))
-            raise KeyError(gone[0])
-        self._layout.seen.gone.clear()
-        return sources
+        else:
+            self._layout.seen.gone.clear()
+        return in_order(self._documents(sources), doc_ids)
+
+    @abstractmethod
+    def _documents(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:
+        """The documents of current sources in the user's index, by id, if vectors are attached to them."""
 
     def delete(self, doc_ids: Iterable[str]) -> int:  # noqa: ARG002
         """Refuse to delete: the documents belong to the user."""

@@ -90,17 +90,13 @@ class CompanionStore(JoinedStore):
         """Stamps of what is attached to the documents of the hits, by id."""
         return self.stamps(model, [hit["_id"] for hit in hits])
 
-    def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents, as they are now in the user's index."""
-        sources = self._sources(doc_ids)
-        stored = self._index.read_pages(doc_ids, [self._layout.name("lang"), self._layout.name("text_hash")])
+    def _documents(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:
+        stored = self._index.read_pages(sources, [self._layout.name("lang"), self._layout.name("text_hash")])
         ours = {doc_id: document.source[self._layout.ours] for doc_id, document in stored.items()}
-        return [
-            EditedDocument.unless(
-                self.users.shown(doc_id, sources[doc_id], ours[doc_id]["lang"]), ours[doc_id]["text_hash"]
-            )
-            for doc_id in doc_ids
-        ]
+        return {
+            doc_id: EditedDocument.unless(self.users.shown(doc_id, sources[doc_id], stamp["lang"]), stamp["text_hash"])
+            for doc_id, stamp in ours.items()
+        }
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """The documents that are in both indices, in batches, ordered by id."""

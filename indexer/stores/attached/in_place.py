@@ -176,10 +176,8 @@ class AttachedStore(JoinedStore):
             stamps |= {hit["_id"]: stamp for hit in hits if (stamp := self._layout.stamp(hit["_source"]))}
         return stamps
 
-    def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents, as they are now."""
-        sources = self._sources(doc_ids)
-        return [self._layout.document(doc_id, sources[doc_id]) for doc_id in doc_ids]
+    def _documents(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:
+        return {doc_id: self._layout.document(doc_id, source) for doc_id, source in sources.items()}
 
     def keep_fields(self, documents: Sequence[Document]) -> int:  # noqa: ARG002
         """Do nothing: the fields are the user's, in the user's index."""

@@ -23,6 +23,7 @@ from indexer.stores.contract import (
     Stamp,
     StoredDocument,
     VectorQuery,
+    in_order,
 )
 from indexer.stores.elastic.layout import Layout, VectorField
 from indexer.stores.elastic.own_index import Claim, OwnIndex, check_name
@@ -211,7 +212,7 @@ class ServerStore:
         for hits in hits_by_id(self._index, self._layout, doc_ids, [column], column["field"]):
             vectors = self._layout.hit_vectors(model, hits, dim)
             vector_by_id |= dict(zip((hit["_id"] for hit in hits), vectors, strict=True))
-        rows = [vector_by_id[doc_id] for doc_id in doc_ids]
+        rows = in_order(vector_by_id, doc_ids)
         return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32)
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
@@ -221,7 +222,7 @@ class ServerStore:
         columns = [*self._layout.passages(model), known]
         for hits in hits_by_id(self._index, self._layout, doc_ids, columns, known):
             passages_by_id |= {hit["_id"]: self._layout.hit_passages(model, hit, dim) for hit in hits}
-        return [passages_by_id[doc_id] for doc_id in doc_ids]
+        return in_order(passages_by_id, doc_ids)
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """Documents with a vector of the model, in batches, ordered by id."""
@@ -317,7 +318,8 @@ class ElasticStore(ServerStore):
         """The documents in the order of the ids."""
         fields = ["title", "text", "fields", self._layout.name("lang"), self._layout.name("revision")]
         stored = self._index.read_pages(doc_ids, fields)
-        return [self._layout.document(doc_id, stored[doc_id].source) for doc_id in doc_ids]
+        documents = {doc_id: self._layout.document(doc_id, document.source) for doc_id, document in stored.items()}
+        return in_order(documents, doc_ids)
 
     def delete(self, doc_ids: Iterable[str]) -> int:
         """Delete documents with their vectors and passages; returns how many there were."""

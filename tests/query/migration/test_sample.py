@@ -15,6 +15,7 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.migration.candidate_maps import PairedSample
 from query.migration.sample import paired_samples
+from tests.query.synthetic import LosingStore
 
 DOCUMENTS = [
     Document(f"d{at}", "en", f"{at} bees live in a hive of {at} rooms and {at * at} doors") for at in range(60)
@@ -73,8 +74,10 @@ class Cutting:
         return self.of([query.content for query in queries])
 
 
-def sampled(tmp_path: Path, old: Cutting, new: Cutting) -> PairedSample:
-    store = EmbeddedStore(tmp_path, "sample")
+def sampled(
+    tmp_path: Path, old: Cutting, new: Cutting, open_store: type[EmbeddedStore] = EmbeddedStore
+) -> PairedSample:
+    store = open_store(tmp_path, "sample")
     store.create(old.spec.model, old.spec.dim)
     encoded = old.encode_documents(DOCUMENTS)
     store.put(old.spec.model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(DOCUMENTS)])
@@ -107,3 +110,12 @@ def test_of_a_document_eight_passages_are_taken_at_most(tmp_path: Path) -> None:
     both = sampled(tmp_path, Cutting("old", 2, 0), Cutting("new", 11, 0.05))
     assert both.passages_of.tolist() == [row for row in range(60) for _ in range(8)]
     assert len(both.old_passages) == len(both.new_passages) == 480
+
+
+@pytest.mark.parametrize("passages", [1, 3])
+def test_documents_that_are_deleted_meanwhile_are_left_out(tmp_path: Path, passages: int) -> None:
+    old, new = Cutting("old", 2, 0), Cutting("new", passages, 0.05)
+    both = sampled(tmp_path, old, new, LosingStore)
+    assert 50 < len(both.documents) < 60
+    for encoder, vectors in ((old, both.old), (new, both.new)):
+        np.testing.assert_allclose(vectors, encoder.encode_queries(both.documents), atol=1e-6)
