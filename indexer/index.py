@@ -22,7 +22,7 @@ from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
 from indexer.ledger import sqlite
 from indexer.ledger.database import open_database, read_database_id
-from indexer.ledger.index_runs import refuse_while_workers
+from indexer.ledger.index_runs import RunLedger, refuse_while_workers
 from indexer.ledger.tables import RUNNING
 from indexer.readers import elastic
 from indexer.readers.irdatasets import PREFIX
@@ -83,8 +83,8 @@ def index_by_workers(
     prune: bool = False,
     rebuild: bool = False,
     console: Console | None = None,
-) -> int:
-    """Read the sources and hand their documents out to workers; returns the id of the run, which workers finish.
+) -> RunLedger:
+    """Read the sources and hand their documents out to workers; returns the ledger of the run, which workers finish.
 
     The arguments are those of ``index``; ``settings`` name the broker.
 
@@ -103,7 +103,7 @@ def index_by_workers(
         )  # fmt: skip
         if ledger.run.state == RUNNING:
             send_hints(engine, hints, loaded.spec.model)
-    return ledger.run.id
+    return ledger
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from indexer.indexing.reading import count_ahead, documents_with, read_chunks, r
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
 from indexer.indexing.wanted_documents import stamps_of_winners, wanted_in_process
 from indexer.ledger.findings import Finding
+from indexer.ledger.index_runs import RunLedger
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers.source import ReadOptions
@@ -58,7 +59,7 @@ class IndexReport(RunReport):
     pruned: int
 
 
-def report_of(ledger: Ledger, seconds: float) -> IndexReport:
+def report_of(ledger: RunLedger, seconds: float) -> IndexReport:
     """Report of a run, from its ledger; ``seconds`` is the time spent by this process."""
     findings = ledger.findings()
     run = ledger.run
@@ -101,7 +102,7 @@ def index(
     started = time.monotonic()
     model = encoder.spec.model
     fingerprint = run_fingerprint(sources, options, generation)
-    ledger = Ledger.open(engine, collection, sources, fingerprint, model, encoder.spec.build)
+    ledger = Ledger.open(engine, collection, sources, fingerprint, model, encoder.spec.build, generation=generation)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
         done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")

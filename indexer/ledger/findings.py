@@ -12,7 +12,10 @@ from sqlalchemy.orm import Session
 from indexer.ledger.database import storable, transaction
 from indexer.ledger.tables import REFUSED, REMARK, FindingRow, IndexRun
 
-_DUPLICATE = "the id stands more than once in the sources; the last document of the highest revision counts"
+_DUPLICATE = (
+    "the id stands more than once in the sources; of these documents the last of the highest revision counts, "
+    "unless the collection holds a higher one"
+)
 _NOTHING_KNOWN = "it has nothing the encoder knows"
 
 

@@ -25,6 +25,7 @@ class RunProgress:
     Attributes:
         chunks: number of chunks by state, including the parts of halved chunks.
         documents: documents to encode in all, without those stored unchanged; after the end, the documents stored.
+        read: documents read from the sources so far, with those stored unchanged.
         done: documents in finished chunks.
         errors: errors of workers, then of chunks, newest chunk first.
     """
@@ -32,6 +33,7 @@ class RunProgress:
     run: IndexRun
     chunks: dict[str, int]
     documents: int
+    read: int
     done: int
     workers: list[Worker]
     errors: list[str]
@@ -54,9 +56,9 @@ def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
         StoreError: the database is away, or the run was removed with its collection.
     """
     with transaction(engine) as session:
-        count, wanted = sa.func.count(), sa.func.sum(Chunk.wanted)
-        by_state = sa.select(Chunk.state, count, wanted).where(Chunk.run_id == run_id).group_by(Chunk.state)
-        counts_by_state = {state: (chunks, int(documents)) for state, chunks, documents in session.execute(by_state)}
+        count, wanted, read = sa.func.count(), sa.func.sum(Chunk.wanted), sa.func.sum(Chunk.documents)
+        by_state = sa.select(Chunk.state, count, wanted, read).where(Chunk.run_id == run_id).group_by(Chunk.state)
+        counts_by_state = {state: tuple(map(int, counts)) for state, *counts in session.execute(by_state)}
         failed_chunks = sa.select(Chunk.number, Chunk.owner, Chunk.error).where(
             Chunk.run_id == run_id, Chunk.state.not_in((DONE, SPLIT)), Chunk.error != ""
         )
@@ -71,9 +73,10 @@ def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
     errors += [f"chunk {number}, {owner}: {error}" for number, owner, error in newest_errors]
     return RunProgress(
         run=run,
-        chunks={state: chunks for state, (chunks, _) in sorted(counts_by_state.items())},
-        documents=run.encoded if is_over else sum(documents for _, documents in counts_by_state.values()),
-        done=run.encoded if is_over else counts_by_state.get(DONE, (0, 0))[1],
+        chunks={state: chunks for state, (chunks, _, _) in sorted(counts_by_state.items())},
+        documents=run.encoded if is_over else sum(documents for _, documents, _ in counts_by_state.values()),
+        read=sum(read for _, _, read in counts_by_state.values()),
+        done=run.encoded if is_over else counts_by_state.get(DONE, (0, 0, 0))[1],
         workers=workers,
         errors=errors[:_ERRORS],
     )

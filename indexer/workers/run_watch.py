@@ -15,7 +15,7 @@ from encoders.errors import BadInput, DragomanError, StoreError
 from indexer.collection.settings import Settings
 from indexer.indexing.pipeline import IndexReport, report_of
 from indexer.ledger.database import is_away, open_database
-from indexer.ledger.ledger import Ledger
+from indexer.ledger.index_runs import RunLedger
 from indexer.ledger.tables import ACTIVE, DONE, IndexRun
 from indexer.workers.hints import Hints
 from indexer.workers.progress import Rate, RunProgress, run_progress, standstill_reason
@@ -66,16 +66,16 @@ def run_views(engine: sa.Engine, run_id: int, every: float, console: Console) ->
         time.sleep(max(every, _REST * query_seconds))
 
 
-def watch_run(run_id: int, name: str, settings: Settings, console: Console, afterwards: str = "") -> IndexReport:
+def watch_run(ledger: RunLedger, settings: Settings, console: Console, afterwards: str = "") -> IndexReport:
     """Wait until workers have finished a run; returns the run's report.
 
-    ``name`` is the run's collection. After Ctrl-C, ``afterwards`` advises what to do when the run is done: by default,
-    to calibrate.
+    After Ctrl-C, ``afterwards`` advises what to do when the run is done: by default, to calibrate.
 
     Raises:
         BadInput: the run was cancelled.
     """
     started = time.monotonic()
+    run_id, name = ledger.run.id, ledger.run.collection
     advice = (
         f"run {run_id} goes on without this command. Watch it: dragoman status --watch -c {name}; "
         f"dragoman pause, resume or cancel -c {name}; when it is done: "
@@ -86,7 +86,7 @@ def watch_run(run_id: int, name: str, settings: Settings, console: Console, afte
             run = wait_for(engine, run_id, console, settings)
         if run.state != DONE:
             raise BadInput(f"run {run_id} of collection {name} was {run.state}; stored documents stay")
-        return report_of(Ledger(engine, run), time.monotonic() - started)
+        return report_of(RunLedger(engine, run, resumed=ledger.resumed), time.monotonic() - started)
 
 
 def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Settings, *, every: float = 1.0) -> IndexRun:

@@ -76,12 +76,12 @@ def command(
     encoder, method = SEPARATOR.join(encoders) or None, SEPARATOR.join(methods) or None
     if settings.broker:
         with console.if_interrupted(_HINT):
-            run_id = index_by_workers(
+            ledger = index_by_workers(
                 sources, name,
                 settings=settings, options=options, encoder=encoder, method=method,
                 prune=prune, rebuild=rebuild, console=console,
             )  # fmt: skip
-        report = watch_run(run_id, name, settings, console)
+        report = watch_run(ledger, settings, console)
     else:
         with console.if_interrupted(_HINT):
             report = index(

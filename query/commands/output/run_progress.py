@@ -45,12 +45,12 @@ def _as_json(view: RunView) -> dict[str, object]:
 def as_lines(view: RunView) -> list[str]:
     """A view as lines of text."""
     progress = view.progress
-    run, documents = progress.run, counted(progress.documents, "document")
+    run, documents, read = progress.run, *(counted(n, "document") for n in (progress.documents, progress.read))
     chunks = ", ".join(f"{number:,} {state}" for state, number in progress.chunks.items()) or "none left"
     time_left = f", {view.time_left} left" if view.time_left else ""
     if run.state == READING:
         return [
-            f"run {run.id} of {run.collection} is reading: {documents} read; if the command that reads the sources has "
+            f"run {run.id} of {run.collection} is reading: {read} read; if the command that reads the sources has "
             "ended, give it again to continue"
         ]
     head = f"run {run.id} of {run.collection} {run.state}: {progress.done:,}/{documents}"

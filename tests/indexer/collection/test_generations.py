@@ -14,6 +14,7 @@ from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
+from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from trials.servers.elastic import client_of
 
@@ -82,6 +83,9 @@ def test_a_rebuild_takes_the_place_of_what_was_searched_and_rollback_returns(
     write(tmp_path, {name: TEXTS[name] for name in ("flood", "chess")})
     report = index(settings, source, method="first", rebuild=True)
     assert report.encoded == 2
+    engine = connect(settings.database)
+    assert [run.generation for run in index_runs.runs(engine, "c")] == [1, 2]
+    engine.dispose()
     after = stored(settings)
     assert after[0] == ["chess", "flood"]
     assert after[1] != before[1]

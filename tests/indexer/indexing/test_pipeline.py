@@ -247,6 +247,17 @@ def test_what_is_still_under_way_counts_as_stored_when_a_later_chunk_is_planned(
         assert bench.store.get(["x"])[0].text == "late"
 
 
+def test_the_remark_of_an_id_that_stands_twice_is_true_where_a_higher_revision_is_stored(bench: Bench) -> None:
+    bench.write([{"id": "a", "lang": "en", "text": "nine", "revision": 9}])
+    bench.index()
+    bench.write([{"id": "a", "lang": "en", "text": text, "revision": 3} for text in ("three", "three again")])
+    assert [note.text for note in bench.index().remarks] == [
+        "the id stands more than once in the sources; of these documents the last of the highest revision counts, "
+        "unless the collection holds a higher one"
+    ]
+    assert bench.store.get(["a"])[0].text == "nine"
+
+
 def test_the_highest_revision_of_an_id_wins_within_a_chunk_too(bench: Bench) -> None:
     bench.write(
         [

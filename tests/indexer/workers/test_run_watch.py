@@ -12,6 +12,7 @@ from encoders.console import Console
 from encoders.errors import StoreError
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs
+from indexer.ledger.index_runs import RunLedger
 from indexer.ledger.ledger import Ledger
 from indexer.stores.embedded import EmbeddedStore
 from indexer.workers import registry
@@ -19,7 +20,7 @@ from indexer.workers.leases import Leases
 from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
 from indexer.workers.run_control import pause, resume
-from indexer.workers.run_watch import RunView, wait_for
+from indexer.workers.run_watch import RunView, wait_for, watch_run
 from indexer.workers.sweeps import sweep
 from query.cli import run as run_command
 from query.commands.output.run_progress import as_lines
@@ -48,6 +49,23 @@ def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) 
         "  last error: w: the store is away",
         "  last error: chunk 1, w: the disk is full",
     ]
+
+
+def test_while_sources_are_read_unchanged_documents_count_as_read(field: Field) -> None:
+    field.write(records(2))
+    reading = Ledger.open(field.engine, "c", [str(field.source)], "mark", field.model, "build-c", spooled=True)
+    reading.plan(one_document(0, "a"), [False], spool=b"")
+    reading.plan(one_document(1, "b"), [True], spool=b"")
+    assert "is reading: 2 documents read" in seen(field)[0]
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_report_of_a_watched_run_says_whether_it_was_resumed(field: Field, *, resumed: bool) -> None:
+    field.write(records(2))
+    ledger = field.spool()
+    field.worker().work(ledger.run.id, 0)
+    begun_by = RunLedger(field.engine, ledger.run, resumed=resumed)
+    assert watch_run(begun_by, field.settings, Console(quiet=True)).resumed == resumed
 
 
 def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:

@@ -50,10 +50,11 @@ def test_two_processes_write_into_the_embedded_store_what_one_writes(
     source = site.write(sentences(640))
     port = free_port()
     worker = site.start("worker", "--concurrency", "2", "--lease", "4", "--metrics-port", str(port), "--json")
-    number = index_by_workers([source], "c", settings=site.settings)
+    ledger = index_by_workers([source], "c", settings=site.settings)
+    number = ledger.run.id
     watching = site.start("status", "--watch", "-c", "c", "--every", "0.2", "--json")
-    report = watch_run(number, "c", site.settings, Console(quiet=True))
-    assert (report.encoded, report.refused) == (640, [])
+    report = watch_run(ledger, site.settings, Console(quiet=True))
+    assert (report.encoded, report.refused, report.resumed) == (640, [], False)
     index([source], "alone", settings=Settings.read(site.settings.home), device="cpu")
     assert contents(site.settings, "c") == contents(site.settings, "alone")
 
@@ -81,7 +82,7 @@ def test_two_processes_write_into_the_embedded_store_what_one_writes(
 def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, concurrency: int) -> None:
     """In the solo pool and in the prefork pool: in time, with status 0, and nothing is counted against the chunk."""
     source = site.write([{"id": "a", "lang": "en", "text": "rivers and floods " * 60_000}])
-    number = index_by_workers([source], "c", settings=site.settings)
+    number = index_by_workers([source], "c", settings=site.settings).run.id
     worker = site.start("worker", "--concurrency", str(concurrency), "--grace", "1", "--lease", "30")
     engine = connect(site.settings.database)
     until(lambda: run_progress(engine, number).chunks == {"leased": 1}, 120)
@@ -99,7 +100,7 @@ def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, c
 @pytest.mark.long
 def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(site: Site) -> None:
     source = site.write([{"id": "a", "lang": "en", "text": "rivers and floods " * 6_000}])
-    number = index_by_workers([source], "c", settings=site.settings)
+    number = index_by_workers([source], "c", settings=site.settings).run.id
     worker = site.start("worker", "--grace", "300")
     engine = connect(site.settings.database)
     until(lambda: run_progress(engine, number).chunks == {"leased": 1}, 120)
@@ -154,7 +155,9 @@ def test_a_run_that_is_cancelled_ends_and_can_not_be_cancelled_again(
     site: Site, small: ModelFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, place = site.write(sentences(130)), ["-c", "c", "--home", str(site.settings.home)]
-    index_by_workers([source], "c", settings=site.settings, encoder=str(small.path))
+    begun = index_by_workers([source], "c", settings=site.settings, encoder=str(small.path))
+    again = index_by_workers([source], "c", settings=site.settings, encoder=str(small.path))
+    assert (begun.run.id, begun.resumed, again.run.id, again.resumed) == (1, False, 1, True)
     assert run(["cancel", *place]) == 0
     assert "run 1 is cancelled; stored documents stay" in capsys.readouterr().out
     assert run(["status", *place]) == 0
