@@ -36,7 +36,7 @@ def is_calibrated(name: str, settings: Settings) -> bool:
     """Whether a calibration knows all languages of a collection, or a person chose to search without a calibration."""
     with OpenCollection.open(name, settings) as opened:
         if calibration_table.active(opened.engine, opened.collection) is None:
-            return bool(calibration_table.all_calibrations(opened.engine, name))
+            return _left_without(opened)
         active = opened.calibration()
         return active is not None and not _new_languages(opened.store, active)
 
@@ -51,10 +51,7 @@ def keep_calibrated(
     """
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
         stored = calibration_table.active(opened.engine, opened.collection)
-        if stored is None and any(
-            stored.model == opened.collection.model
-            for stored in calibration_table.all_calibrations(opened.engine, name)
-        ):
+        if stored is None and _left_without(opened):
             return UpkeepReport(None, "it is searched without a calibration, as you chose")
         active, reason = opened.calibration(), "its calibration can't be read" if stored else "it had no calibration"
         if active is not None:
@@ -63,6 +60,15 @@ def keep_calibrated(
                 return UpkeepReport(None, reason)
         inherited = InheritedInput.of(stored, active) if stored else InheritedInput()
         return UpkeepReport(calibrate_open(opened, CalibrationRequest(), inherited), reason)
+
+
+def _left_without(opened: OpenCollection) -> bool:
+    """Whether a person left a collection without a calibration: of its model there are calibrations, and none active.
+
+    Call this where none is active.
+    """
+    calibrations = calibration_table.all_calibrations(opened.engine, opened.collection.name)
+    return any(stored.model == opened.collection.model for stored in calibrations)
 
 
 def _new_languages(store: VectorStore, active: Calibration) -> list[str]:

@@ -14,7 +14,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.index import index
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import connect, open_database, transaction
 from query import Searcher
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -25,7 +25,7 @@ from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.fitting.calibrate import calibrate
 from query.fitting.request import CalibrationRequest, JudgedTopics
-from query.fitting.upkeep import keep_calibrated
+from query.fitting.upkeep import is_calibrated, keep_calibrated
 from query.ranking.search_choice import RankingOptions
 from tests.query.conftest import copied
 from trials import DEMO
@@ -134,8 +134,18 @@ def test_a_calibration_that_cannot_be_read_is_said_by_search_and_replaced_by_cal
         assert opened.search("Schach", lang="de")
 
 
+def test_a_collection_with_calibrations_of_another_model_alone_is_not_calibrated(home: Settings) -> None:
+    """As after a rebuild with another encoder, when the calibration that follows was interrupted."""
+    assert is_calibrated("demo", home)
+    with open_database(home.database) as engine, transaction(engine) as session:
+        session.execute(sa.update(calibration_table.CalibrationRow).values(model="another"))
+    assert not is_calibrated("demo", home)
+
+
 def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> None:
+    assert is_calibrated("demo", home)
     calibration_table.use(connect(home.database), "demo", "none")
+    assert is_calibrated("demo", home)
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is None
     assert "as you chose" in upkeep.reason
