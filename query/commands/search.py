@@ -68,7 +68,7 @@ def command(
     console.emit({"query": text, "lang": language, "collection": name, "hits": [as_json(hit) for hit in hits]})
     if hits and explain and not console.json:
         console.say(score_formula(choice, weights))
-    show_hits(hits, console)
+    show_hits(hits, console, choice.balance)
     if not hits:
         console.result("nothing found" + (": no document passes the filter" if filters else ""))
 

@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import shown_weights
 from indexer.text.language_detection import SURE, Detection
-from query.calibration.margin import exponent
+from query.calibration.margin import centring, exponent
 from query.ranking.hits import Hit, ScoreParts
 
 if TYPE_CHECKING:
@@ -35,8 +35,11 @@ def show_detected(detected: Detection, console: Console) -> None:
     console.say(f"query language: {language} (detected{unsure}; say another with --lang)")
 
 
-def show_hits(hits: Sequence[Hit], console: Console) -> None:
-    """Print each hit: rank, score, language, title, id, the cosine if the score is another number, and the passage."""
+def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> None:
+    """Print each hit: rank, score, language, title, id, the cosine if the score is another number, and the passage.
+
+    ``balance`` is the search's, for the parts of the scores.
+    """
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     for rank, hit in enumerate(hits, start=1):
         title = hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
@@ -44,7 +47,7 @@ def show_hits(hits: Sequence[Hit], console: Console) -> None:
         cosine = "" if cosine_known else f"  cosine {hit.cosine:.3f}"
         console.result(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]{cosine}")
         if hit.parts:
-            console.result(f"{' ' * _INDENT}{parts_line(hit.parts)}")
+            console.result(f"{' ' * _INDENT}{parts_line(hit.parts, balance)}")
         if hit.passage:
             passage = " ".join(hit.passage.text.split())
             if len(passage) > _PASSAGE_CHARACTERS:
@@ -55,11 +58,13 @@ def show_hits(hits: Sequence[Hit], console: Console) -> None:
             )
 
 
-def parts_line(parts: ScoreParts) -> str:
-    """The parts of a score, in one line."""
+def parts_line(parts: ScoreParts, balance: float) -> str:
+    """The parts of a score by a balance, in one line."""
     line = f"cosine {parts.cosine:.3f}"
-    if parts.corrected != parts.cosine:
+    if centring(balance) and parts.corrected != parts.cosine:
         line += f", without languages {parts.corrected:.3f}"
+    elif f"{parts.corrected:.3f}" != f"{parts.cosine:.3f}":  # a map or weights changed it
+        line += f", as compared {parts.corrected:.3f}"
     if parts.passage is not None and parts.opening is not None:
         line += f", best passage {parts.passage:.3f}, opening {parts.opening:.3f}: mean {parts.compared:.3f}"
     if parts.fwd is not None and parts.bwd is not None:
@@ -78,9 +83,8 @@ def score_formula(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
     words_clause = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
     weights_clause = f"; the encoders' cosines count {weights_text}" if (weights_text := shown_weights(weights)) else ""
     compared = "the mean of document, best passage and opening" if choice.passages else "the document's cosine"
-    return (
-        f"balance {choice.balance:g}: a score is {compared}, without languages, {formula}{words_clause}{weights_clause}"
-    )
+    without = "without languages, " if centring(choice.balance) else ""
+    return f"balance {choice.balance:g}: a score is {compared}, {without}{formula}{words_clause}{weights_clause}"
 
 
 def _cells(text: str) -> int:

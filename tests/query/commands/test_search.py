@@ -58,6 +58,17 @@ def test_languages_and_fields_bound_what_is_found(ask: Ask) -> None:
     assert len(among) > 1
 
 
+def test_explain_speaks_of_languages_only_where_they_are_taken_out(
+    calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de"]
+    for balance, spoken_of in (("0", False), ("0.5", True)):
+        capsys.readouterr()
+        assert run(["search", QUERY, *place, "--balance", balance, "--explain"]) == 0
+        said = capsys.readouterr()
+        assert ("without languages" in said.out, "without languages" in said.err) == (spoken_of, spoken_of)
+
+
 def test_explain_says_what_a_score_is_made_of(
     ask: Ask, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -363,7 +363,7 @@ def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> 
     if hybrid:
         assert max(parts.words or 0 for parts in all_parts) == 1
         assert own != sorted(own, reverse=True)
-        assert "BM25 score 1.00 of the best document" in "".join(parts_line(parts) for parts in all_parts)
+        assert "BM25 score 1.00 of the best document's" in "".join(parts_line(parts, 0.75) for parts in all_parts)
     else:
         assert {parts.words for parts in all_parts} == {None}
         assert own == pytest.approx([hit.score for hit in hits], rel=1e-5)
@@ -376,7 +376,7 @@ def test_plain_cosine_says_nothing_of_neighbours(demo: Settings) -> None:
         (hit,) = opened.search("Brot", lang="de", k=1, explain=True)
     assert hit.parts is not None
     assert (hit.parts.fwd, hit.parts.bwd) == (None, None)
-    assert parts_line(hit.parts) == f"cosine {hit.cosine:.3f}"
+    assert parts_line(hit.parts, opened.choice.balance) == f"cosine {hit.cosine:.3f}"
 
 
 @pytest.mark.parametrize("each", [1, 2, 5])
