@@ -7,7 +7,7 @@ each. Halves differ by more than two whole samples would, so unchanged documents
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -87,7 +87,7 @@ def changed_hits(store: VectorStore, before: Calibration, after: Calibration) ->
 
     The pseudo-queries are those of ``before``. Passages are not compared, because their statistics do not change.
     """
-    targets = sorted(store.count())
+    targets = store.count()
     if not targets:
         return {}
     each = max(_EACH, QUERIES // max(len(before.languages), 1))
@@ -101,8 +101,9 @@ def changed_hits(store: VectorStore, before: Calibration, after: Calibration) ->
 
 
 def _first_tens(
-    store: VectorStore, calibration: Calibration, queries: FloatArray, lang: str, targets: Sequence[str]
+    store: VectorStore, calibration: Calibration, queries: FloatArray, lang: str, targets: Mapping[str, int]
 ) -> list[set[str]]:
-    """Ids of each query's first ten documents."""
-    ranker = FairRanker(store, calibration, replace(SearchChoice.of(calibration), passages=False))
-    return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, targets, _HITS)]
+    """Ids of each query's first ten documents; ``targets`` are the documents of each language."""
+    choice = replace(SearchChoice.of(calibration), passages=False)
+    ranker = FairRanker(store, calibration, choice, max(targets.values()))
+    return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, sorted(targets), _HITS)]

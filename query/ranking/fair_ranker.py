@@ -45,11 +45,11 @@ class FairRanker:
     """Ranks a collection's documents by a calibration and a choice."""
 
     def __init__(
-        self, store: VectorStore, calibration: Calibration, choice: SearchChoice, largest_language: int = 0
+        self, store: VectorStore, calibration: Calibration, choice: SearchChoice, largest_language: int | None = None
     ) -> None:
         """Rank a store's vectors of the calibration's model.
 
-        ``largest_language`` is the number of documents of the language that has most.
+        ``largest_language`` is the number of documents of the language that has most; unless given, the store counts.
         """
         self._store = store
         self._largest_language = largest_language
@@ -82,10 +82,9 @@ class FairRanker:
         memory for an evaluation. Documents that are deleted during the ranking are left out.
         """
         if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
-            ranker = self._rankers.setdefault(
-                lang, FairRanker(self._store, calibration, self.choice, self._largest_language)
-            )
-            return ranker.rank(queries, lang, targets, k, filters, texts=texts, detailed=detailed)
+            if lang not in self._rankers:
+                self._rankers[lang] = FairRanker(self._store, calibration, self.choice, self._largest_language)
+            return self._rankers[lang].rank(queries, lang, targets, k, filters, texts=texts, detailed=detailed)
         corrected = self.calibration.correct_queries(queries, lang, self._share)
         ends = self._ends(k)
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
@@ -144,6 +143,8 @@ class FairRanker:
         )  # kNN takes candidates before several parts are on one scale
         if exact and not (self._share or self._beta or self.choice.passages or self.choice.hybrid):
             return [k]
+        if self._largest_language is None:
+            self._largest_language = max(self._store.count().values(), default=0)
         stretches = (STRETCHES[0] * (1 if self._largest_language <= MANY else 2), *STRETCHES[1:])
         needed = [end for end, before in zip(stretches, (0, *stretches), strict=False) if before < k]
         return [*needed, k] if k > stretches[-1] else needed

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.search_choice import RankingOptions, SearchChoice
 from query.ranking.searcher import Searcher
+from query.ranking.stored_vectors import StoredVectors
 from tests.query.conftest import copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 from trials import DEMO
@@ -74,6 +76,22 @@ def test_asking_with_a_mapped_query_ranks_as_mapping_every_document_does(
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found.keys() == expected.keys()
     assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in found) < 1e-5
+
+
+def test_the_ranker_of_a_query_language_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, statistics, encoder = collection(tmp_path)
+    ranker = FairRanker(store, MappedCalibration.on(statistics, pairwise()), CENTRED)  # type: ignore[arg-type]
+    made = []
+
+    class Counted(StoredVectors):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr("query.ranking.fair_ranker.StoredVectors", Counted)
+    for _ in range(2):
+        ranker.rank(encoder.encode_queries([page("de", "topic7")]), "de", LANGS, 9)
+    assert len(made) == 1
 
 
 @KINDS

@@ -1,12 +1,14 @@
 """Drift: documents that are as they were have none, a new kind of document is seen."""
 
 import shutil
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from encoders.methods.vector_parts import VectorParts
+from indexer.stores.contract import NearestDocuments, VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import DEFAULT
@@ -50,6 +52,24 @@ def test_two_samples_of_the_same_documents_have_next_to_no_drift(
     differ = [(changed > 0).mean() for changed in drifting.changed_hits(store, one, other).values()]
     assert max(differ) > 0.3
     assert max(drift(store, one).values()) < 0.15
+
+
+def test_a_large_language_has_as_many_candidates_as_in_a_search(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """800 documents stand for more than 10,000."""
+    monkeypatch.setattr("query.ranking.fair_ranker.MANY", 799)
+    candidates = []
+    search = EmbeddedStore.search
+
+    def counted(self: EmbeddedStore, query: VectorQuery) -> Mapping[str, Sequence[NearestDocuments]]:
+        candidates.append(query.k)
+        return search(self, query)
+
+    monkeypatch.setattr(EmbeddedStore, "search", counted)
+    active = calibrated(store)
+    drifting.changed_hits(store, active, active)
+    assert set(candidates) == {100}
 
 
 def test_nothing_has_changed_where_nothing_has(store: EmbeddedStore) -> None:
