@@ -69,7 +69,10 @@ from query.commands.options import FILE, common_options, device_option, seconds
     help="Pattern of further indices on that server that callers without credentials of their own may read.",
 )
 @click.option(
-    "--allow-writes", "writes", is_flag=True, help="Pass on _doc, _create, _update and _bulk of those who may write."
+    "--allow-writes",
+    "writes",
+    is_flag=True,
+    help="Pass on _doc, _create, _update and _bulk of those who may write, into attached indices alone.",
 )
 @click.option("--log", is_flag=True, help="Keep a log of queries, hits and clicks.")
 @click.option(

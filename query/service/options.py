@@ -28,7 +28,7 @@ class ServiceOptions:
         max_body: maximum size of a request's body, in bytes.
         elastic: server that Elasticsearch calls are passed on to; empty: that of an attached collection or the store.
         indices: patterns of further indices on that server that callers without credentials may read.
-        writes: whether the writes of callers that may write are passed on.
+        writes: whether writes into attached indices are passed on, of callers that may write.
         log: whether queries, hits and clicks are logged.
         log_days: days until an entry of the log is removed.
     """

@@ -11,6 +11,7 @@ from indexer.elastic import connection
 from indexer.elastic.mapping import is_ours, keeps_no_source, source_mode
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.own_index import Claim
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -27,6 +28,11 @@ def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:
         BadInput: it is such an index; the sentence says what to do instead.
         StoreError: the server is away, or a right is missing.
     """
+    if claim := Claim.of(users.mapping):
+        raise BadInput(
+            f"{users.name} is where Dragoman stores the collection {claim.collection}, which is searched as it is; "
+            "attach an index that somebody else writes"
+        )
     if users.settings.get("verified_before_close") == "true":
         raise BadInput(f"{users.name} is closed; open it (POST {users.name}/_open), then attach")
     _check_source(users)

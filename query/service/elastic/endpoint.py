@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import Request, Response
 
@@ -25,7 +26,13 @@ from query.service.access import Caller
 from query.service.elastic import query_clause, response
 from query.service.elastic.calls import Call
 from query.service.elastic.query_clause import CrossLingual
-from query.service.elastic.search_body import bodies, named_indices, reaches_elsewhere, refuse_credential_parameters
+from query.service.elastic.search_body import (
+    bodies,
+    named_indices,
+    reaches_elsewhere,
+    refuse_credential_parameters,
+    refuse_scripts_and_pipelines,
+)
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
@@ -48,6 +55,7 @@ class _Place:
     Attributes:
         server: of the cluster; empty: the documents are not in a cluster.
         names: that a path may have for it: the collection's own, and those of its index.
+        attached: the user's index that the collection is attached to; empty: the index is Dragoman's own.
         read_fields: fields of a source with text and, if the index has them, title and language; they can't filter.
     """
 
@@ -55,6 +63,7 @@ class _Place:
     server: str
     names: frozenset[str]
     read_fields: Sequence[str] = ("text", "title", "lang")
+    attached: str = ""
 
     @classmethod
     def of(cls, row: Collection, settings: Settings) -> _Place:
@@ -62,7 +71,8 @@ class _Place:
         url = row.place(settings)
         if is_attached(url):
             attachment = Attachment.parse(url)
-            return cls(row.name, attachment.server, frozenset({row.name, attachment.index}), attachment.read_fields)
+            names = frozenset({row.name, attachment.index})
+            return cls(row.name, attachment.server, names, attachment.read_fields, attachment.index)
         if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
             return cls(row.name, "", frozenset({row.name}))
         address = Address.parse(url)
@@ -121,9 +131,11 @@ class ElasticEndpoint:
             raise Refused(
                 400, f"there is no Elasticsearch behind this service; give _search a {query_clause.NAME} clause"
             )
-        if not caller.authorization and self._stale:
+        if (call.writes or not caller.authorization) and self._stale:
             await self._threads.do(self._refresh_places)
         self._require_allowed(call, values, caller)
+        if call.writes:
+            await _require_existing(self._upstream, named_indices(call, values), caller)
         status, returned_headers, content = await self._upstream.send(
             call.method, call.target, headers, body, caller.authorization
         )
@@ -139,6 +151,9 @@ class ElasticEndpoint:
             raise Refused(403, "writes are not passed on; write to Elasticsearch itself")
         if call.writes and not caller.writes:
             raise Refused(403, "this token may read only")
+        if call.writes:
+            refuse_scripts_and_pipelines(call, values)
+            self._require_attached(named_indices(call, values))
         if caller.authorization:
             return
         if call.needs_credentials:
@@ -156,6 +171,22 @@ class ElasticEndpoint:
                 )
         if not call.writes and (reason := reaches_elsewhere(values)):
             raise Refused(403, f"{reason} needs your own Elasticsearch credentials")
+
+    def _require_attached(self, names: Sequence[str]) -> None:
+        """Refuse a write into an index that is not a user's: Dragoman's own store knows the revisions of its documents.
+
+        Raises:
+            Refused: no served collection is attached to an index of this name.
+        """
+        places = [place for place in self._places if place.server == self._server]
+        own = {name for place in places if not place.attached for name in place.indices}
+        for name in names:
+            if name in own or not any(name == place.attached for place in places):
+                raise Refused(
+                    403,
+                    f"no collection that is served is attached to {name[:100]!r}, so nothing is written there; "
+                    "write to Elasticsearch itself",
+                )
 
     @property
     def _server(self) -> str:
@@ -195,6 +226,21 @@ class ElasticEndpoint:
                 raise Refused(403, "Elasticsearch's credentials don't open collections that are not in it")
         elif not caller.authorization and (reason := reaches_elsewhere(list(search.filters))):
             raise Refused(403, f"{reason} needs your own Elasticsearch credentials")
+
+
+async def _require_existing(upstream: Upstream, names: Sequence[str], caller: Caller) -> None:
+    """Refuse a write into an index that is gone: Elasticsearch would make it anew, with a mapping of its own choice.
+
+    Raises:
+        Refused: an index is gone, or the cluster does not answer.
+    """
+    for name in sorted(set(names)):
+        status, _, _ = await upstream.send("HEAD", f"/{quote(name, safe='')}", {}, b"", caller.authorization)
+        if status == 404:
+            raise Refused(
+                404,
+                f"the attached index {name!r} is gone, and a write would make it with another mapping; make it first",
+            )
 
 
 def _narrowed(

@@ -13,9 +13,13 @@ from query.service.refusals import Refused
 _CREDENTIAL_PARAMETERS = {
     "scroll": "pages follow each other with search_after, and",
     "level": "it names indices, and",
-    "pipeline": "what it runs may write elsewhere, and",
 }
 """Parameters that can reach other indices than callers without credentials of their own may use, with the reason."""
+_UPDATE_PARTS = frozenset({"doc", "doc_as_upsert", "upsert", "detect_noop", "_source"})
+"""Names in the body of an update that does not run a script."""
+_ACTION_PARAMETERS = frozenset({"_index", "_id", "op_type", "routing", "version", "version_type", "if_seq_no",
+                        "if_primary_term", "retry_on_conflict", "require_alias", "_source"})  # fmt: skip
+"""Parameters of an action of ``_bulk`` that write the action's document and nothing else."""
 _MAX_LEVELS = 200
 _REACHING_NAMES = frozenset({"script_fields", "script_score", "scripted_metric", "runtime_mappings", "indexed_shape",
                         "percolate", "pit", "more_like_this", "wrapper", "collate", "indices_boost"})  # fmt: skip
@@ -97,6 +101,36 @@ def _credentials_needed(name: str) -> Refused:
     return Refused(403, f"{name}: {_CREDENTIAL_PARAMETERS[name]} this needs your own Elasticsearch credentials")
 
 
+def refuse_scripts_and_pipelines(call: Call, values: Sequence[Any]) -> None:
+    """Refuse a write that does more than to store or delete the documents that it names.
+
+    Raises:
+        Refused: the write would run a script or a pipeline, or its body can't be read.
+    """
+    if any(name == "pipeline" for name, _ in call.query):
+        raise _not_passed_on("pipeline")
+    if call.endpoint == "_update":
+        for value in values:
+            _check_update(value)
+    if call.endpoint == "_bulk":
+        for action, parameters, source in _bulk_actions(values):
+            if unknown := parameters.keys() - _ACTION_PARAMETERS:
+                raise _not_passed_on(min(unknown))
+            if action == "update":
+                _check_update(source)
+
+
+def _check_update(body: Any) -> None:
+    if not isinstance(body, dict):
+        raise Refused(400, 'the body of an update is not an object, and is not passed on; send {"doc": {…}}')
+    if unknown := body.keys() - _UPDATE_PARTS:
+        raise _not_passed_on(min(unknown))
+
+
+def _not_passed_on(name: str) -> Refused:
+    return Refused(403, f"{name[:100]!r} is not passed on in a write; send documents, or write to Elasticsearch itself")
+
+
 def _msearch_indices(call: Call, values: Sequence[Any]) -> Iterator[str]:
     for header in values[::2]:
         if not isinstance(header, dict):
@@ -132,6 +166,15 @@ def _termvectors_indices(call: Call, values: Sequence[Any]) -> Iterator[str]:  #
 
 
 def _bulk_indices(call: Call, values: Sequence[Any]) -> Iterator[str]:
+    for _, parameters, _ in _bulk_actions(values):
+        index = parameters.get("_index")
+        if index is None and not call.indices:
+            raise Refused(403, "an action of this _bulk names no index")
+        yield from _index_names(index)
+
+
+def _bulk_actions(values: Sequence[Any]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
+    """Name, parameters and source of each action of a ``_bulk``; the source of a deletion is None."""
     lines = iter(values)
     for line in lines:
         if not isinstance(line, dict) or len(line) != 1:
@@ -139,14 +182,7 @@ def _bulk_indices(call: Call, values: Sequence[Any]) -> Iterator[str]:
         ((action, parameters),) = line.items()
         if action not in {"index", "create", "update", "delete"} or not isinstance(parameters, dict):
             raise Refused(400, "a line of the _bulk is no action")
-        if "pipeline" in parameters:
-            raise _credentials_needed("pipeline")
-        index = parameters.get("_index")
-        if index is None and not call.indices:
-            raise Refused(403, "an action of this _bulk names no index")
-        yield from _index_names(index)
-        if action != "delete":
-            next(lines, None)
+        yield action, parameters, None if action == "delete" else next(lines, None)
 
 
 _BODY_INDICES: Mapping[str, Callable[[Call, Sequence[Any]], Iterator[str]]] = {

@@ -495,6 +495,15 @@ def test_a_second_collection_in_an_index_takes_a_field_of_its_own(in_place: Owne
     assert attach("texts", in_place.attachment) == 0
 
 
+def test_an_index_of_dragomans_own_is_refused(owner: Owner) -> None:
+    store = StoreLocation(f"{owner.server}/{owner.prefix}", "c", Credentials()).open(make=True)
+    store.publish()
+    store.close()
+    owner.attachment = replace(owner.attachment, index=f"{owner.prefix}-c", text="text", title="", lang_field="")
+    with pytest.raises(BadInput, match="is where Dragoman stores the collection c,"):
+        at_the_door(owner)
+
+
 def test_an_alias_over_several_indices_and_an_index_that_is_not_there_are_refused(in_place: Owner) -> None:
     other = f"{in_place.prefix}-other"
     in_place.client.indices.create(index=other, mappings=MAPPING)

@@ -200,6 +200,24 @@ def test_a_token_that_reads_never_writes(site: Site) -> None:
             user.delete(index="pages", id="p1")
 
 
+def test_credentials_of_ones_own_open_no_other_index_to_writing(site: Site) -> None:
+    """Who may write elsewhere writes to Elasticsearch itself."""
+    with serving(replace(site.options, writes=True)) as service, application(service, "admin") as admin_user:
+        admin_user.index(index="pages", id="n", document={"headline": "A page", "body": "of text"}, refresh=True)
+        admin_user.delete(index="pages", id="n", refresh=True)
+        asks: tuple[Callable[[], Any], ...] = (
+            lambda: admin_user.index(index="others", id="n", document={}),
+            lambda: admin_user.delete(index="others", id="o"),
+            lambda: admin_user.bulk(operations=[{"delete": {"_index": "others", "_id": "o"}}]),
+            lambda: admin_user.update(index="pages", id="p1", script={"source": "ctx.op = 'delete'"}),
+            lambda: admin_user.index(index="pages", id="p1", document={}, pipeline="elsewhere"),
+        )
+        for ask in asks:
+            with pytest.raises(AuthorizationException):
+                ask()
+        assert admin_user.count(index="others")["count"] == 1
+
+
 def test_the_services_own_credentials_are_in_no_answer(site: Site, service: httpx.Client) -> None:
     answers = [
         service.get("/api/collections"),
