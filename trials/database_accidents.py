@@ -1,4 +1,4 @@
-"""Accidents to a process that makes or upgrades a database: it is killed, or its disk is full."""
+"""Accidents to databases: a process is killed while it makes one, the disk is full, or can't be written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
 
 
 def upgrade() -> None:
-    with op.batch_alter_table("index_runs", recreate="always" if op.get_bind().dialect.name == "sqlite" else "auto") as table:
+    recreate = "always" if op.get_bind().dialect.name == "sqlite" else "auto"
+    with op.batch_alter_table("index_runs", recreate=recreate) as table:
         table.add_column(sa.Column("note", sa.String(), nullable=False, server_default="none"))
     op.create_table("notes", sa.Column("id", sa.Integer(), primary_key=True), sa.Column("text", sa.String()))
     op.execute("UPDATE index_runs SET note = 'upgraded'")
@@ -115,13 +116,29 @@ def small_disk(folder: Path, kibibytes: int) -> Iterator[Path]:
         PermissionError: this user may not mount disks.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "dragoman-test", str(folder)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    with _mounted(folder, "-t", "tmpfs", "-o", f"size={kibibytes}k", "dragoman-test", str(folder)):
+        yield folder
+
+
+@contextmanager
+def unwritable(folder: Path, view: Path) -> Iterator[None]:
+    """Mount a folder at another one, ``view``, by which it can't be written, not even by root.
+
+    Raises:
+        PermissionError: this user may not mount folders.
+    """
+    view.mkdir(parents=True, exist_ok=True)
+    with _mounted(view, "--bind", str(folder), str(view)):
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(view)], check=True)
+        yield
+
+
+@contextmanager
+def _mounted(folder: Path, *arguments: str) -> Iterator[None]:
+    mounted = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
     if mounted.returncode:
         raise PermissionError(mounted.stderr.strip())
     try:
-        yield folder
+        yield
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
