@@ -17,6 +17,7 @@ from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import Base, now, read_database_id, transaction
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
+from indexer.stores.names import check_collection_name
 
 
 class Collection(Base):
@@ -96,7 +97,12 @@ class Collection(Base):
 
 
 def find(engine: sa.Engine, name: str) -> Collection | None:
-    """A collection by its name; None if there is none."""
+    """A collection by its name; None if there is none.
+
+    Raises:
+        BadInput: no collection can have this name.
+    """
+    check_collection_name(name)
     with transaction(engine) as session:
         return session.get(Collection, name)
 

@@ -12,7 +12,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from encoders.document import Document, FloatArray, Passages
-from encoders.errors import BadInput, StoreError
+from encoders.errors import StoreError
 from indexer.ledger import sqlite
 from indexer.stores import tables, words
 from indexer.stores.admission import admit, other_width, unknown_model
@@ -28,10 +28,10 @@ from indexer.stores.contract import (
     in_order,
 )
 from indexer.stores.matrix import VectorMatrix
+from indexer.stores.names import check_collection_name
 from indexer.stores.sqlite_file import SqliteFile
 
 _SCHEMAS = (words.WITHOUT_WORDS, words.WITH_WORDS)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _IDS_AT_ONCE = 10_000
 
 
@@ -45,10 +45,7 @@ class EmbeddedStore:
             BadInput: the collection's name is no valid file name.
             StoreError: the file can't be opened, or is of another version.
         """
-        if not _NAME.fullmatch(collection):
-            raise BadInput(
-                f"a collection can't be named {collection!r}; take at most 100 letters, digits, '.', '-' and '_'"
-            )
+        check_collection_name(collection)
         self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time

@@ -20,6 +20,7 @@ from encoders.folder import Precision
 from encoders.languages import language_list
 from encoders.session import Device
 from indexer.collection.settings import Settings
+from indexer.stores.names import check_collection_name
 
 if TYPE_CHECKING:
     from query.alignment.mates import Method
@@ -61,6 +62,19 @@ class Address(click.ParamType[tuple[str, int]]):
         return address.removeprefix("[").removesuffix("]") or "127.0.0.1", number
 
 
+class CollectionName(click.ParamType):
+    """A collection's name, which is checked before the command opens or makes anything."""
+
+    name = "text"
+
+    def convert(self, value: str, _option: click.Parameter | None, _context: click.Context | None) -> str:
+        """The name, if a collection can have it; the empty name stands for no collection."""
+        if value:
+            check_collection_name(value)
+        return value
+
+
+COLLECTION = CollectionName()
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -77,7 +91,7 @@ def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
         from_environment: whether ``DRAGOMAN_COLLECTION`` names the collection if the option does not.
     """
     variable = "DRAGOMAN_COLLECTION" if from_environment else None
-    return click.option("-c", "--collection", "name", required=True, envvar=variable, help=text)
+    return click.option("-c", "--collection", "name", required=True, type=COLLECTION, envvar=variable, help=text)
 
 
 def encoder_option(text: str, *, required: bool = False) -> Decorator:
@@ -282,7 +296,9 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "aligned",
         AlignedSources,
         click.argument("sources", nargs=-1, metavar="[SOURCE]…"),
-        click.option("-c", "--collection", default="", help="Take a collection's vectors instead of SOURCEs."),
+        click.option(
+            "-c", "--collection", type=COLLECTION, default="", help="Take a collection's vectors instead of SOURCEs."
+        ),
         languages_option("Languages to take.  [default: all]"),
         default_encoder_option("For SOURCEs."),
         click.option(

@@ -12,7 +12,7 @@ from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from query.commands.options import FILE, common_options
+from query.commands.options import COLLECTION, FILE, common_options
 from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
 from query.evaluation import evaluation_log
@@ -35,7 +35,7 @@ def command(context: click.Context) -> None:
 
 
 @command.command("list", short_help="List logged runs, newest first.")
-@click.option("-c", "--collection", help="Only runs of this collection.")
+@click.option("-c", "--collection", type=COLLECTION, help="Only runs of this collection.")
 @click.option("-a", "--all", "every", is_flag=True, help="Every run of an evaluation, not the main one alone.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many evaluations.")
 @common_options

@@ -13,12 +13,17 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput, MissingPart
 from indexer.collection.settings import Settings
-from query.commands.options import FILE, common_options, device_option, seconds
+from query.commands.options import COLLECTION, FILE, common_options, device_option, seconds
 
 
 @click.command("serve")
 @click.option(
-    "-c", "--collection", "collections", multiple=True, help="Collection to serve; may be repeated.  [default: all]"
+    "-c",
+    "--collection",
+    "collections",
+    type=COLLECTION,
+    multiple=True,
+    help="Collection to serve; may be repeated.  [default: all]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; any other needs tokens.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8300, show_default=True)

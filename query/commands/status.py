@@ -11,13 +11,15 @@ from indexer.ledger.database import open_database
 from indexer.workers.run_control import last_run
 from indexer.workers.run_watch import run_views
 from query.collections.status import describe
-from query.commands.options import common_options, seconds
+from query.commands.options import COLLECTION, common_options, seconds
 from query.commands.output.run_progress import show_views
 from query.commands.output.statuses import show_statuses
 
 
 @click.command("status")
-@click.option("-c", "--collection", "name", help="Only this collection, with everything refused in it.")
+@click.option(
+    "-c", "--collection", "name", type=COLLECTION, help="Only this collection, with everything refused in it."
+)
 @click.option("--watch", "watched", is_flag=True, help="Look on while workers index a collection, until they are done.")
 @click.option("--every", type=seconds(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
 @common_options

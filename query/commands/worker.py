@@ -14,7 +14,15 @@ from indexer.ledger.database import open_database
 from indexer.workers.celery_worker import WorkerPlan, serve
 from indexer.workers.encoder_choice import encoder_of_work
 from onnx_export.models import DEFAULT
-from query.commands.options import Address, common_options, device_option, encoder_option, method_option, seconds
+from query.commands.options import (
+    COLLECTION,
+    Address,
+    common_options,
+    device_option,
+    encoder_option,
+    method_option,
+    seconds,
+)
 
 
 @click.command("worker")
@@ -22,6 +30,7 @@ from query.commands.options import Address, common_options, device_option, encod
     "-c",
     "--collection",
     "name",
+    type=COLLECTION,
     help="Collection whose encoder to load; other collections of this encoder are served too.",
 )
 @encoder_option(f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
