@@ -62,7 +62,7 @@ class Address(click.ParamType[tuple[str, int]]):
         return address.removeprefix("[").removesuffix("]") or "127.0.0.1", number
 
 
-class CollectionName(click.ParamType):
+class CollectionName(click.ParamType[str]):
     """A collection's name, which is checked before the command opens or makes anything."""
 
     name = "text"
