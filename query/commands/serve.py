@@ -31,7 +31,8 @@ from query.commands.options import COLLECTION, FILE, common_options, device_opti
     "--tokens",
     type=FILE,
     envvar="DRAGOMAN_TOKENS",
-    help="File of tokens, lines NAME TOKEN [read|write]; a single reader's token may also be in DRAGOMAN_TOKEN."
+    help="File of tokens, lines NAME TOKEN [read|write], read again when it changes; a single reader's token may also "
+    "be in DRAGOMAN_TOKEN."
     "  [env: DRAGOMAN_TOKENS]",
 )
 @click.option("--allow-host", "hosts", multiple=True, help="Host name that requests may use; * for any.")
@@ -112,14 +113,13 @@ def command(
             "the service needs packages of its own; install them: pip install 'dragoman[serve]'"
         ) from error
     from query.server.app import Service, server  # noqa: PLC0415 - two seconds of imports
-    from query.service.access import Token, read_tokens  # noqa: PLC0415
+    from query.service.access import Token, TokenFile  # noqa: PLC0415
     from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415
 
     single_token = os.environ.get("DRAGOMAN_TOKEN")
-    accepted_tokens = (
-        *(read_tokens(tokens) if tokens else ()),
-        *([Token.of("DRAGOMAN_TOKEN", single_token)] if single_token else []),
-    )
+    single_tokens = (Token.of("DRAGOMAN_TOKEN", single_token),) if single_token else ()
+    token_file = TokenFile(tokens, single_tokens) if tokens else None
+    accepted_tokens = token_file or single_tokens
     local = host in LOOPBACK
     if not local and not accepted_tokens:
         raise BadInput(
@@ -137,6 +137,8 @@ def command(
     console.say(f"serving at http://{host}:{port}/ (stop with Ctrl-C)")
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
+    if token_file and hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: token_file.read_again())
     try:
         http_server.run()
     except SystemExit as error:  # uvicorn exits if it can't listen

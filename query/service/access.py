@@ -5,15 +5,21 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import logging
+import os
+import stat
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import overload
 
 from encoders.errors import BadInput
 
+_logger = logging.getLogger("dragoman.service")
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MIN_CHARACTERS = 16
 _MAX_CALLERS = 10_000
 """Maximum number of callers whose rate is remembered; the caller that was silent longest is forgotten first."""
@@ -51,13 +57,13 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
     """Tokens of a file with lines ``NAME TOKEN [read|write]``; empty lines and lines that begin with ``#`` are skipped.
 
     Raises:
-        BadInput: the file can't be read, has no token, or has a line of another form.
+        BadInput: the file can't be read, has no token, has a line of another form, or has a secret twice.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"the tokens' file {path} can't be read ({error}); name another with --tokens") from error
-    tokens = []
+    tokens: list[Token] = []
     for number, line in enumerate(lines, start=1):
         parts = line.split()
         if not parts or parts[0].startswith("#"):
@@ -67,7 +73,88 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         tokens.append(Token.of(parts[0], parts[1], writes=parts[2:] == ["write"]))
     if not tokens:
         raise BadInput(f"{path} has no token; write a line NAME TOKEN into it")
-    return tuple(tokens)
+    return distinct(tokens)
+
+
+def distinct(tokens: Iterable[Token]) -> tuple[Token, ...]:
+    """The tokens, each with a secret of its own: else it is chance whose rights and rate a caller has.
+
+    Raises:
+        BadInput: two tokens have one secret.
+    """
+    names: dict[bytes, str] = {}
+    for token in (tokens := tuple(tokens)):
+        if token.digest in names:
+            raise BadInput(
+                f"{names[token.digest]} and {token.name} have one token; give each its own: openssl rand -hex 24"
+            )
+        names[token.digest] = token.name
+    return tokens
+
+
+class TokenFile(Sequence[Token]):
+    """The tokens of a file, which is read again when it changes, and tokens from elsewhere.
+
+    A file that can't be used any more leaves the tokens as they were, so that a slip of the editor neither opens the
+    service nor locks every caller out.
+    """
+
+    def __init__(self, path: Path, others: Iterable[Token] = ()) -> None:
+        """Read the file.
+
+        Raises:
+            BadInput: as ``read_tokens``.
+        """
+        self._path, self._others = path, tuple(others)
+        self._state: tuple[int, ...] | None = _state(path)
+        self._tokens = self._read()
+
+    def read_again(self) -> None:
+        """Read the file when the next request comes, whether or not it seems to have changed."""
+        self._state = None
+
+    def _read(self) -> tuple[Token, ...]:
+        tokens = distinct((*read_tokens(self._path), *self._others))
+        if os.name == "posix" and stat.S_IMODE(self._path.stat().st_mode) & _OF_OTHERS:
+            _logger.warning("other users can read or write the tokens' file %s; see: chmod 600", self._path)
+        return tokens
+
+    def _current(self) -> tuple[Token, ...]:
+        state = _state(self._path)
+        if state != self._state:
+            self._state = state  # before the reading: a change meanwhile is seen by the next request
+            try:
+                self._tokens = self._read()
+            except (BadInput, OSError) as error:
+                _logger.error("the tokens stay as they were: %s", error)  # noqa: TRY400 - one line is enough
+        return self._tokens
+
+    @overload
+    def __getitem__(self, index: int) -> Token: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Token]: ...
+
+    def __getitem__(self, index: int | slice) -> Token | Sequence[Token]:
+        """A token of the file as it is now."""
+        return self._current()[index]
+
+    def __iter__(self) -> Iterator[Token]:
+        """The tokens of the file as it is now."""
+        return iter(self._current())
+
+    def __len__(self) -> int:
+        """Number of tokens of the file as it is now."""
+        return len(self._current())
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What differs after a file was changed; empty: the file is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from encoders.session import Device
@@ -37,7 +38,7 @@ class ServiceOptions:
     collections: tuple[str, ...] = ()
     device: Device = "auto"
     hybrid: bool = False
-    tokens: tuple[Token, ...] = ()
+    tokens: Sequence[Token] = ()
     hosts: tuple[str, ...] = LOOPBACK
     rate: int = 0
     threads: int = 4

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -105,6 +105,29 @@ def test_it_is_killed_and_another_goes_on(calibrated: Settings) -> None:
         assert again.json()["hits"] == before
 
 
+@pytest.mark.parts
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no SIGHUP")
+def test_a_token_that_is_taken_away_opens_nothing_any_more_and_sighup_ends_nothing(
+    calibrated: Settings, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"me {SECRET}\n")
+    with process(calibrated.home, DRAGOMAN_TOKENS=str(tokens)) as (started, url):
+
+        def status(secret: str) -> int:
+            return httpx.get(f"{url}/api/collections", headers={"Authorization": f"Bearer {secret}"}).status_code
+
+        assert status(SECRET) == 200
+        tokens.write_text(f"you {SECRET}2\n")
+        assert (status(SECRET), status(f"{SECRET}2")) == (401, 200)
+        before = tokens.stat()
+        tokens.write_text(f"you {SECRET}3\n")
+        os.utime(tokens, ns=(before.st_atime_ns, before.st_mtime_ns))
+        started.send_signal(signal.SIGHUP)
+        until(lambda: status(f"{SECRET}3") == 200)
+        assert started.poll() is None
+
+
 def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[ServiceOptions, str, int]] = []
 
@@ -132,12 +155,12 @@ def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatc
     same = [field.name for field in fields(options) if getattr(options, field.name) == getattr(default, field.name)]
     assert same == [], "give these on the command line too"
     assert (host, port) == ("10.0.0.7", 8301)
-    assert options == ServiceOptions(
+    assert list(options.tokens) == [Token.of("me", SECRET), Token.of("you", f"{SECRET}2", writes=True)]
+    assert replace(options, tokens=()) == ServiceOptions(
         settings=Settings.read(home=tmp_path),
         collections=("demo", "news"),
         device="cpu",
         hybrid=True,
-        tokens=(Token.of("me", SECRET), Token.of("you", f"{SECRET}2", writes=True)),
         hosts=(*LOOPBACK, "10.0.0.7", "search.example"),
         rate=60,
         threads=3,

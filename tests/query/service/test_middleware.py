@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +16,7 @@ import pytest
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
 from query.service import middleware
-from query.service.access import RateLimiter, Token, read_tokens
+from query.service.access import RateLimiter, Token, TokenFile, read_tokens
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
 
@@ -58,6 +59,69 @@ def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:
             read_tokens(file)
     with pytest.raises(BadInput, match="can't be read"):
         read_tokens(tmp_path / "nowhere")
+
+
+def test_one_secret_under_two_names_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"me {SECRET}\nyou {SECRET} write\n", encoding="utf-8")
+    with pytest.raises(BadInput, match="me and you have one token"):
+        read_tokens(file)
+    file.write_text(f"me {SECRET}\n", encoding="utf-8")
+    with pytest.raises(BadInput, match="me and DRAGOMAN_TOKEN have one token"):
+        TokenFile(file, [Token.of("DRAGOMAN_TOKEN", SECRET)])
+
+
+def test_tokens_are_read_again_when_their_file_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"me {SECRET}\n", encoding="utf-8")
+    file.chmod(0o600)
+    single = Token.of("DRAGOMAN_TOKEN", f"{SECRET}1")
+    tokens = TokenFile(file, [single])
+    assert list(tokens) == [Token.of("me", SECRET), single]
+    file.write_text(f"you {SECRET}2 write\n", encoding="utf-8")
+    assert list(tokens) == [Token.of("you", f"{SECRET}2", writes=True), single]
+    for text in ("", "you short\n", f"you {SECRET}1\n"):
+        file.write_text(text, encoding="utf-8")
+        assert list(tokens) == [Token.of("you", f"{SECRET}2", writes=True), single]
+    file.unlink()
+    assert len(tokens) == 2
+    assert caplog.text.count("the tokens stay as they were") == 4
+    file.write_text(f"me {SECRET}\n", encoding="utf-8")
+    assert tokens[0] == Token.of("me", SECRET)
+
+
+def test_tokens_are_read_again_when_asked_though_the_file_seems_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"me {SECRET}1\n", encoding="utf-8")
+    tokens, before = TokenFile(file), file.stat()
+    file.write_text(f"me {SECRET}2\n", encoding="utf-8")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert list(tokens) == [Token.of("me", f"{SECRET}1")]
+    tokens.read_again()
+    assert list(tokens) == [Token.of("me", f"{SECRET}2")]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+@pytest.mark.parametrize(("mode", "said"), [(0o600, False), (0o400, False), (0o644, True), (0o640, True)])
+def test_a_tokens_file_that_others_can_read_is_said(
+    mode: int, said: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"me {SECRET}\n", encoding="utf-8")
+    file.chmod(mode)
+    assert TokenFile(file)
+    assert ("other users can read or write the tokens' file" in caplog.text) is said
+
+
+def test_wrong_tokens_count_against_the_address(options: ServiceOptions) -> None:
+    with serving(replace(options, rate=60, tokens=(Token.of("me", SECRET),))) as client:
+        statuses = [
+            client.get("/api/collections", headers={"Authorization": f"Bearer {SECRET}{number}"}).status_code
+            for number in range(30)
+        ]
+        assert statuses[0] == 401
+        assert 429 in statuses
+        assert client.get("/api/collections", headers={"Authorization": f"Bearer {SECRET}"}).status_code == 200
 
 
 def test_a_rate_is_each_ones_own() -> None:
