@@ -20,6 +20,7 @@ from indexer.elastic.address import SCHEMES, Credentials
 from query.ranking.searcher import EmptyCollection
 from query.server.page import SearchPage
 from query.service import refusals
+from query.service.connection import BoundedConnection
 from query.service.elastic.endpoint import ElasticEndpoint
 from query.service.metrics import Metrics
 from query.service.middleware import AccessMiddleware, is_elastic
@@ -155,7 +156,8 @@ async def _invalid(_: Request, error: Exception) -> Response:
     problems = "; ".join(
         f"{'.'.join(map(str, problem['loc'][1:])) or 'the body'}: {problem['msg']}" for problem in errors[:5]
     )
-    return JSONResponse({"error": f"the request is not as /openapi.json says ({problems})"}, 422)
+    sentence = f"the request is not as /openapi.json says ({problems})".encode("utf-8", "backslashreplace").decode()
+    return JSONResponse({"error": sentence}, 422)  # a name in it may have half of a surrogate pair
 
 
 async def _http(_: Request, error: Exception) -> Response:
@@ -165,14 +167,12 @@ async def _http(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": sentences.get(status, "the request can't be read")}, status, headers)
 
 
-_CONNECTIONS = 1000
-
-
 def server(service: Service, options: ServiceOptions, host: str, port: int) -> uvicorn.Server:
-    """A uvicorn server, not started: it sends no server header, trusts no proxy's headers, and stops in order."""
+    """A uvicorn server, not started: connections are bounded, no proxy's headers are trusted, and it stops in order."""
     return uvicorn.Server(
         uvicorn.Config(
             service.app,
+            http=BoundedConnection,
             host=host,
             port=port,
             log_level="warning",
@@ -182,6 +182,5 @@ def server(service: Service, options: ServiceOptions, host: str, port: int) -> u
             ws="none",
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(options.seconds) + 1,
-            limit_concurrency=_CONNECTIONS,
         )
     )

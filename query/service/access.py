@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import logging
 import os
@@ -179,7 +178,7 @@ def matching_token(tokens: Iterable[Token], authorization: str) -> Token | None:
     if scheme.lower() == "basic":
         try:
             secret = base64.b64decode(secret, validate=True).decode().partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             return None
     elif scheme.lower() != "bearer":
         return None
@@ -209,3 +208,9 @@ class RateLimiter:
         if len(self._buckets) > _MAX_CALLERS:
             self._buckets.popitem(last=False)
         return 0.0 if allowed else (1 - level) / self._per_second
+
+    def give_back(self, name: str) -> None:
+        """Count one request less of this caller."""
+        if name in self._buckets:
+            level, filled_at = self._buckets[name]
+            self._buckets[name] = (level + 1, filled_at)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import re
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import sha256
 
 import httpx
@@ -21,6 +24,11 @@ _AUTHENTICATE_PATH = "/_security/_authenticate"
 _BELIEVED_SECONDS = 60.0
 """Seconds until credentials are checked again."""
 _MAX_KNOWN = 1000
+MAX_TARGET = 4000
+"""Bytes of a path with its parameters. Elasticsearch reads 4,096 of a request's first line, unless it is set higher."""
+_STOPS_READING = b"too_long_http_"
+"""In an answer of Elasticsearch that does not read its connection any more, after a long first line or long headers."""
+_VISIBLE = re.compile(r"[ -~]*")
 
 
 class Upstream:
@@ -38,48 +46,84 @@ class Upstream:
         if server.startswith("https"):
             verify = ssl.create_default_context(cafile=credentials.ca or None)
         plain = {"accept-encoding": "identity"}  # between neighbouring servers, compressing takes longer than sending
-        self._client = httpx.AsyncClient(
-            base_url=server, timeout=seconds, verify=verify, trust_env=False, headers=plain
+        client = partial(
+            httpx.AsyncClient, base_url=server, timeout=seconds, verify=verify, trust_env=False, headers=plain
         )
+        self._client, self._unpooled_client = client(), client(limits=httpx.Limits(max_keepalive_connections=0))
         self._vouched: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
+        self._checks: dict[bytes, asyncio.Task[bool]] = {}
         self._secured = (-_BELIEVED_SECONDS, False)
 
     async def send(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes, authorization: str
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        authorization: str,
+        *,
+        repeatable: bool = False,
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the cluster's answer to a method and a target, which is path and parameters.
 
         Of the caller's headers only ``_SENT_HEADERS`` are passed on. Without an authorization of the caller's own the
-        call has the service's.
+        call has the service's. A ``repeatable`` call is sent again by a new connection if its connection ends.
 
         Raises:
-            Refused: the cluster does not answer.
+            Refused: the cluster does not answer, or would not read so long a target or such headers.
         """
+        if len(target) > MAX_TARGET:
+            raise Refused(
+                414, f"Elasticsearch reads {MAX_TARGET:,} bytes of path and parameters; put what is long into the body"
+            )
         sent = {name: headers[name] for name in _SENT_HEADERS if name in headers}
+        for name, value in sent.items():
+            if not _VISIBLE.fullmatch(value):
+                raise Refused(400, f"the header {name} has characters that are not ASCII; leave them out")
         if authorization or self._authorization:
             sent["authorization"] = authorization or self._authorization
         begun = time.perf_counter()
-        answer = await self._ask(method, target, sent, body)
+        answer = await self._ask(method, target, sent, body, repeatable=repeatable)
         self._metrics.upstream.observe(time.perf_counter() - begun)
         return answer
 
     async def _ask(
-        self, method: str, target: str, sent: Mapping[str, str], body: bytes
+        self, method: str, target: str, sent: Mapping[str, str], body: bytes, *, repeatable: bool
     ) -> tuple[int, dict[str, str], bytes]:
         try:
-            answer = await self._client.request(method, target, headers=sent, content=body or None)
+            try:
+                answer = await _answer(self._client, method, target, sent, body)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if not repeatable:
+                    raise
+                answer = await _answer(self._unpooled_client, method, target, sent, body)
         except (httpx.HTTPError, httpx.InvalidURL):
             raise _away() from None
         returned = {name: answer.headers[name] for name in _RETURNED_HEADERS if name in answer.headers}
         return answer.status_code, returned, answer.content
 
-    async def vouches(self, authorization: str) -> bool:
-        """Whether the cluster accepts a caller's credentials; a cluster without security accepts none."""
+    async def vouches(self, authorization: str, begin: Callable[[], None]) -> bool:
+        """Whether the cluster accepts a caller's credentials; a cluster without security accepts none.
+
+        The cluster is asked once in ``_BELIEVED_SECONDS``. ``begin`` is called before it is asked, and may refuse.
+
+        Raises:
+            Refused: the cluster does not answer, or ``begin`` refused.
+        """
         key = sha256(authorization.encode()).digest()
         cached = self._vouched.get(key)
         if cached and time.monotonic() - cached[0] < _BELIEVED_SECONDS:
             return cached[1]
-        status, _, body = await self.send("GET", _AUTHENTICATE_PATH, {}, b"", authorization)
+        if key not in self._checks:
+            begin()
+            self._checks[key] = asyncio.create_task(self._check(key, authorization))
+            self._checks[key].add_done_callback(lambda _: self._checks.pop(key))
+        return await asyncio.shield(self._checks[key])
+
+    async def _check(self, key: bytes, authorization: str) -> bool:
+        status, _, body = await self.send("GET", _AUTHENTICATE_PATH, {}, b"", authorization, repeatable=True)
+        if status >= 500 or status == 429:
+            raise _away()
         vouched = status == 200 and b'"username"' in body
         self._vouched[key] = (time.monotonic(), vouched)
         while len(self._vouched) > _MAX_KNOWN:
@@ -94,7 +138,7 @@ class Upstream:
         """
         asked_at, secured = self._secured
         if time.monotonic() - asked_at >= _BELIEVED_SECONDS:
-            status, _, _ = await self._ask("GET", _AUTHENTICATE_PATH, {}, b"")
+            status, _, _ = await self._ask("GET", _AUTHENTICATE_PATH, {}, b"", repeatable=True)
             if status >= 500 or status == 429:
                 raise _away()
             secured = status in {200, 401, 403}
@@ -104,6 +148,18 @@ class Upstream:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+        await self._unpooled_client.aclose()
+
+
+async def _answer(
+    client: httpx.AsyncClient, method: str, target: str, sent: Mapping[str, str], body: bytes
+) -> httpx.Response:
+    """The answer of the server; its connection is not used again if the server stopped reading it."""
+    async with client.stream(method, target, headers=sent, content=body or None) as answer:
+        content = await answer.aread()
+        if answer.status_code >= 400 and _STOPS_READING in content:
+            await answer.extensions["network_stream"].aclose()
+    return answer
 
 
 def _away() -> Refused:

@@ -136,8 +136,9 @@ class ElasticEndpoint:
         self._require_allowed(call, values, caller)
         if call.writes:
             await _require_existing(self._upstream, named_indices(call, values), caller)
+        repeatable = not (call.writes or call.needs_credentials)
         status, returned_headers, content = await self._upstream.send(
-            call.method, call.target, headers, body, caller.authorization
+            call.method, call.target, headers, body, caller.authorization, repeatable=repeatable
         )
         return Response(content, status, {**_PRODUCT_HEADER, **returned_headers})
 
@@ -235,7 +236,9 @@ async def _require_existing(upstream: Upstream, names: Sequence[str], caller: Ca
         Refused: an index is gone, or the cluster does not answer.
     """
     for name in sorted(set(names)):
-        status, _, _ = await upstream.send("HEAD", f"/{quote(name, safe='')}", {}, b"", caller.authorization)
+        status, _, _ = await upstream.send(
+            "HEAD", f"/{quote(name, safe='')}", {}, b"", caller.authorization, repeatable=True
+        )
         if status == 404:
             raise Refused(
                 404,

@@ -44,6 +44,69 @@ def test_a_token_is_needed_where_there_are_some(options: ServiceOptions) -> None
             assert client.post("/api/search", json=ASKED, headers={"Authorization": authorization}).status_code == 401
 
 
+@pytest.mark.parametrize("tokens", [(), (Token.of("me", SECRET),)], ids=["no tokens", "tokens"])
+def test_an_authorization_that_cannot_be_read_is_refused(options: ServiceOptions, tokens: tuple[Token, ...]) -> None:
+    sent = (
+        b"",
+        "Bearer \u00fc".encode(),
+        "Bearer \u00fc".encode("latin-1"),
+        "Basic \u00fc".encode(),
+        b"\xff",
+        b"\x80 x",
+    )
+    with serving(replace(options, tokens=tokens, elastic="http://127.0.0.1:9")) as client:
+        for authorization in sent:
+            for path in ("/api/collections", "/", "/demo/_search", "/demo/_count"):
+                answer = client.get(path, headers=[(b"Authorization", authorization)])
+                assert answer.status_code == 401, (authorization, path, answer.text)
+                assert answer.json()["error"]
+            assert client.get("/api/health", headers=[(b"Authorization", authorization)]).status_code == 200
+
+
+def test_wrong_tokens_of_an_address_are_bounded_and_right_ones_pass(options: ServiceOptions) -> None:
+    with serving(replace(options, tokens=(Token.of("me", SECRET),))) as client:
+
+        def status(token: str) -> int:
+            return client.get("/api/collections", headers={"Authorization": f"Bearer {token}"}).status_code
+
+        statuses = [status(f"wrong {at}") for at in range(30)]
+        assert set(statuses) == {401, 429}
+        assert statuses[:5] == [401] * 5
+        assert status(SECRET) == 200
+        assert client.get("/api/collections").status_code == 401  # without a token nothing is guessed
+
+
+def test_headers_and_paths_are_bounded_before_anything_is_asked(service: httpx.Client) -> None:
+    for name in ("Authorization", "X-Opaque-Id", "Accept", "Anything"):
+        for path in ("/api/collections", "/demo/_count", "/api/health"):
+            refused = service.get(path, headers={name: "a" * 9000})
+            assert refused.status_code == 431, (name, path)
+            assert "8,000" in refused.text
+    assert service.get("/api/health", headers={f"X-{at}": "a" * 1000 for at in range(16)}).status_code == 431
+    assert service.get("/api/health", headers={f"X-{at}": "a" for at in range(3000)}).status_code == 431
+    assert service.get("/api/health", headers={"X": "a" * 7000}).status_code == 200
+    assert service.get("/demo/_search?preference=" + "a" * 9000).status_code == 414
+
+
+def test_every_failure_is_answered(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("secret")
+
+    for name in ("_check_origin", "_replayed"):
+        with monkeypatch.context() as patch:
+            patch.setattr(middleware, name, fail)
+            for path in ("/api/collections", "/demo/_search"):
+                answer = service.post(path)
+                assert answer.status_code == 500
+                assert "its log has more under" in str(answer.json()["error"])
+                assert "secret" not in answer.text
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    with monkeypatch.context() as patch:
+        patch.setattr("query.service.routes.Api._search", fail)
+        answer = service.post("/api/search", json=ASKED)
+        assert (answer.status_code, "its log has more under" in answer.text) == (500, True)
+
+
 def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"# who\n\nme {SECRET}\nloader {SECRET}2 write\n", encoding="utf-8")
@@ -204,7 +267,40 @@ def test_a_page_of_somebody_elses_gets_nothing(service: httpx.Client) -> None:
     simple = service.post(
         "/api/search", content=b'{"query": "coffee"}', headers={**origin, "Content-Type": "text/plain"}
     )
-    assert simple.status_code == 422
+    assert simple.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("headers", "foreign"),
+    [
+        ({}, False),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "https://localhost"}, False),
+        ({"Sec-Fetch-Site": "none"}, False),
+        ({"Origin": "http://LOCALHOST:8300", "Host": "localhost:8300"}, False),
+        ({"Sec-Fetch-Site": "cross-site"}, True),
+        ({"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:3000"}, True),
+        ({"Sec-Fetch-Site": ""}, True),
+        ({"Origin": "http://localhost:3000", "Host": "localhost:8300"}, True),
+        ({"Origin": "https://evil.example"}, True),
+        ({"Origin": "null"}, True),
+    ],
+)
+def test_a_page_of_somebody_elses_changes_nothing(
+    service: httpx.Client, headers: dict[str, str], foreign: bool
+) -> None:
+    """Its visitor's browser sends what the visitor may: also a password that the browser remembers."""
+    for method, path in (
+        ("POST", "/demo/_refresh"),
+        ("POST", "/api/clicks"),
+        ("DELETE", "/demo/_doc/a"),
+        ("POST", "/api/search"),
+    ):
+        answer = service.request(method, path, headers=headers)
+        assert (answer.status_code == 403 and "another site" in answer.text) == foreign, (path, answer.text)
+    assert service.get("/api/collections", headers=headers).status_code == 200
+    assert service.get("/", headers={**headers, "Accept": "text/html"}).status_code == 200
+    if "Sec-Fetch-Site" in headers:  # Elasticsearch's reads may open a scroll
+        assert ("another site" in service.get("/demo/_search?scroll=1d", headers=headers).text) == foreign
 
 
 def test_every_answer_carries_the_headers_that_close_it(service: httpx.Client) -> None:

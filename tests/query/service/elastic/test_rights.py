@@ -118,10 +118,39 @@ def test_nobody_becomes_somebody_else(service: httpx.Client) -> None:
     with application(service, "pages", "wrong") as wrong:
         with pytest.raises(AuthenticationException):
             wrong.count(index="pages")
-        with pytest.raises(AuthorizationException):
+        with pytest.raises(AuthenticationException):
             wrong.search(index="pages", query=QUERY)
     with application(service, "pages") as client, pytest.raises(AuthorizationException):
         client.options(headers={"es-security-runas-user": "admin"}).count(index="others")
+
+
+def test_wrong_credentials_of_an_address_are_bounded_and_right_ones_pass(site: Site) -> None:
+    with serving(site.options) as service:
+        wrong = [service.get("/pages/_count", auth=("pages", f"wrong {at}")).status_code for at in range(30)]
+        assert set(wrong) == {401, 429}
+        assert wrong[:5] == [401] * 5
+        assert service.get("/pages/_count").status_code == 200
+    with serving(site.options) as service:
+        for _ in range(30):  # the same ones are asked about once
+            assert service.get("/pages/_count", auth=("pages", "wrong")).status_code == 401
+            assert service.get("/pages/_count", auth=("pages", PASSWORD)).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-Opaque-Id", "Accept", "Content-Type"])
+@pytest.mark.parametrize("length", [7_900, 14_000, 20_000, 400_000])
+def test_no_header_and_no_path_stops_other_callers(service: httpx.Client, name: str, length: int) -> None:
+    """Elasticsearch never reads a connection again that had more than 16 KB of headers, or 4 KB of a first line."""
+    search = {"query": "print a table", "lang": "en"}
+    for _ in range(12):  # as many as the pools keep
+        long = service.get("/pages/_count", headers={name: "Basic " + "a" * length})
+        assert long.status_code == 431 if length > 8_000 else long.status_code < 500
+        path = service.get("/pages/_count?preference=" + "a" * min(length, 50_000))
+        assert path.status_code == 414
+    with httpx.Client(base_url=service.base_url, timeout=10, auth=("pages", PASSWORD)) as caller:
+        for _ in range(12):
+            assert caller.get("/pages/_count").status_code == 200
+            assert caller.post("/api/search", json=search).status_code == 200
+            assert caller.post("/pages/_search", json={"query": QUERY}).status_code == 200
 
 
 def greeted(client: Elasticsearch) -> bool:

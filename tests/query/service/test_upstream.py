@@ -1,0 +1,123 @@
+"""Connections to Elasticsearch: one that it does not read any more is dropped, and a lost read is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from indexer.elastic.address import Credentials
+from query.service.metrics import Metrics
+from query.service.refusals import Refused
+from query.service.upstream import Upstream
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+KNOWN = b'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"username":"a"}'
+TOO_LONG = b'HTTP/1.1 400 Bad Request\r\nContent-Length: 45\r\n\r\n{"error":"too_long_http_header_exception..."}'
+Answer = Callable[[int, int], bytes]
+
+
+async def with_server(answer: Answer, act: Callable[[Upstream], Awaitable[None]]) -> list[tuple[int, int]]:
+    """Act on a server that answers by the numbers of the connection and of its request; both of each request.
+
+    No bytes stand for a connection that ends without an answer.
+    """
+    asked: list[tuple[int, int]] = []
+    connections = 0
+
+    served: list[asyncio.Task[None]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        connection, request, answered = connections, 0, b"any"
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while answered and await reader.readuntil(b"\r\n\r\n"):
+                request += 1
+                asked.append((connection, request))
+                answered = answer(connection, request)
+                writer.write(answered)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.create_task(serve(reader, writer)))
+
+    async with await asyncio.start_server(begin, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        upstream = Upstream(f"http://127.0.0.1:{port}", Credentials(), 5.0, Metrics())
+        await act(upstream)
+        await upstream.close()
+        await asyncio.gather(*served)
+    return asked
+
+
+async def read(upstream: Upstream, *, repeatable: bool = True) -> int:
+    status, _, _ = await upstream.send("GET", "/_count", {}, b"", "", repeatable=repeatable)
+    return status
+
+
+def test_a_connection_that_the_server_stopped_reading_is_dropped() -> None:
+    statuses = []
+
+    async def act(upstream: Upstream) -> None:
+        statuses.extend([await read(upstream) for _ in range(3)])
+
+    def answer(connection: int, request: int) -> bytes:
+        return TOO_LONG if (connection, request) == (1, 2) else OK
+
+    assert asyncio.run(with_server(answer, act)) == [(1, 1), (1, 2), (2, 1)]
+    assert statuses == [200, 400, 200]
+
+
+@pytest.mark.parametrize("repeatable", [True, False], ids=["a read", "a write"])
+def test_a_lost_read_is_asked_again_by_a_new_connection_and_a_write_is_not(repeatable: bool) -> None:
+    async def act(upstream: Upstream) -> None:
+        await read(upstream)
+        if repeatable:
+            assert await read(upstream) == 200
+        else:
+            with pytest.raises(Refused, match="does not answer"):
+                await read(upstream, repeatable=False)
+
+    asked = asyncio.run(with_server(lambda _, request: b"" if request == 2 else OK, act))
+    assert asked == [(1, 1), (1, 2), *([(2, 1)] if repeatable else [])]
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "status"),
+    [("/" + "a" * 4000, {}, 414), ("/_count", {"accept": "ü"}, 400), ("/_count", {"x-opaque-id": "²"}, 400)],
+)
+def test_what_elasticsearch_would_not_read_is_not_sent(target: str, headers: dict[str, str], status: int) -> None:
+    async def act(upstream: Upstream) -> None:
+        with pytest.raises(Refused) as refused:
+            await upstream.send("GET", target, headers, b"", "", repeatable=True)
+        assert refused.value.status == status
+
+    assert asyncio.run(with_server(lambda *_: OK, act)) == []
+
+
+def test_the_same_credentials_are_asked_about_once_however_many_requests_have_them() -> None:
+    begun = []
+
+    async def act(upstream: Upstream) -> None:
+        checks = [upstream.vouches("Basic eA==", lambda: begun.append(1)) for _ in range(20)]
+        assert await asyncio.gather(*checks) == [True] * 20
+        assert await upstream.vouches("Basic eA==", lambda: begun.append(1))
+
+    assert asyncio.run(with_server(lambda *_: KNOWN, act)) == [(1, 1)]
+    assert begun == [1]
+
+
+def test_credentials_are_not_wrong_because_the_server_is_busy() -> None:
+    busy = b"HTTP/1.1 429 Too Many\r\nContent-Length: 2\r\n\r\n{}"
+
+    async def act(upstream: Upstream) -> None:
+        with pytest.raises(Refused, match="does not answer"):
+            await upstream.vouches("Basic eA==", lambda: None)
+        assert await upstream.vouches("Basic eA==", lambda: None)
+
+    asyncio.run(with_server(lambda _, request: busy if request == 1 else KNOWN, act))
