@@ -19,6 +19,8 @@ FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
+_NUMBER = re.compile("[0-9]{1,4}")
+
 _API_KEY = re.compile(r"[!-~]*")
 
 
@@ -109,8 +111,10 @@ class Address:
                 f"the store's URL has no option {min(unknown)!r}; there are field, vectors, shards and replicas"
             )
         for name in options.keys() & {"shards", "replicas"}:
-            if not options[name].isdigit():
-                raise BadInput(f"{name}={options[name]} in the store's URL is no number")
+            if not _NUMBER.fullmatch(options[name]):
+                raise BadInput(
+                    f"{name}={options[name]} in the store's URL is no number; write it in digits, 9999 at most"
+                )
             options[name] = int(options[name])
         if options.get("vectors", "hnsw") not in INDEX_TYPES:
             raise BadInput(f"there is no vector index {options['vectors']!r}; there are {', '.join(INDEX_TYPES)}")

@@ -19,7 +19,7 @@ Code = Annotated[str, Field(min_length=1, max_length=35)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class SearchRequest(_Strict):

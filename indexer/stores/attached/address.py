@@ -68,8 +68,8 @@ class Attachment:
         """
         parts = urlsplit(url)
         server = Address.parse(f"{parts.scheme}://{parts.netloc}").server
-        options = dict(parse_qsl(parts.query))
-        unknown = options.keys() - {attribute.name for attribute in fields(cls)}
+        options = {"text": "", **dict(parse_qsl(parts.query))}
+        unknown = options.keys() - ({attribute.name for attribute in fields(cls)} - {"server", "index"})
         if unknown:
             raise BadInput(f"the store's URL of an attached collection has no option {min(unknown)!r}")
         return cls(server, unquote(parts.path.strip("/")), **options)

@@ -14,6 +14,7 @@ from query.service.refusals import Refused
 
 NAME = "cross_lingual"
 _CLAUSE_NAMES = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "calibration")
+_NUMBER = re.compile("[0-9]{1,9}")
 _IGNORED_SETTINGS = frozenset({"track_total_hits", "track_scores", "timeout", "version", "seq_no_primary_term"})
 _USED_SETTINGS = frozenset({"query", "from", "size", "_source", "highlight", "explain"})
 _IGNORED_PARAMETERS = frozenset(
@@ -98,7 +99,7 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
         raise Refused(400, f"{NAME} stands once, as the query or in must of a bool")
     request = _request(clause, max(1, start + size), explain=bool(settings.get("explain")))
     highlight = _highlight(settings.get("highlight"))
-    return CrossLingual(request, filters, start, size, settings.get("_source", True), highlight)
+    return CrossLingual(request, filters, start, size, _source(settings.get("_source", True)), highlight)
 
 
 def _parameter_settings(parameters: Mapping[str, str]) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def _parameter_settings(parameters: Mapping[str, str]) -> dict[str, Any]:
     source: dict[str, list[str]] = {}
     for name, value in parameters.items():
         if name in {"from", "size"}:
-            settings[name] = int(value) if value.isdigit() else value
+            settings[name] = int(value) if _NUMBER.fullmatch(value) else value
         elif name == "_source":
             settings[name] = value == "true" if value in {"true", "false"} else value.split(",")
         elif name in {"_source_includes", "_source_excludes"}:
@@ -174,6 +175,20 @@ def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
         raise Refused(400, f"{NAME} can't be read ({problems})") from None
 
 
+def _source(value: Any) -> Any:
+    """``_source`` of a body, if it is a boolean, a pattern, a list of patterns, or both lists by name."""
+    if isinstance(value, bool) or _is_patterns(value):
+        return value
+    names = {"includes", "include", "excludes", "exclude"}
+    if isinstance(value, dict) and value.keys() <= names and all(map(_is_patterns, value.values())):
+        return value
+    raise Refused(400, "_source is true, false, a field, a list of fields, or an object with includes and excludes")
+
+
+def _is_patterns(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(pattern, str) for pattern in value))
+
+
 def _highlight(highlight: Any) -> Highlight | None:
     if highlight is None:
         return None
@@ -225,6 +240,8 @@ def as_filters(clauses: Sequence[Mapping[str, Any]], read_fields: Sequence[str])
             )
         ((name, value),) = conditions.items()
         values = value if kind == "terms" else value.get("value") if isinstance(value, dict) else value
+        if not all(isinstance(item, (str, int, float)) for item in (values if isinstance(values, list) else [values])):
+            raise Refused(400, f"{kind} of {name} has no text, number or boolean; give one, or in terms a list of them")
         if name.removesuffix(".keyword") in read_fields:
             raise Refused(400, f"{name} can't filter this collection; languages are named with to in {NAME}")
         name = re.sub(r"^fields\.|\.keyword$", "", name)

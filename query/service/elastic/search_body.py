@@ -42,12 +42,19 @@ def bodies(call: Call, body: bytes, content_type: str, encoding: str) -> list[An
     if not all(line.strip() for line in lines):
         raise Refused(400, "the body has a blank line; leave it out")
     try:
-        values = [json.loads(line.decode(), object_pairs_hook=_unique_names) for line in lines]
+        values = [
+            json.loads(line.decode(), object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
+            for line in lines
+        ]
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
         raise Refused(400, f"the body is no JSON that can be passed on ({error})") from None
     _check_depth(values)
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Refused(400, "the body has half of a surrogate pair, which is no character; leave it out") from None
     return values
 
 
@@ -68,6 +75,10 @@ def _check_depth(values: Sequence[Any]) -> None:
         if not level:
             return
     raise _too_deep()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} stands in it")
 
 
 def _unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
