@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -185,8 +185,8 @@ def publishing(
 
     The caller writes ``model.onnx``, the tokenizer and any further files. At the end of the block the hashes of graph
     and tokenizer are filled into ``config``, ``config.json`` is written, and the temporary folder is renamed to the
-    target; an existing target is first moved aside. After an error the temporary folder is deleted. Two processes may
-    publish a new model at once, but only one at a time may replace an existing one.
+    target; an existing target is first moved aside. After an error the temporary folder is deleted. If two
+    processes publish the same model at once, the folder of one of them stays.
 
     For the error message, ``instead`` says how the user names another folder, and ``kept`` what is not lost.
 
@@ -267,17 +267,30 @@ def free_target(target: Path, what: str) -> Path:
 
 
 def _take_name(temporary: Path, target: Path) -> None:
-    if target.exists():
-        backup = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-        target.rename(backup / "was")
-        temporary.rename(target)
-        shutil.rmtree(backup)
-    else:
+    """Rename a folder to the target; if another process does so at the same time, one of the two folders stays."""
+    if not target.exists():
+        _rename(temporary, target)
+        return
+    backup = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+    try:
+        with suppress(FileNotFoundError):  # another process moved it aside
+            target.rename(backup / "was")
         try:
-            temporary.rename(target)
+            _rename(temporary, target)
         except OSError:
-            if not target.exists():
-                raise  # the disk failed; no other process published the target first
+            with suppress(FileNotFoundError):
+                (backup / "was").rename(target)
+            raise
+    finally:
+        shutil.rmtree(backup, ignore_errors=True)
+
+
+def _rename(temporary: Path, target: Path) -> None:
+    try:
+        temporary.rename(target)
+    except OSError:
+        if not target.exists():
+            raise  # the disk failed; no other process published the target first
 
 
 def file_hash(*files: Path) -> str:

@@ -3,6 +3,8 @@
 import errno
 import json
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,6 +63,44 @@ def test_publishing_again_replaces(tmp_path: Path) -> None:
     before = _publish(tmp_path / "m", b"old").config
     after = _publish(tmp_path / "m", b"new").config
     assert before.build_id != after.build_id
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_two_that_replace_a_model_at_once_leave_the_whole_folder_of_one(tmp_path: Path) -> None:
+    target = tmp_path / "m"
+    _publish(target, b"old")
+    rounds = 100
+    together = threading.Barrier(2)
+
+    def replace_often(name: str) -> None:
+        for number in range(rounds):
+            with publishing(target, _CONFIG) as folder:
+                (folder / "model.onnx").write_bytes(f"{name} {number}".encode())
+                (folder / "tokenizer.json").write_text("{}")
+                together.wait(60)
+
+    with ThreadPoolExecutor(2) as pool:
+        for finished in [pool.submit(replace_often, name) for name in ("a", "b")]:
+            finished.result()
+    ModelFolder.open(target).check_files()
+    assert target.joinpath("model.onnx").read_bytes() in (f"a {rounds - 1}".encode(), f"b {rounds - 1}".encode())
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_model_that_can_t_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "m"
+    _publish(target, b"old")
+    rename = Path.rename
+
+    def fails(self: Path, to: Path) -> Path:
+        if to == target and self.parent == tmp_path:
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(OSError, match="Input/output"):
+        _publish(target, b"new")
+    assert ModelFolder.open(target).graph.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
