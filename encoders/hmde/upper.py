@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -51,11 +51,13 @@ class UpperFile:
     Attributes:
         weights: hash of the trained weights; all builds share it.
         graph: hash of ``upper.onnx``.
+        forced: whether the upper encoder was published although both graphs together failed the parity check.
     """
 
     shape: UpperShape
     weights: str
     graph: str
+    forced: bool = False
 
     @classmethod
     def read(cls, folder: ModelFolder) -> UpperFile:
@@ -67,7 +69,7 @@ class UpperFile:
         file = folder.path / ABOUT
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
-            upper = cls(UpperShape(**data["shape"]), str(data["weights"]), str(data["graph"]))
+            upper = cls(UpperShape(**data["shape"]), str(data["weights"]), str(data["graph"]), _is_forced(data))
             is_known = data["format"] == FORMAT and upper.shape.form in get_args(Form)
         except FileNotFoundError as error:
             raise BadInput(f"{folder.path} has no {ABOUT}, which method hmde needs; {_AGAIN}") from error
@@ -84,6 +86,10 @@ class UpperFile:
         if not graph.is_file() or file_hash(graph) != upper.graph:
             raise BadInput(f"{graph} is missing or damaged; {_AGAIN}")
         return upper
+
+
+def _is_forced(data: Mapping[str, Any]) -> bool:
+    return bool(data.get("parity", {}).get("forced"))
 
 
 def is_hmde(folder: ModelFolder) -> bool:

@@ -25,10 +25,12 @@ class Hmde(Sentences):
         shape = upper.file.shape
         super().__init__(sentence, shape.tokens - sentence.tokenizer.document_overhead)
         self._upper = upper
+        file = upper.file
+        of_graph = {"graph": file.graph} if file.forced else {}  # a forced graph is not proved to make the same vectors
         spec = sentence.folder.config.spec(
-            self.method, upper=upper.file.weights, sentences=shape.sentences, tokens=shape.tokens
+            self.method, upper=file.weights, sentences=shape.sentences, tokens=shape.tokens, **of_graph
         )
-        self.spec = replace(spec, build=short_hash(spec.build, upper.file.graph))
+        self.spec = replace(spec, build=short_hash(spec.build, file.graph))
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Encode documents; each sentence is a passage."""

@@ -75,7 +75,7 @@ def publish(
         }
         write_json(draft / ABOUT, facts)
         report = _compare_both(upper, folder, texts, lower_reference, precision)
-        require_parity(report, f"the upper encoder in {precision}", console, force=force)
+        report = require_parity(report, f"the upper encoder in {precision}", console, force=force)
         write_json(draft / ABOUT, {**facts, "parity": report.as_json()})
         for name, data in extra.items():
             (draft / name).write_bytes(data)

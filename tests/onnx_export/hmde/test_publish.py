@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,37 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     vectors = encoder.encode_documents(pages[:3]).vectors
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
     assert folder.config.precision == precision
+
+
+def test_an_upper_graph_below_the_bar_is_published_as_forced_and_its_vectors_are_its_own(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from encoders.hmde.upper import UpperShape
+    from onnx_export.graphs.parity import BARS, compare
+    from onnx_export.hmde import base as bases
+    from onnx_export.hmde import publish as publishing
+    from onnx_export.hmde.model import Upper
+
+    base = bases.open_trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
+    upper = Upper(UpperShape(64, 1, 1, 32))
+    said = {**SAID, "validated": False}
+
+    def published(name: str) -> tuple[str, dict[str, Any], str]:
+        folder, report = publishing.publish(
+            upper, base, tmp_path / name, "fp32", said, {}, Console(quiet=True), force=True
+        )
+        facts = json.loads((folder.path / "hmde.json").read_text(encoding="utf-8"))
+        assert facts["parity"]["forced"] == report.forced
+        return open_encoder(folder, device="cpu").spec.model, facts, (folder.path / "MODEL_CARD.md").read_text()
+
+    model, facts, _ = published("passed")
+    assert not facts["parity"]["forced"]
+    out_of_reach = replace(BARS["fp32"], cosine_min=1.1)
+    monkeypatch.setattr(publishing, "compare", lambda *given: replace(compare(*given), bar=out_of_reach))
+    forced_model, facts, card = published("forced")
+    assert facts["parity"]["forced"]
+    assert "published because it was forced" in card
+    assert forced_model != model
 
 
 @pytest.mark.long
