@@ -72,9 +72,11 @@ class Classifier:
         """Train, and keep the weights of the epoch with the smallest loss on ``dev``.
 
         Raises:
-            BadInput: the loss is not a finite number.
+            BadInput: no document of ``dev`` has a label of ``train``, or the loss is not a finite number.
         """
         settings = self._settings
+        if not set(dev.labels) & set(self.labels):
+            raise BadInput("no document of the part 'dev' has a label of the part 'train'; give some that have")
         optimiser = torch.optim.AdamW(self._weights(), lr=settings.rate, weight_decay=0.0)
         steps = settings.epochs * -(-len(train.rows) // settings.batch)
         best_weights = copy_weights(self._weights())
@@ -82,6 +84,10 @@ class Classifier:
             for epoch in range(settings.epochs):
                 self._learn(epoch, train, optimiser, progress)
                 self.losses.append(self._loss(dev))
+                if not np.isfinite(self.losses[-1]):
+                    raise BadInput(
+                        f"the loss is no number any more after epoch {epoch + 1}; train with a smaller --rate"
+                    )
                 if self.losses[-1] < min(self.losses[:-1], default=float("inf")):
                     self.best, best_weights = epoch + 1, copy_weights(self._weights())
                 console.say(
@@ -138,7 +144,7 @@ class Classifier:
         targets = self._targets(examples)
         scores = torch.cat(list(self._score_batches(examples))).cpu()
         total = torch.nn.functional.cross_entropy(scores, targets, ignore_index=_UNKNOWN, reduction="sum")
-        return float(total) / max(int((targets != _UNKNOWN).sum()), 1)
+        return float(total) / int((targets != _UNKNOWN).sum())
 
     def _targets(self, examples: Examples) -> torch.Tensor:
         indices = {label: index for index, label in enumerate(self.labels)}

@@ -163,6 +163,21 @@ def test_a_loss_that_is_no_number_is_told(hmde: ModelFolder, small_model: Path, 
         Classifier(encoder, examples.labels, FineTuning()).train(examples, examples, QUIET)
 
 
+def test_dev_documents_whose_labels_training_lacks_can_t_choose_an_epoch(
+    hmde: ModelFolder, small_model: Path, pages: list[Document]
+) -> None:
+    """Their loss would be 0, the smallest there is: the first epoch would always be the best."""
+    from onnx_export.hmde.fine_tuning import Classifier, Examples, load_documents
+
+    encoder = opened(hmde, "hmde", small_model)
+    rows = list(load_documents(encoder, pages[:8]).values())
+    train = Examples(rows, ["a", "b"] * 4)
+    for labels in (["c"] * 8, []):
+        dev = Examples(rows[: len(labels)], labels)
+        with pytest.raises(BadInput, match="no document of the part 'dev' has a label of the part 'train'"):
+            Classifier(encoder, train.labels, FineTuning()).train(train, dev, QUIET)
+
+
 def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
     hmde: ModelFolder, small_model: Path, tmp_path: Path
 ) -> None:
