@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray
-from encoders.errors import MissingPart
 from onnx_export.training.device import seed_torch
 
 _OPSET, _IR = 18, 10
@@ -46,14 +46,7 @@ def train(
     centred rows in the scale of Y.
 
     The weights are those of the epoch with the smallest loss on the validation rows, which also stop the training.
-
-    Raises:
-        MissingPart: torch is not installed.
     """
-    try:
-        import torch  # noqa: PLC0415 - the train extra
-    except ImportError as error:
-        raise MissingPart("NCA needs torch; install it: pip install 'dragoman[train]'") from error
     settings = settings or NcaTraining()
     means = [side.mean(axis=0) for side in training]
     scales = [float(np.sqrt((side - mean).var())) or 1.0 for side, mean in zip(training, means, strict=True)]

@@ -13,6 +13,7 @@ from encoders.maps.parallel import ConceptSplit
 from encoders.maps.ridge import require_finite
 from encoders.methods.combined import refuse_combined
 from indexer.training.aligned_documents import AlignedVectors
+from onnx_export.huggingface.source import require_torch
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def train_networks(split: ConceptSplit, seed: int, progress: Progress) -> Networ
     Raises:
         MissingPart: torch is not installed.
     """
+    require_torch()
     from onnx_export.nca import NcaTraining, train  # noqa: PLC0415 - the train extra
 
     graphs = {}

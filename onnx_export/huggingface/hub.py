@@ -9,7 +9,7 @@ from pathlib import Path
 from encoders.errors import BadInput, MissingPart
 from encoders.languages import UNDETERMINED, normalise
 
-TRAIN_EXTRA = "export needs PyTorch and transformers: pip install 'dragoman[train]'"
+TRAIN_EXTRA = "this needs PyTorch and transformers; install them: pip install 'dragoman[train]'"
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _CONFIGURATION = ["*.json", "*.txt", "*.model", "README.md"]

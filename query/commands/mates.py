@@ -9,6 +9,7 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.training.mapping_sources import AlignedSources
+from onnx_export.huggingface.source import require_torch
 from query.alignment.mates import mates_by_method
 from query.alignment.mates_table import Sweep, mates_figure, run_sweep
 from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, sweep_options
@@ -38,6 +39,8 @@ def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: Alig
     """
     if mapping and (sweep.swept or plot):
         raise click.UsageError("--map learns nothing; leave --dimensions, --pairs and --plot out")
+    if "nca" in sweep.methods and not mapping:
+        require_torch()  # before documents are encoded
     documents, spec = aligned.load(console)
     parallel = documents.parallel()
     if mapping:

@@ -12,6 +12,7 @@ from encoders.languages import normalise
 from indexer.training.mapping import MappingPlan, learn, require_writable, write
 from indexer.training.mapping_sources import AlignedSources
 from indexer.training.nca import learn_networks
+from onnx_export.huggingface.source import require_torch
 from query.commands.options import (
     PATH,
     Number,
@@ -80,6 +81,8 @@ def command(
     """
     if map_method == "nca" and (pivot or dimensions is not None or ridge is not None):
         raise click.UsageError("--ridge, --pivot and --dimensions are of lca and lcc; leave them out with nca")
+    if map_method == "nca":
+        require_torch()  # before documents are encoded
     require_writable(output)
     documents, spec = aligned.load(console)
     if map_method == "nca":

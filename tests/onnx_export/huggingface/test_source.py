@@ -251,7 +251,9 @@ def test_without_torch_or_transformers_one_sentence_says_what_to_install(
     package: str, hugging_face: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingPart, match=r"^export needs PyTorch and transformers: pip install 'dragoman\[train\]'$"):
+    with pytest.raises(
+        MissingPart, match=r"^this needs PyTorch and transformers; install them: pip install 'dragoman\[train\]'$"
+    ):
         load(hugging_face["bert"])
 
 
