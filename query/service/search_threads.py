@@ -52,11 +52,11 @@ class SearchThreads:
         begun = time.monotonic()
         future = asyncio.get_running_loop().run_in_executor(self._pool, act_in_time)
         future.add_done_callback(lambda finished: self._finish(finished, begun))
-        try:
-            return await asyncio.wait_for(asyncio.shield(future), self._seconds)
-        except TimeoutError:
+        await asyncio.wait([future], timeout=self._seconds)
+        if not future.done():
             self._metrics.refused.labels("late").inc()
-            raise _too_late() from None
+            raise _too_late()
+        return future.result()
 
     def _finish(self, future: asyncio.Future[T], begun: float) -> None:
         """Count a call as finished, whether or not its request still waits for it."""

@@ -1,0 +1,59 @@
+"""Threads for searches: what they refuse, and what they leave as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from indexer.collection.settings import Settings
+from query.service.metrics import Metrics
+from query.service.options import ServiceOptions
+from query.service.refusals import Refused
+from query.service.search_threads import SearchThreads
+
+
+def _do(settings: Settings, act: Callable[[], object], seconds: float = 60.0) -> tuple[object, float]:
+    """What one call gives, and the number of calls that are counted as late."""
+    metrics = Metrics()
+
+    async def call() -> object:
+        options = replace(ServiceOptions(settings), threads=1, seconds=seconds)
+        return await SearchThreads(options, metrics).do(act)
+
+    try:
+        answer: object = asyncio.run(call())
+    except (TimeoutError, Refused) as error:
+        answer = error
+    (counter,) = metrics.refused.collect()
+    return answer, sum(sample.value for sample in counter.samples if sample.name.endswith("_total"))
+
+
+def test_a_time_limit_of_a_server_is_not_that_of_the_search(settings: Settings) -> None:
+    """As a socket's: Elasticsearch or PostgreSQL did not answer."""
+
+    def act() -> None:
+        raise TimeoutError("the server did not answer")
+
+    answer, late = _do(settings, act)
+    assert isinstance(answer, TimeoutError)
+    assert str(answer) == "the server did not answer"
+    assert late == 0
+
+
+def test_a_call_that_takes_too_long_is_given_up_and_counted(settings: Settings) -> None:
+    go_on = threading.Event()
+    try:
+        answer, late = _do(settings, lambda: go_on.wait(60), seconds=0.1)
+    finally:
+        go_on.set()
+    assert isinstance(answer, Refused)
+    assert (answer.status, late) == (503, 1)
+
+
+@pytest.mark.parametrize("value", [None, 7])
+def test_a_call_in_time_gives_its_value(settings: Settings, value: object) -> None:
+    assert _do(settings, lambda: value) == (value, 0)
