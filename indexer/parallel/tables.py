@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from encoders.errors import BadInput
-from encoders.languages import normalise
+from encoders.languages import UNDETERMINED, normalise
 from encoders.wording import counted
 from indexer.parallel.source import NOT_UTF8, AlignedSentence, decoded, row
 from indexer.readers.files import SourceFile, UnreadableFileError
@@ -18,9 +18,10 @@ _ID_COLUMNS = ("id", "sid")
 def language(name: str) -> str | None:
     """The language tag of a column's or a file's name; None where the name is no language."""
     try:
-        return normalise(name) if 2 <= len(name) <= 8 else None
+        lang = normalise(name) if 2 <= len(name) <= 8 else UNDETERMINED
     except BadInput:
         return None
+    return None if lang == UNDETERMINED else lang
 
 
 def header_language(file: SourceFile) -> str | None:

@@ -14,8 +14,7 @@ from encoders.console import Console
 from encoders.document import Document, FloatArray, short_hash
 from encoders.errors import BadInput
 from encoders.wording import counted
-from indexer.readers.formats import read
-from indexer.readers.source import ReadOptions, Refusal
+from indexer.readers.documents import SourceDocuments, Sources
 from query.report.language_pairs import PairTable, mean_counted
 
 Part = Literal["train", "dev", "test"]
@@ -198,26 +197,24 @@ def _split(documents: Sequence[Document], parts: Sequence[Part], taught: str) ->
 def labelled_documents(sources: Sequence[str], console: Console, languages: Sequence[str] = ()) -> list[Document]:
     """Documents of sources that have the field ``label``, in the given languages or all; warns of left-out documents.
 
-    The last of several documents with the same id is taken, as in indexing.
+    As in indexing, the language of a document that names none is detected, and the last of several documents with the
+    same id is taken.
 
     Raises:
         BadInput: no document has the field.
     """
     labelled: dict[str, Document] = {}
-    refusals: list[Refusal] = []
     unlabelled = repeated = 0
-    for reading in chain.from_iterable(read(source, ReadOptions()) for source in sources):
-        if isinstance(reading, Refusal):
-            refusals.append(reading)
-        elif isinstance(reading, Document) and (not languages or reading.lang in languages):
-            if reading.fields.get("label") in (None, ""):
-                unlabelled += 1
-                continue
-            repeated += reading.doc_id in labelled
-            labelled[reading.doc_id] = reading
-    if refusals:
+    source_documents = SourceDocuments(Sources(sources, languages=languages))
+    for document in source_documents.read():
+        if document.fields.get("label") in (None, ""):
+            unlabelled += 1
+            continue
+        repeated += document.doc_id in labelled
+        labelled[document.doc_id] = document
+    if refused := source_documents.refused:
         console.warn(
-            f"{counted(len(refusals), 'record')} could not be read; the first, {refusals[0].place}: {refusals[0].text}"
+            f"{counted(len(refused), 'record')} could not be read; the first, {refused[0].place}: {refused[0].text}"
         )
     if unlabelled:
         lacking = ("document has no field label and was", "documents have no field label and were")

@@ -12,7 +12,7 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray
 from encoders.errors import BadInput
-from encoders.languages import normalise
+from encoders.languages import UNDETERMINED, normalise
 from encoders.tlaser.similarity import search_error
 from indexer.readers.files import text_lines
 from query.report.language_pairs import PairTable
@@ -144,7 +144,11 @@ def read_tatoeba(folder: Path, languages: Sequence[str]) -> Translations:
             )
         if not first:
             raise BadInput(f"{file} and {other_file.name} are empty; get both again")
-        sentences[normalise(match[1]), normalise(match[2])] = (first, second)
+        langs = normalise(match[1]), normalise(match[2])
+        if UNDETERMINED in langs:
+            code = match[langs.index(UNDETERMINED) + 1]
+            raise BadInput(f"{file} has {code!r} in its name, which is no language; rename it, or take it out")
+        sentences[langs] = (first, second)
     if not sentences:
         raise BadInput(f"{folder} has no pair of files such as tatoeba.deu-eng.deu and tatoeba.deu-eng.eng")
     selected = {pair: sides for pair, sides in sentences.items() if not languages or set(pair) <= set(languages)}

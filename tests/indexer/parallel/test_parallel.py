@@ -27,6 +27,14 @@ def test_a_table_has_a_column_a_language(tmp_path: Path) -> None:
     assert "2 columns and the header 3" in refused[0].text
 
 
+@pytest.mark.parametrize("name", ["und", "xx", "mul", "unknown"])
+def test_a_column_of_no_known_language_is_no_side(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.tsv").write_text(f"en\tde\t{name}\nhouse\tHaus\tx\n", encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text(f'{{"en": "dog", "de": "Hund", "{name}": "x"}}', encoding="utf-8")
+    assert _read(tmp_path / "a.tsv")[0] == [{"en": "house", "de": "Haus"}]
+    assert _read(tmp_path / "a.jsonl")[0] == [{"en": "dog", "de": "Hund"}]
+
+
 def test_json_lines_have_texts_by_language_at_the_top_or_under_translation(tmp_path: Path) -> None:
     lines = ['{"id": "1", "en": "house", "de-DE": "Haus"}', '{"translation": {"en": "dog", "fr": "chien"}}', "[1]", "{"]
     (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")

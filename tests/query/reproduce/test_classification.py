@@ -1,10 +1,14 @@
 """Zero-shot classification on vectors whose answer is known."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from encoders.console import Console
 from encoders.document import Document, unit_rows
-from query.reproduce.classification import Labelled, Part, averages, split, zero_shot
+from query.reproduce.classification import Labelled, Part, averages, labelled_documents, split, zero_shot
 
 _CLASSES = np.array(["games", "science", "text"])
 
@@ -41,6 +45,16 @@ def test_a_language_with_one_class_teaches_nothing_and_is_tested_all_the_same() 
     assert list(table.queries) == list(table.documents) == ["de", "en"]
     assert np.isnan(table.values[0]).all()
     assert np.isfinite(table.values[1]).all()
+
+
+def test_the_language_of_a_labelled_document_that_names_none_is_detected(tmp_path: Path) -> None:
+    texts = {"de": "Der Hund läuft über die Straße und bellt.", "en": "The dog runs over the street and barks."}
+    source = tmp_path / "docs.jsonl"
+    records = [{"id": lang, "text": text, "label": "dogs"} for lang, text in texts.items()]
+    source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    console = Console(quiet=True)
+    assert [document.lang for document in labelled_documents([str(source)], console)] == ["de", "en"]
+    assert [document.doc_id for document in labelled_documents([str(source)], console, ["en"])] == ["en"]
 
 
 def test_translations_are_in_one_part_and_parts_have_their_shares() -> None:

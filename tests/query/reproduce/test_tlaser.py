@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from encoders.document import Document, Encoded
+from encoders.errors import BadInput
 from encoders.methods.sentences import Sentences
 from query.cli import run
+from query.reproduce.tlaser import read_tatoeba
 
 _TEXTS = {
     "english": ("markets fell and shares were sold", "the team won the match", "parliament voted on the law"),
@@ -163,6 +165,13 @@ def test_languages_choose_pairs_too(tatoeba: Path, encoder: object, capsys: pyte
     assert [row["pair"] for row in json.loads(capsys.readouterr().out)["rows"]] == [["de", "en"]]
     assert run([*command, "--languages", "en,ja"]) == 1
     assert "Tatoeba's folder has de-en, fr-en and no pair of en, ja" in capsys.readouterr().err
+
+
+def test_a_file_whose_name_has_no_language_is_refused(tatoeba: Path) -> None:
+    for side in list(tatoeba.iterdir()):
+        side.rename(tatoeba / side.name.replace("deu", "mul"))
+    with pytest.raises(BadInput, match="has 'mul' in its name, which is no language"):
+        read_tatoeba(tatoeba, [])
 
 
 def test_sides_of_different_lengths_are_refused(tatoeba: Path, capsys: pytest.CaptureFixture[str]) -> None:
