@@ -16,8 +16,8 @@ from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from indexer.readers import elastic, irdatasets
 from indexer.readers.documents import SourceDocuments, Sources
-from indexer.readers.irdatasets import PREFIX
 from onnx_export.models import DEFAULT, open_named
 from query.alignment.side import Side, encoded_side, stored_side
 
@@ -70,7 +70,7 @@ class Sides:
         return first, second
 
     def _place(self, name: str) -> _Place:
-        if name.startswith(PREFIX) or Path(name).expanduser().exists():
+        if name.startswith((irdatasets.PREFIX, elastic.PREFIX)) or Path(name).expanduser().exists():
             return _Place(name)
         collection, colon, lang = name.rpartition(":")
         if not (colon and collection and lang):

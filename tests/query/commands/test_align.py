@@ -57,6 +57,14 @@ def test_pairs_go_to_stdout_and_what_is_known_of_them_to_stderr(home: Path, caps
     assert first[0].removeprefix("demo:en:") == first[1].removeprefix("demo:de:")
 
 
+def test_an_index_of_elasticsearch_is_a_source_and_no_collection(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DRAGOMAN_ELASTIC_URL", raising=False)
+    assert run(["align", "elastic:pages", "mini:de", "--home", str(home)]) == 1
+    assert "DRAGOMAN_ELASTIC_URL" in capsys.readouterr().err
+
+
 def test_a_file_takes_the_pairs_and_serves_as_gold(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
