@@ -157,7 +157,11 @@ def calibration_of(searcher: Searcher) -> Calibration:
 
 def search_rows(home: Path, folds: int, share: float) -> list[str]:
     """MAP of the topics of each fold, with maps learnt from the concepts that none of the fold's topics is about."""
-    searcher = open_searcher("lohelp", home)
+    with open_searcher("lohelp", home) as searcher:
+        return _search_rows(searcher, home, folds, share)
+
+
+def _search_rows(searcher: Searcher, home: Path, folds: int, share: float) -> list[str]:
     statistics = calibration_of(searcher)
     learning, spec = stored_vectors(home)
     topics = Topics.read()
