@@ -25,6 +25,7 @@ from indexer.collection.settings import Settings
 from query.fitting.calibrate import calibrate
 from trials.command import DRAGOMAN
 from trials.servers.elastic import running
+from trials.servers.service import wait_until_opened
 
 _PORT = 8399
 _URL = f"http://127.0.0.1:{_PORT}"
@@ -39,13 +40,7 @@ def served(home: Path, *options: str) -> Iterator[None]:
     command = [*DRAGOMAN, "serve", "--home", str(home), "--port", str(_PORT), "-q", *options]
     with subprocess.Popen(command) as process:
         try:
-            for _ in range(600):
-                try:
-                    if "opening" not in httpx.get(f"{_URL}/api/ready").json()["collections"].values():
-                        break
-                except httpx.TransportError:
-                    pass
-                time.sleep(0.1)
+            wait_until_opened(_URL, process)
             yield
         finally:
             process.terminate()

@@ -24,6 +24,7 @@ from benchmarks.searchers import open_searcher
 from query.cli import run
 from trials.command import DRAGOMAN
 from trials.servers.elastic import ElasticServer, running
+from trials.servers.service import wait_until_opened
 
 _PORT = 8398
 _URL = f"http://127.0.0.1:{_PORT}"
@@ -56,13 +57,7 @@ class Service:
 
     def start(self) -> None:
         self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
-        for _ in range(1200):
-            try:
-                if httpx.get(f"{_URL}/api/ready", timeout=5).json()["ready"]:
-                    return
-            except (httpx.TransportError, ValueError):
-                pass
-            time.sleep(0.1)
+        wait_until_opened(_URL, self._process)
 
     def restart(self) -> None:
         self._process.send_signal(signal.SIGKILL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import httpx
 from query.server.app import Service, server
 from query.service.options import ServiceOptions
 
-_STARTED_WITHIN = 60.0
+_STARTED_WITHIN = 120.0
 _STOPPED_WITHIN = 120.0
 
 
@@ -31,7 +32,7 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
-        _wait(url)
+        wait_until_opened(url)
         with httpx.Client(base_url=url, timeout=60, **client) as opened:
             yield opened
     finally:
@@ -42,14 +43,21 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
             raise TimeoutError(f"the service at {url} does not stop")
 
 
-def _wait(url: str) -> None:
-    """Wait until no collection is being opened any more."""
+def wait_until_opened(url: str, process: subprocess.Popen[bytes] | None = None) -> None:
+    """Wait until a service, that of a process if one is given, is opening no collection any more.
+
+    Raises:
+        RuntimeError: the process ended.
+        TimeoutError: the service does not answer, or is still opening a collection, after two minutes.
+    """
     until = time.monotonic() + _STARTED_WITHIN
     while time.monotonic() < until:
+        if process and process.poll() is not None:
+            raise RuntimeError(f"the service at {url} ended with status {process.returncode} before it answered")
         try:
             if "opening" not in httpx.get(f"{url}/api/ready").json()["collections"].values():
                 return
         except httpx.TransportError:
             pass
         time.sleep(0.05)
-    raise TimeoutError(url)
+    raise TimeoutError(f"the service at {url} did not open its collections within {_STARTED_WITHIN:.0f} s")
