@@ -6,30 +6,22 @@ import re
 import ssl
 from typing import TYPE_CHECKING, Any
 
-from encoders.errors import BadInput, DragomanError, StoreError
+from encoders.errors import StoreError
 
 if TYPE_CHECKING:
     from elasticsearch import ApiError
 
 _PASSING = frozenset({429, 502, 503, 504})
 
-BLOCK = "cluster_block_exception"
+_BLOCK = "cluster_block_exception"
 
 
 class TemporaryFailure(StoreError):
     """A failure that ends by itself: a shard is away or recovers, or a queue is full."""
 
 
-class WritesBlocked(StoreError):
-    """Somebody or a full disk has blocked writes; a process that follows an index waits for the end of the block."""
-
-
 class IndexGone(StoreError):
-    """An index is gone; a process that follows it waits for a new index of its name."""
-
-
-class NoIndex(BadInput):
-    """There is no index of a name; a process that followed such an index waits for the next."""
+    """An index is gone."""
 
 
 class SearchRefused(StoreError):
@@ -56,17 +48,6 @@ def is_temporary(error: StoreError) -> bool:
     if isinstance(cause, (Away, ConnectionTimeout)):
         return not isinstance(cause, SSLError) or _ended(cause)
     return getattr(cause, "status_code", None) in _PASSING
-
-
-def waits(error: DragomanError, *, first: bool) -> bool:
-    """Whether a process that follows an index waits after a failure.
-
-    The process waits for temporary failures and, after its first success, also for failures that the index's owner
-    ends.
-    """
-    if not first and isinstance(error, (WritesBlocked, IndexGone, NoIndex)):
-        return True
-    return isinstance(error, StoreError) and is_temporary(error)
 
 
 def connection_broke(error: StoreError) -> bool:
@@ -98,7 +79,7 @@ def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
     """What a refusal means and what to do about it; the sentence continues after the server's name."""
     cause = reason(error.body)
     kind = cause.partition(":")[0]
-    if kind == BLOCK:
+    if kind == _BLOCK:
         return (
             f"writes nothing ({cause}); free disk space on its nodes until their use is below the watermark, or lift "
             "the block, then run the command again"

@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput, StoreError
-from indexer.elastic import connection
 from indexer.elastic.mapping import is_ours, keeps_no_source, source_mode
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.layout import Layout
@@ -33,8 +32,6 @@ def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:
             f"{users.name} is where Dragoman stores the collection {claim.collection}, which is searched as it is; "
             "attach an index that somebody else writes"
         )
-    if users.settings.get("verified_before_close") == "true":
-        raise BadInput(f"{users.name} is closed; open it (POST {users.name}/_open), then attach")
     _check_source(users)
     _check_rights(client, users)
     _check_routing(client, users)
@@ -89,7 +86,7 @@ def _check_rights(client: Elasticsearch, users: UsersIndex) -> None:
     from elasticsearch import ApiError  # noqa: PLC0415
 
     needed = _RIGHTS[bool(users.attachment.companion)]
-    with connection.store_errors(users.attachment.server):
+    with users.index.store_errors():
         try:
             answer = client.security.has_privileges(index=[{"names": [users.name], "privileges": list(needed)}])
         except ApiError as error:
@@ -114,7 +111,7 @@ def _check_routing(client: Elasticsearch, users: UsersIndex) -> None:
 
 def _has_documents_with(client: Elasticsearch, users: UsersIndex, field: str) -> bool:
     """Whether any document has a field."""
-    with connection.store_errors(users.attachment.server):
+    with users.index.store_errors():
         answer = client.search(index=users.name, size=0, query={"exists": {"field": field}}, terminate_after=1)
     return bool(answer["hits"]["total"]["value"])
 
@@ -153,7 +150,7 @@ def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
 
 
 def _check_versions(client: Elasticsearch, users: UsersIndex) -> None:
-    with connection.store_errors(users.attachment.server):
+    with users.index.store_errors():
         answer = client.search(
             index=users.name, size=_MAX_CHECKED, source=False, version=True, seq_no_primary_term=True, sort=["_seq_no"]
         )

@@ -92,33 +92,32 @@ class JoinedStore(ServerStore, ABC):
         """By shard of the user's index, the last complete write; a refresh makes all writes up to it visible."""
 
         def ask() -> Mapping[int, changes.ShardPosition]:
-            client, name = self._index.client, self.users.name
+            client, name = self.users.index.client, self.users.name
             positions = changes.last_writes(client, self.address.server, name)[name].shards
             client.indices.refresh(index=name)
             return positions
 
-        return self._index.retry_while_away(ask)
+        return self.users.index.retry_while_away(ask)
 
     def changes(self, model: str, shard: int, size: int, *, above: int, upto: int) -> Iterator[list[dict[str, Any]]]:
         """Hits of a shard with a sequence number in (above, upto], ordered by that number, a page at a time."""
-        search = changes.shard_search(self._index.client, self.address.server, self.users.name, shard)
+        search = changes.shard_search(self.users.index.client, self.address.server, self.users.name, shard)
 
         def retried_search(body: Mapping[str, Any]) -> Mapping[str, Any]:
-            return self._index.retry_while_away(partial(search, body))
+            return self.users.index.retry_while_away(partial(search, body))
 
         return changes.pages(retried_search, self.change_body(model), size, above=above, upto=upto)
 
     def count_changes(self, shard: int, *, above: int, upto: int) -> int:
         """Number of documents of a shard with a sequence number in (above, upto]."""
         query = {"range": {"_seq_no": {"gt": above, "lte": upto}}}
-        return self._index.retry_while_away(
-            lambda: changes.count(self._index.client, self.users.name, query, f"_shards:{shard}")
-        )
+        index = self.users.index
+        return index.retry_while_away(lambda: changes.count(index.client, index.name, query, f"_shards:{shard}"))
 
     def gone(self, doc_ids: Iterable[str]) -> set[str]:
         """The ids for which the user's index has no document."""
         listed = list(doc_ids)
-        return self._index.retry_while_away(lambda: self.users.missing(listed))
+        return self.users.index.retry_while_away(lambda: self.users.missing(listed))
 
     @abstractmethod
     def change_body(self, model: str) -> dict[str, Any]:

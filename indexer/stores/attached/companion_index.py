@@ -129,9 +129,9 @@ class CompanionStore(JoinedStore):
 
     def prune(self, without: int) -> int:
         """Remove documents that the user's index lost; ids are compared only if the counts show that there are any."""
-        index = self._index
+        index, users = self._index, self.users.index
         index.retry_while_away(index.refresh)
-        users_count = index.retry_while_away(lambda: changes.count(index.client, self.users.name))
+        users_count = users.retry_while_away(lambda: changes.count(users.client, users.name))
         our_count = index.retry_while_away(lambda: changes.count(index.client, self.index))
         if our_count + without <= users_count:
             return 0

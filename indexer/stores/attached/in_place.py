@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
@@ -13,20 +13,17 @@ from encoders.wording import counted
 from indexer.elastic import changes, connection
 from indexer.elastic.address import Credentials
 from indexer.elastic.connection import PAGE, pages
+from indexer.elastic.errors import IndexGone
 from indexer.elastic.values import values
 from indexer.stores.admission import Admission
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
-from indexer.stores.attached.users_index import UsersIndex
+from indexer.stores.attached.users_index import UsersIndex, server_index
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
-from indexer.stores.elastic import writing
 from indexer.stores.elastic.layout import Layout, unpacked
 from indexer.stores.elastic.server_index import ServerDocument, ServerIndex
 from indexer.stores.elastic.writing import Action
-
-if TYPE_CHECKING:
-    from elasticsearch import Elasticsearch
 
 _STAMP = ("id", "lang", "text_hash", "fields_hash", "revision")
 
@@ -92,7 +89,7 @@ class AttachedStore(JoinedStore):
         with connection.opening(attachment.server, credentials) as client:
             users = UsersIndex.open(client, attachment)
         layout = AttachedLayout(attachment.field, users=users)
-        super().__init__(users, _index(client, attachment, users.name), layout)
+        super().__init__(users, users.index, layout)
 
     @property
     def mark(self) -> str:
@@ -230,14 +227,13 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
         if not uuids or (uuid and uuid not in uuids):
             return Detached(name, gone=True)
         layout = Layout(attachment.field)
-        counts = [_empty_all(_index(client, attachment, index_name), layout) for index_name in sorted(indices)]
+        try:
+            counts = [
+                _empty_all(server_index(client, attachment, index_name), layout) for index_name in sorted(indices)
+            ]
+        except IndexGone:
+            return Detached(name, gone=True)
     return Detached(name, sum(emptied for emptied, _ in counts), sum(kept for _, kept in counts))
-
-
-def _index(client: Elasticsearch, attachment: Attachment, name: str) -> ServerIndex:
-    """A user's index with our object in it."""
-    id_field = Layout(attachment.field).name("id")
-    return ServerIndex(client, attachment.server, name, id_field, remedy="detach the collection", stale=False)
 
 
 def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
@@ -249,16 +245,16 @@ def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
     body = {"query": {"bool": {"must": [{"exists": {"field": layout.name("id")}}]}}, "source": False, "version": True}
     while True:
         last_writes = partial(changes.last_writes, index.client, index.server, index.name)
-        tops = writing.retry_while_away(index.server, last_writes)[index.name].shards
-        with connection.store_errors(index.server):
-            index.client.indices.refresh(index=index.name)
+        tops = index.retry_while_away(last_writes)[index.name].shards
         emptied = kept = 0
-        for shard, top in tops.items():
-            search = changes.shard_search(index.client, index.server, index.name, shard)
-            for hits in changes.pages(search, body, PAGE, above=changes.NOTHING, upto=top.seq_no):
-                kept += sum(1 for hit in hits if attach_checks.is_external(hit))
-                routing = {hit["_id"]: hit["_routing"] for hit in hits if "_routing" in hit}
-                emptied += _empty(index, layout, [hit["_id"] for hit in hits], routing)
+        with index.store_errors():
+            index.client.indices.refresh(index=index.name)
+            for shard, top in tops.items():
+                search = changes.shard_search(index.client, index.server, index.name, shard)
+                for hits in changes.pages(search, body, PAGE, above=changes.NOTHING, upto=top.seq_no):
+                    kept += sum(1 for hit in hits if attach_checks.is_external(hit))
+                    routing = {hit["_id"]: hit["_routing"] for hit in hits if "_routing" in hit}
+                    emptied += _empty(index, layout, [hit["_id"] for hit in hits], routing)
         total += emptied
         if not emptied:
             return total, kept

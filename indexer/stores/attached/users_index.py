@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
-from indexer.elastic import connection, errors
+from indexer.elastic import connection
 from indexer.elastic.connection import pages
 from indexer.elastic.mapping import is_ours, refuse_partial
 from indexer.elastic.values import join_texts, steps, values, without_paths
 from indexer.readers.record import make_document
 from indexer.readers.source import ReadOptions, Refusal
 from indexer.stores.attached.address import Attachment
+from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.server_index import ServerIndex
 from indexer.text.language_detection import Detector
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class UsersIndex:
         name: name of the index, also where the attachment names an alias.
         names: name and aliases of the index.
         uuid: id of the index; an index with another id is another index, even under the same name.
+        index: the index on its server.
     """
 
     def __init__(
@@ -49,14 +52,15 @@ class UsersIndex:
         self.settings: Mapping[str, Any] = description["settings"]["index"]
         self.mapping: Mapping[str, Any] = description["mappings"]
         self.uuid: str = self.settings["uuid"]
-        self._client = client
+        self.index = server_index(client, attachment, name)
 
     @classmethod
     def open(cls, client: Elasticsearch, attachment: Attachment) -> Self:
         """Read the index's aliases, mapping and settings from the server.
 
         Raises:
-            BadInput: the name stands for no index or for several, or the text field is missing or can't be read.
+            BadInput: the name stands for no index or for several, the index is closed, or the text field is missing or
+                can't be read.
         """
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
@@ -64,18 +68,20 @@ class UsersIndex:
             with connection.store_errors(attachment.server):
                 answer = client.indices.get(index=attachment.index, features=["aliases", "mappings", "settings"]).body
         except NotFoundError as error:
-            raise errors.NoIndex(
+            raise BadInput(
                 f"{attachment.server} has no index {attachment.index}; name one as _cat/indices lists it"
             ) from error
         name, description = only_index(attachment.index, answer)
         users_index = cls(client, attachment, name, description)
+        if users_index.settings.get("verified_before_close") == "true":
+            raise BadInput(f"{name} is closed; open it (POST {name}/_open), then run the command again")
         _ = users_index.paths
         return users_index
 
     def by(self, client: Elasticsearch) -> Self:
         """The same index, read through another client."""
         view = copy.copy(self)
-        view._client = client  # noqa: SLF001 - a copy of this index
+        view.index = replace(self.index, client=client)
         return view
 
     @property
@@ -189,10 +195,16 @@ class UsersIndex:
     def _mget(self, doc_ids: Sequence[str], **options: Any) -> list[Mapping[str, Any]]:
         documents: list[Mapping[str, Any]] = []
         for page in pages(doc_ids):
-            with connection.store_errors(self.attachment.server):
-                answer = self._client.mget(index=self.name, ids=page, **options)
-            documents += connection.existing_documents(self.attachment.server, self.name, answer["docs"])
+            with self.index.store_errors():
+                answer = self.index.client.mget(index=self.name, ids=page, **options)
+                documents += connection.existing_documents(self.attachment.server, self.name, answer["docs"])
         return documents
+
+
+def server_index(client: Elasticsearch, attachment: Attachment, name: str) -> ServerIndex:
+    """A user's index on its server."""
+    id_field = Layout(attachment.field).name("id")
+    return ServerIndex(client, attachment.server, name, id_field, remedy="detach the collection", stale=False)
 
 
 def only_index(requested: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -71,7 +71,7 @@ class ServerIndex:
         try:
             with connection.store_errors(self.server):
                 yield
-        except NotFoundError as error:
+        except (NotFoundError, errors.IndexGone) as error:
             raise errors.IndexGone(self.lost) from error
 
     def retry_while_away(self, act: Callable[[], T]) -> T:
@@ -140,8 +140,14 @@ class ServerIndex:
         }
 
     def write(self, doc_ids: Iterable[str], decide: Callable[[Sequence[str]], Mapping[str, Action]]) -> BulkOutcome:
-        """Write the actions that are decided for documents (``writing.write``)."""
-        outcome = writing.write(self.client, self.server, doc_ids, decide)
+        """Write the actions that are decided for documents (``writing.write``).
+
+        Raises:
+            IndexGone: the index is gone.
+            StoreError: the server is away or refuses.
+        """
+        with self.store_errors():
+            outcome = writing.write(self.client, self.server, doc_ids, decide)
         self.stale = True
         return outcome
 
@@ -189,6 +195,8 @@ class ServerIndex:
             answer = self.client.msearch(searches=searches)
         failed = next((response for response in answer["responses"] if "error" in response), None)
         if failed is not None:
+            if errors.reason(failed).startswith("index_not_found_exception"):
+                raise errors.IndexGone(self.lost)
             raise errors.SearchRefused(self.server, int(failed.get("status", 500)), errors.reason(failed))
         return [[self._with_id(hit) for hit in response["hits"]["hits"]] for response in answer["responses"]]
 

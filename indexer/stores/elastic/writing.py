@@ -144,7 +144,7 @@ def _write(
         try:
             with connection.store_errors(server):
                 actions = decide(pending)
-                later, full = _attempt(client, actions, outcome, size)
+                later, full = _attempt(client, server, actions, outcome, size)
         except StoreError as error:
             later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
             if limit := _too_large(error, [actions[doc_id] for doc_id in later if doc_id in actions], broken):
@@ -192,7 +192,7 @@ def _halves(doc_ids: list[str], limit: str, outcome: BulkOutcome) -> list[list[s
 
 
 def _attempt(
-    client: Elasticsearch, actions: Mapping[str, Action], outcome: BulkOutcome, size: int
+    client: Elasticsearch, server: str, actions: Mapping[str, Action], outcome: BulkOutcome, size: int
 ) -> tuple[list[str], StoreError | None]:
     """Send actions once; returns the ids to decide on again, and the reason to wait before that, if there is one."""
     from elasticsearch import helpers  # noqa: PLC0415
@@ -220,7 +220,9 @@ def _attempt(
                     f"the server's queue is full ({errors.reason(item)}); run the command again later"
                 )
             elif "cluster_block" in str(item["error"]):
-                raise errors.WritesBlocked(f"the server {_blocked(item)}")
+                raise StoreError(f"the server {_blocked(item)}")
+            elif isinstance(item["error"], dict) and item["error"].get("type") == "index_not_found_exception":
+                raise errors.IndexGone(f"the index {item['_index']} is gone from {server}; bring it back")
             elif item["status"] in {401, 403, 404}:
                 raise StoreError(f"the server {_blocked(item)}")
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,21 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.document import Document
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput, DragomanError, StoreError
 from indexer.attaching.attach import AttachedCollection, detach
 from indexer.attaching.catch_up import catch_up
 from indexer.collection.collection import find, register
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.elastic.address import Credentials
+from indexer.elastic.errors import IndexGone
 from indexer.ledger.database import connect, read_database_id
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.in_place import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
 from indexer.stores.contract import LexicalQuery, VectorQuery
+from indexer.stores.elastic.server_index import ServerIndex
 from tests.indexer.attaching.owner import MAPPING, Owner, source, texts
 from trials.fake_encoder import FakeEncoder
 
@@ -392,6 +394,66 @@ def test_a_companion_that_was_lost_is_made_again(elastic_url: str, engine: sa.En
     assert owner.follow().encoded == 1
     owner.check()
     owner.client.close()
+
+
+def test_an_index_that_vanishes_meanwhile_is_said_to_be_gone_by_its_name(owner: Owner) -> None:
+    owner.write_all(texts(3))
+    owner.follow()
+    store, model = owner.open(), owner.encoder.spec.model
+    (item, *_) = [item for page in store.scan(model) for item in page]
+    (shard, top), *_ = store.last_writes().items()
+    owner.client.indices.delete(index=owner.index)
+    acts: dict[str, Callable[[], object]] = {
+        "last_writes": store.last_writes,
+        "changes": lambda: list(store.changes(model, shard, 10, above=-1, upto=top.seq_no)),
+        "count_changes": lambda: store.count_changes(shard, above=-1, upto=top.seq_no),
+        "gone": lambda: store.gone(["d1"]),
+        "get": lambda: store.get(["d1"]),
+        "originals": lambda: store.originals(["d1"]),
+        "check": lambda: store.check(model),
+        "prune": lambda: store.prune(0),
+        "put": lambda: store.put(model, [item]),
+        "forget": lambda: store.forget(["d1"]),
+        "vectors": lambda: store.vectors(model, ["d1"]),
+        "count": store.count,
+        "drop": store.drop,
+    }
+    if owner.attachment.companion:  # what is done in our own index goes on
+        for name in ("put", "vectors", "forget", "count"):
+            acts.pop(name)()
+        acts.pop("drop")
+    else:
+        acts.pop("prune")
+    for name, act in acts.items():
+        with pytest.raises(IndexGone) as raised:
+            act()
+        assert f"the index {owner.index} is gone" in str(raised.value), name
+    assert not owner.client.indices.exists(index=owner.index)
+    store.close()
+
+
+def test_an_index_that_vanishes_while_it_is_detached_is_said_to_be_gone(
+    in_place: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_place.write_all(texts(3))
+    in_place.follow()
+    read = ServerIndex.read
+
+    def vanishing(index: Any, *arguments: Any, **more: Any) -> Any:
+        in_place.client.indices.delete(index=in_place.index, ignore_unavailable=True)
+        return read(index, *arguments, **more)
+
+    monkeypatch.setattr(ServerIndex, "read", vanishing)
+    assert detach_from(in_place.attachment, Credentials()).gone
+    assert not in_place.client.indices.exists(index=in_place.index)
+
+
+def test_a_closed_index_is_said_to_be_closed(owner: Owner) -> None:
+    owner.write_all(texts(3))
+    owner.follow()
+    owner.client.indices.close(index=owner.index)
+    with pytest.raises(DragomanError, match=f"{owner.index} is closed; open it"):
+        owner.follow()
 
 
 def test_dropping_takes_our_field_from_every_document_and_leaves_the_rest(owner: Owner) -> None:
