@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from typing import Any
@@ -10,13 +11,13 @@ from urllib.parse import urlsplit
 import click
 
 from encoders.console import Console
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.session import Device
 from indexer.attaching.attach import AttachedCollection
 from indexer.attaching.catch_up import AttachReport
 from indexer.collection.settings import Settings
 from indexer.elastic.address import INDEX_TYPES, SCHEMES, Address
-from indexer.elastic.errors import NoIndex, waits
+from indexer.elastic.errors import is_temporary
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
 from query.commands.options import (
@@ -31,6 +32,7 @@ from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
 from query.fitting.upkeep import is_calibrated, keep_calibrated
 
+_logger = logging.getLogger("dragoman.attach")
 _MIN_CHANGED_SHARE = 0.1
 """Share of the documents that must have changed since the last look at the calibration, while an index is followed."""
 
@@ -87,10 +89,10 @@ def command(
         ) as attached,
     ):
         upkeep = _CalibrationUpkeep(name, settings, device, console, enabled=not no_calibration)
-        _catch_up(attached, upkeep, following=follow)
-        while follow:
-            time.sleep(every)
-            _catch_up(attached, upkeep, following=True, first=False)
+        if follow:
+            _follow(attached, upkeep, every)
+        else:
+            upkeep.update(_catch_up(attached))
 
 
 def _server(settings: Settings) -> Address:
@@ -102,23 +104,48 @@ def _server(settings: Settings) -> Address:
     return Address.parse(settings.store)
 
 
-def _catch_up(attached: AttachedCollection, upkeep: _CalibrationUpkeep, *, following: bool, first: bool = True) -> None:
-    """Catch up with the owner's writes; while following, only warn if the server or an index is away for a time."""
-    console = attached.console
-    try:
-        report = attached.catch_up()
-        if first or report.encoded or report.removed:
-            show_index_report(report, attached.collection, console)
-            if report.behind:
-                console.warn(
-                    "documents change faster than they are encoded; "
-                    f"go on with: dragoman attach -c {attached.collection} --follow"
-                )
-        upkeep.update(report)
-    except (StoreError, NoIndex) as error:
-        if not (following and waits(error, first=first)):
+def _follow(attached: AttachedCollection, upkeep: _CalibrationUpkeep, every: float) -> None:
+    """Catch up with the owner's writes every ``every`` seconds until interrupted.
+
+    A failure that may end by itself is waited for. Once the process has caught up, no failure ends it, neither of a
+    look nor of a calibration.
+    """
+    caught_up = False
+    while True:
+        try:
+            report = _catch_up(attached, first=not caught_up)
+            caught_up = True
+            upkeep.update(report)
+        except BrokenPipeError:  # nobody reads the output any more
             raise
+        except Exception as error:
+            if not (caught_up or (isinstance(error, StoreError) and is_temporary(error))):
+                raise
+            _warn(attached.console, error)
+        time.sleep(every)
+
+
+def _catch_up(attached: AttachedCollection, *, first: bool = True) -> AttachReport:
+    """Catch up with the owner's writes, and show what was done; after the first time only if something was."""
+    console = attached.console
+    report = attached.catch_up()
+    if first or report.encoded or report.removed:
+        show_index_report(report, attached.collection, console)
+        if report.behind:
+            console.warn(
+                "documents change faster than they are encoded; "
+                f"go on with: dragoman attach -c {attached.collection} --follow"
+            )
+    return report
+
+
+def _warn(console: Console, error: Exception) -> None:
+    """Say that a failure is not the end; a failure that Dragoman does not expect is logged with its traceback."""
+    if isinstance(error, DragomanError):
         console.warn(f"{error}; trying again")
+    else:
+        _logger.error("unexpected failure", exc_info=error)
+        console.warn(f"an unexpected failure ({type(error).__name__}: {error}), reported above; trying again")
 
 
 class _CalibrationUpkeep:
@@ -136,8 +163,8 @@ class _CalibrationUpkeep:
         self.changed += report.encoded + report.removed
         if not (self.enabled and report.languages and self._is_due(report)):
             return
-        self.last_report, self.changed = report, 0
         upkeep = keep_calibrated(self.name, self.settings, device=self.device, console=self.console)
+        self.last_report, self.changed = report, 0
         show_upkeep(upkeep, self.name, self.console)
 
     def _is_due(self, report: AttachReport) -> bool:

@@ -1,0 +1,126 @@
+"""What ends ``dragoman attach --follow``, and what it goes on after; no server is needed for that."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from elasticsearch import ConnectionError as Away
+
+from encoders.console import Console
+from encoders.errors import BadInput, DragomanError, StoreError
+from indexer.attaching.attach import AttachedCollection
+from indexer.attaching.catch_up import AttachReport
+from query.cli import run
+from query.commands import attach as attach_command
+from query.fitting.upkeep import UpkeepReport
+
+LOOKS = 6
+
+
+def away() -> StoreError:
+    error = StoreError("it can't be reached")
+    error.__cause__ = Away("refused")
+    return error
+
+
+@dataclass
+class Followed:
+    """An attached collection whose looks and calibrations fail as told; after ``LOOKS`` looks the user interrupts.
+
+    Attributes:
+        failures: by the number of a look, how it fails.
+        calibration_fails: how each calibration fails, or nothing.
+        looks, calibrations: how many were begun.
+    """
+
+    failures: dict[int, Exception] = field(default_factory=dict)
+    calibration_fails: list[Exception | None] = field(default_factory=list)
+    looks: int = 0
+    calibrations: int = 0
+    collection: str = "help"
+    console: Console = field(default_factory=Console)
+
+    def catch_up(self) -> AttachReport:
+        self.looks += 1
+        if self.looks > LOOKS:
+            raise KeyboardInterrupt
+        if self.looks in self.failures:
+            raise self.failures[self.looks]
+        return AttachReport(
+            run=1, resumed=False, encoded=5, unchanged=0, removed=0, refused=[], behind=False, languages={"en": 9},
+            seconds=0.1,
+        )  # fmt: skip
+
+    def calibrate(self, *_: Any, **__: Any) -> UpkeepReport:
+        self.calibrations += 1
+        failure = self.calibration_fails.pop(0) if self.calibration_fails else None
+        if failure:
+            raise failure
+        return UpkeepReport(None, "it fits")
+
+
+Follow = Callable[[Followed], int]
+
+
+@pytest.fixture
+def follow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Follow:
+    def followed(told: Followed) -> int:
+        @contextmanager
+        def opened(*_: Any, **__: Any) -> Iterator[Followed]:
+            yield told
+
+        monkeypatch.setattr(AttachedCollection, "open", opened)
+        monkeypatch.setattr(attach_command, "keep_calibrated", told.calibrate)
+        return run(["attach", "-c", "help", "--follow", "--every", "0.1", "--home", str(tmp_path)])
+
+    return followed
+
+
+@pytest.mark.parametrize("failure", [KeyError("d7"), BadInput("too few documents"), StoreError("it is full")])
+def test_a_calibration_that_fails_ends_nothing_and_is_made_at_the_next_look(
+    follow: Follow, failure: Exception, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    told = Followed(calibration_fails=[failure, None])
+    assert follow(told) == 130
+    assert told.calibrations > 2
+    warnings = capsys.readouterr().err
+    assert warnings.count("trying again") == 1
+    assert str(failure) in warnings
+    if not isinstance(failure, DragomanError):
+        assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [failure]
+        assert caplog.records[-1].levelno == logging.ERROR
+
+
+@pytest.mark.parametrize(
+    "failure", [KeyError("d7"), BadInput("there is no index help"), StoreError("it is blocked"), away()]
+)
+def test_a_bad_look_ends_nothing(
+    follow: Follow, failure: Exception, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    told = Followed({2: failure, 3: failure})
+    assert follow(told) == 130
+    assert told.looks > LOOKS
+    assert capsys.readouterr().err.count("trying again") == 2
+
+
+def test_the_first_look_waits_for_what_ends_by_itself_alone(follow: Follow, capsys: pytest.CaptureFixture[str]) -> None:
+    assert follow(Followed({1: away(), 2: away()})) == 130
+    assert follow(Followed({1: BadInput("there is no index help")})) == 1
+    assert follow(Followed({1: away(), 2: BadInput("there is no index help")})) == 1
+    with pytest.raises(KeyError):
+        follow(Followed({1: KeyError("d7")}))
+
+
+def test_it_ends_where_nobody_reads_its_output_any_more(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query.cli.sys", SimpleNamespace(stderr=io.StringIO()))
+    told = Followed({2: BrokenPipeError()})
+    assert follow(told) == 0
+    assert told.looks == 2
