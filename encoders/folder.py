@@ -17,12 +17,13 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import platformdirs
 
 from encoders.document import EncoderSpec, short_hash
 from encoders.errors import DISK_FULL, BadInput, MissingPart
+from encoders.field_types import with_field_types
 
 Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
@@ -133,22 +134,23 @@ class ModelFolder:
             raise BadInput(
                 f"{folder} is no model folder: it has no config.json; make one with: dragoman export MODEL"
             ) from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise BadInput(f"{file} can't be read ({error}); export the model again") from error
         if not isinstance(data, dict) or data.get("format") != FORMAT or "graph" not in data:
             raise BadInput(
                 f"{file} is not a Dragoman model of format {FORMAT}; "
                 f"a Hugging Face folder is exported first: dragoman export {folder}"
             )
-        data["languages"] = tuple(data.get("languages", ()))
         try:
-            config = ModelConfig(**data)
+            if isinstance(languages := data.get("languages"), list):
+                data["languages"] = tuple(languages)
+            config = with_field_types(ModelConfig(**data))
         except TypeError as error:
             raise BadInput(
                 f"{file} has other entries than format {FORMAT} knows ({error}); export the model again"
             ) from error
-        if config.pooling not in get_args(Pooling) or config.precision not in get_args(Precision):
-            raise BadInput(f"{file} names an unknown pooling or precision; export the model again")
+        if config.dim < 1 or config.max_tokens < 0:
+            raise BadInput(f"{file} has a dim or max_tokens that no model has; export the model again")
         model_folder = cls(folder, config)
         for required in (model_folder.graph, model_folder.tokenizer):
             if not required.is_file():

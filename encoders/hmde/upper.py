@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
+from encoders.field_types import with_field_types
 from encoders.folder import ModelFolder, file_hash
 from encoders.session import Device, load_graph
 
@@ -69,14 +70,17 @@ class UpperFile:
         file = folder.path / ABOUT
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
-            upper = cls(UpperShape(**data["shape"]), str(data["weights"]), str(data["graph"]), _is_forced(data))
-            is_known = data["format"] == FORMAT and upper.shape.form in get_args(Form)
+            shape = with_field_types(UpperShape(**data["shape"]))
+            upper = cls(shape, str(data["weights"]), str(data["graph"]), _is_forced(data))
+            is_known = data["format"] == FORMAT
         except FileNotFoundError as error:
             raise BadInput(f"{folder.path} has no {ABOUT}, which method hmde needs; {_AGAIN}") from error
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise BadInput(f"{file} can't be read ({error}); {_AGAIN}") from error
         if not is_known:
             raise BadInput(f"{file} is of another version of Dragoman; {_AGAIN}")
+        if min(upper.shape.sentences, upper.shape.tokens) < 1:
+            raise BadInput(f"{file} has windows without sentences or tokens; {_AGAIN}")
         if upper.shape.dim != folder.config.dim:
             raise BadInput(
                 f"{file} is for sentence vectors with {upper.shape.dim} dimensions and the folder's encoder makes "

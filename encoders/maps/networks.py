@@ -16,7 +16,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.maps import nca
 from encoders.maps.nca import Network
-from encoders.maps.space import FORMAT, HEADER, SpaceMaps
+from encoders.maps.space import FORMAT, HEADER, SpaceMaps, model_and_about
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ class Networks:
             with np.load(network_folder / _MEANS, allow_pickle=False) as arrays:
                 means = {lang: arrays[lang] for lang in arrays.files}
             graphs = {pair: _graph_file(network_folder, pair).read_bytes() for pair in pairs}
-            networks = cls(header["model"], graphs, means, header["about"])
+            model, about = model_and_about(header)
+            networks = cls(model, graphs, means, about)
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise BadInput(
                 f"the networks in {folder} can't be read ({error}); "

@@ -13,6 +13,7 @@ import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
+from encoders.field_types import with_field_types
 
 FORMAT = 1
 HEADER = "mapping.json"
@@ -140,6 +141,7 @@ class SpaceMaps:
 
         Raises:
             KeyError: an entry or an array is missing.
+            TypeError: an entry has another type.
             ValueError: a weight is not finite, or maps lead from or into spaces of different widths.
         """
         documents = {
@@ -151,7 +153,7 @@ class SpaceMaps:
         }
         if not all(np.isfinite(weights).all() for weights in (*documents.values(), *queries.values())):
             raise ValueError("a weight is not finite")
-        query_encoder = QueryEncoderSpec(**header["asker"]) if header["asker"] else None
+        query_encoder = with_field_types(QueryEncoderSpec(**header["asker"])) if header["asker"] else None
         shapes = {weights.shape for weights in documents.values()}
         for dim, width in shapes:
             query_dim = query_encoder.dim if query_encoder else dim
@@ -162,7 +164,8 @@ class SpaceMaps:
             )
             if len(shapes) > 1 or not fitting:
                 raise ValueError("its maps are of different widths")
-        return cls(header["model"], documents, queries, header["about"], query_encoder)
+        model, about = model_and_about(header)
+        return cls(model, documents, queries, about, query_encoder)
 
     def write(self, folder: Path) -> None:
         """Write ``mapping.json`` and ``maps.npz`` into an existing folder."""
@@ -188,6 +191,19 @@ class SpaceMaps:
             raise BadInput(
                 f"the mapping in {folder} can't be read ({error}); make it again: dragoman train mapping"
             ) from error
+
+
+def model_and_about(header: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The model of a mapping's header, and how the mapping was made.
+
+    Raises:
+        KeyError: an entry is missing.
+        TypeError: an entry is no text or no object.
+    """
+    model, about = header["model"], header["about"]
+    if not (isinstance(model, str) and isinstance(about, dict)):
+        raise TypeError("its model is no text, or its about is no object")
+    return model, about
 
 
 _WEIGHTS = "maps.npz"

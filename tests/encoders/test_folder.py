@@ -5,7 +5,7 @@ import json
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import onnx
@@ -156,6 +156,30 @@ def test_what_is_no_model_folder_is_refused_with_what_to_do(tmp_path: Path) -> N
     (tmp_path / "config.json").write_text("{broken")
     with pytest.raises(BadInput, match="can't be read"):
         ModelFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize("value", [None, 5, -1, 1.5, True, "x", ["x"], [5], {"x": 5}])
+@pytest.mark.parametrize("entry", [field.name for field in fields(ModelConfig)])
+def test_a_value_of_another_type_is_refused_with_what_to_do(entry: str, value: object, tmp_path: Path) -> None:
+    folder = _publish(tmp_path / "m").path
+    data = json.loads((folder / "config.json").read_text())
+    fitting = isinstance(value, type(data[entry])) and entry not in {"pooling", "precision", "format"}
+    if isinstance(value, bool) != isinstance(data[entry], bool) or value in ([5], -1):
+        fitting = False
+    (folder / "config.json").write_text(json.dumps({**data, entry: value}))
+    if fitting:
+        ModelFolder.open(folder)
+        return
+    with pytest.raises(BadInput, match=r"again|exported first"):
+        ModelFolder.open(folder)
+
+
+@pytest.mark.parametrize("content", ["5", "null", "[]", '"x"', "{}", "\x00" * 300, "[" * 100_000])
+def test_a_config_that_is_no_object_is_refused(content: str, tmp_path: Path) -> None:
+    folder = _publish(tmp_path / "m").path
+    (folder / "config.json").write_text(content)
+    with pytest.raises(BadInput):
+        ModelFolder.open(folder)
 
 
 def test_a_folder_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
