@@ -27,6 +27,7 @@ _PATIENCE = {
     "tcp_user_timeout": 30_000,
 }
 """Parameters of libpq for an unresponsive PostgreSQL, in seconds; ``tcp_user_timeout`` is in milliseconds."""
+_DAMAGED = "it is damaged: bring back a copy of it, or move it away and index again"
 _UPGRADE_LOCK = 3_791_624_505
 """Key of the advisory lock that an upgrade takes in PostgreSQL; any number that no other program takes."""
 _SHOWN = ("host", "port", "dbname", "service")
@@ -242,6 +243,8 @@ def _database_errors(engine: sa.Engine) -> Iterator[None]:
     except sa.exc.DBAPIError as error:
         remedy = _remedy(error) or "; see that it can be reached and has room, then run the command again"
         raise StoreError(f"the database {shown(engine.url)} failed ({_first_line(error)}){remedy}") from error
+    except sqlite.UNREADABLE as error:
+        raise StoreError(f"the database {shown(engine.url)} holds what can't be read ({error}); {_DAMAGED}") from error
 
 
 def _remedy(error: Exception) -> str:
@@ -250,7 +253,7 @@ def _remedy(error: Exception) -> str:
     if not isinstance(cause, sqlite3.Error | OSError):
         return ""
     remedy = sqlite.advice(cause)
-    return f"; {remedy or 'it is damaged: bring back a copy of it, or move it away and index again'}"
+    return f"; {remedy or _DAMAGED}"
 
 
 @contextmanager
@@ -281,9 +284,16 @@ class DatabaseId(Base):
 
 
 def read_database_id(engine: sa.Engine) -> str:
-    """The id of a database."""
+    """The id of a database.
+
+    Raises:
+        StoreError: the database failed, or its id is gone.
+    """
     with transaction(engine) as session:
-        return session.scalars(sa.select(DatabaseId.id)).one()
+        database_id = session.scalars(sa.select(DatabaseId.id)).one_or_none()
+    if database_id is None:
+        raise StoreError(f"the database {shown(engine.url)} has lost its id; {_DAMAGED}")
+    return database_id
 
 
 def storable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from dataclasses import dataclass
@@ -13,10 +14,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from encoders.zstd import ZstdError
+
 FOLDER_MODE = 0o700
 """Mode of folders that Dragoman makes for its data: only their owner may look into them."""
 FILE_MODE = 0o600
 """Mode of Dragoman's files in these folders: they hold documents, and what people searched for."""
+UNREADABLE = (json.JSONDecodeError, UnicodeDecodeError, ZstdError)
+"""What reading a damaged value raises: SQLite notices a damaged page only where the page has a structure."""
 _FOR_READING = "foreign_keys=ON", "busy_timeout=30000"
 _FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=NORMAL"
 _STATE = "dragoman_state"

@@ -31,7 +31,7 @@ class SqliteFile:
         """Raise the failures of SQLite and of the file system as a ``StoreError``."""
         try:
             yield
-        except (sa.exc.DBAPIError, sqlite3.Error, OSError) as error:
+        except (sa.exc.DBAPIError, sqlite3.Error, OSError, *sqlite.UNREADABLE) as error:
             cause = getattr(error, "orig", None) or error
             raise StoreError(
                 f"the store {self.path} failed ({str(cause).strip() or type(cause).__name__}); "

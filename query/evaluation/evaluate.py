@@ -99,11 +99,13 @@ def evaluate_collection(
 
     Raises:
         BadInput: there is no such collection or run, or no topic has a relevant document.
+        StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
     if UNDETERMINED in topic_set.topics:
         console.warn("there are topics that name no language; say which with --lang en")
     with open_database(settings.database) as engine:
+        evaluation_log.require_writable(engine)
         earlier = _earlier_runs(engine, compared_with) if compared_with else None
         with Searcher.open(collection, settings, ranking=ranking, console=console) as searcher:
             plan = replace(plan, tag=plan.tag or searcher.spec.name)

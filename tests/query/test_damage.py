@@ -1,0 +1,91 @@
+"""A home whose files are damaged, or can't be written: sentences, and what can be shown is shown."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database, transaction
+from query.cli import run
+from trials import DEMO
+from trials.database_accidents import unwritable
+
+_PAGE = 4096
+TOPICS = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
+SHOWN = (
+    ["status", "-c", "demo"],
+    ["search", "coffee", "-c", "demo", "--lang", "en"],
+    ["runs", "list"],
+    ["runs", "show", "1"],
+    ["runs", "export", "1"],
+    ["calibrate", "-c", "demo", "--list"],
+)
+
+
+@pytest.fixture(scope="module")
+def home(calibrated_by_words: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a calibrated collection and a logged evaluation."""
+    home = Path(shutil.copytree(calibrated_by_words.home, tmp_path_factory.mktemp("whole") / "home"))
+    assert run(["evaluate", "-c", "demo", *TOPICS, "-q", "--home", str(home)]) == 0
+    return home
+
+
+@pytest.mark.parametrize("file", ["dragoman.db", "store/demo.db"])
+@pytest.mark.parametrize("share", range(3))
+def test_zeroed_pages_are_a_sentence(
+    file: str, share: int, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every tenth page, of all in three tests; a command shows what is whole, or says what to do."""
+    damaged = Path(shutil.copytree(home, tmp_path / "home")) / file
+    whole = damaged.read_bytes()
+    refusals = 0
+    for page in range(share, len(whole) // _PAGE, 30):
+        damaged.write_bytes(whole[: page * _PAGE] + bytes(_PAGE) + whole[(page + 1) * _PAGE :])
+        for command in SHOWN:
+            status = run([*command, "-q", "--home", str(tmp_path / "home")])
+            said = capsys.readouterr().err
+            assert status in {0, 1}, (command, page)
+            refusals += status
+            assert not status or said.startswith("Error: ")
+    assert refusals or share
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "command"),
+    [
+        ("calibrations", "artifact", ["search", "coffee", "-c", "demo", "--lang", "en"]),
+        ("calibrations", "summary", ["status"]),
+        ("evaluation_runs", "trec", ["runs", "export", "1"]),
+        ("evaluation_runs", "means", ["runs", "list"]),
+        ("index_runs", "sources", ["status"]),
+    ],
+)
+def test_a_value_of_zeros_is_a_sentence(
+    table: str, column: str, command: list[str], home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQLite itself notices no damage in the midst of a long value."""
+    settings = Settings.read(home=shutil.copytree(home, tmp_path / "home"))
+    with open_database(settings.database) as engine, transaction(engine) as session:
+        session.execute(sa.text(f"UPDATE {table} SET {column} = zeroblob(100)"))  # noqa: S608
+    assert run([*command, "-q", "--home", str(settings.home)]) == 1
+    assert capsys.readouterr().err.startswith("Error: ")
+
+
+def test_a_home_that_can_t_be_written_is_searched_and_shown(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        with unwritable(home, tmp_path / "view"):
+            for command in (*SHOWN, ["status"]):
+                assert run([*command, "-q", "--home", str(tmp_path / "view")]) == 0, command
+            capsys.readouterr()
+            for command in (["evaluate", "-c", "demo", *TOPICS], ["calibrate", "-c", "demo"], ["delete", "x"]):
+                arguments = [*command, "-q", "--home", str(tmp_path / "view"), "-c", "demo"]
+                assert run(arguments) == 1, command
+                assert "written" in capsys.readouterr().err
+    except PermissionError as error:
+        pytest.skip(f"folders can't be mounted: {error}")
