@@ -1,0 +1,28 @@
+"""``mapping.json`` is read whole, or refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.errors import BadInput
+from encoders.maps.space import HEADER, QueryEncoderSpec, SpaceMaps
+
+
+@pytest.mark.parametrize("value", [None, "x", 5, True, [5], [[5]], {"x": 5}])
+@pytest.mark.parametrize("entry", ["format", "model", "documents", "queries", "about", "asker"])
+def test_a_value_of_another_type_is_refused(entry: str, value: object, tmp_path: Path) -> None:
+    asker = QueryEncoderSpec("e", "segments", "m", 3)
+    maps = SpaceMaps("m", {("", "de"): np.eye(3, dtype=np.float32)}, {}, {}, asker)
+    maps.write(tmp_path)
+    assert SpaceMaps.read(tmp_path).query_encoder == asker
+    header = json.loads((tmp_path / HEADER).read_text())
+    (tmp_path / HEADER).write_text(json.dumps({**header, entry: value}))
+    if (entry, value) in (("format", True), ("model", "x"), ("about", {"x": 5}), ("asker", None)):  # True == 1
+        SpaceMaps.read(tmp_path)
+        return
+    with pytest.raises(BadInput, match="make it again"):
+        SpaceMaps.read(tmp_path)
