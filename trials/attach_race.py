@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import random
+import signal
+import subprocess
+import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 from elasticsearch import ConflictError, Elasticsearch, NotFoundError
 
-from encoders.document import Document
+from encoders.console import Console
+from encoders.document import Document, Encoder
+from encoders.errors import StoreError
 from indexer.attaching.catch_up import catch_up
+from indexer.collection.collection import require
+from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.elastic.address import Credentials
-from indexer.ledger.database import connect
+from indexer.ledger.database import connect, open_database
 from indexer.stores.attached.address import Attachment
+from onnx_export.models import open_named
+from query.calibration.table import all_calibrations
+from query.cli import INTERRUPTED
+from trials.command import DRAGOMAN, environment_of
 from trials.fake_encoder import FakeEncoder
 
 _IDS = 60
-_KINDS = ("index", "text", "other", "back", "old", "conditional", "delete", "external")
+_KINDS = ("index", "text", "other", "back", "old", "conditional", "delete", "again", "external")
 _VERSION = 1_700_000_000_000
+_TEXTS = [
+    " ".join(words)
+    for words in product(
+        ("The baker", "Our neighbour", "A tired pilot", "The old river", "Die Lehrerin", "Ein roter Zug"),
+        ("sells", "forgets", "crosses", "paints", "verkauft", "vergisst"),
+        ("bread", "a bridge", "seven stamps", "the moon", "einen Garten", "die Rechnung"),
+    )
+]
+"""Texts whose vectors by any encoder are told apart."""
+_SIMILAR = 0.003
+"""How much nearer another text may be: the same text in another batch has a slightly different int8 vector."""
 
 
 @dataclass
@@ -30,6 +55,7 @@ class Writer:
 
     Attributes:
         expected: the source of each document as the writer wrote it last; None: the document was deleted.
+        per_second: writes a second; 0: as many as the server takes.
         counts: writes by kind.
         conflicts: conditional writes that were repeated because we had written in between.
     """
@@ -38,6 +64,7 @@ class Writer:
     index: str
     name: str
     seed: int
+    per_second: float = 0.0
     expected: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     conflicts: int = 0
@@ -45,16 +72,23 @@ class Writer:
 
     def write(self, count: int) -> None:
         """Write ``count`` times; kind and document are drawn at random."""
-        draw = random.Random(self.seed)
+        draw, begun = random.Random(self.seed), time.monotonic()
         for number in range(count):
             kind = draw.choice(_KINDS)
             doc_id = f"{self.name}{'x' if kind == 'external' else ''}{draw.randrange(_IDS)}"
-            text = f"{draw.choice(('one', 'two', 'three', 'four'))} {draw.randrange(50)}"
+            text = draw.choice(_TEXTS)
+            if self.per_second:
+                time.sleep(max(0.0, begun + number / self.per_second - time.monotonic()))
             self.counts[kind] += 1
             getattr(self, f"_{kind}")(doc_id, text, number)
 
+    def fill(self) -> None:
+        """Write every document once, but those with external versions."""
+        for number in range(_IDS):
+            self._index(f"{self.name}{number}", _TEXTS[number], -1)
+
     def _index(self, doc_id: str, text: str, number: int) -> None:
-        self.expected[doc_id] = {"body": text, "lang": "en", "number": number}
+        self.expected[doc_id] = {"body": text, "lang": _lang(doc_id), "number": number}
         self.client.index(index=self.index, id=doc_id, document=self.expected[doc_id])
 
     def _text(self, doc_id: str, text: str, number: int) -> None:
@@ -66,7 +100,7 @@ class Writer:
     def _update(self, doc_id: str, changed: dict[str, Any], number: int) -> None:
         before = self.expected.get(doc_id)
         if before is None:
-            self._index(doc_id, "one", number)
+            self._index(doc_id, _TEXTS[number % len(_TEXTS)], number)
             return
         self.client.update(index=self.index, id=doc_id, doc=changed, retry_on_conflict=20)
         self.expected[doc_id] = before | changed
@@ -112,8 +146,13 @@ class Writer:
         self.client.options(ignore_status=404).delete(index=self.index, id=doc_id)
         self.expected[doc_id] = None
 
+    def _again(self, doc_id: str, text: str, number: int) -> None:
+        """Delete a document, and make it again at once."""
+        self._delete(doc_id, text, number)
+        self._index(doc_id, text, number)
+
     def _external(self, doc_id: str, text: str, number: int) -> None:
-        self.expected[doc_id] = {"body": text, "lang": "en", "number": number}
+        self.expected[doc_id] = {"body": text, "lang": _lang(doc_id), "number": number}
         self.client.index(
             index=self.index,
             id=doc_id,
@@ -121,6 +160,11 @@ class Writer:
             version=_VERSION + number,
             version_type="external",
         )
+
+
+def _lang(doc_id: str) -> str:
+    """The language of a document: half of them are in German, so that there is something to calibrate."""
+    return "de" if int(doc_id.lstrip("abx")) % 2 else "en"
 
 
 def _theirs(source: dict[str, Any]) -> dict[str, Any]:
@@ -135,20 +179,24 @@ class RaceOutcome:
     Attributes:
         writes: number of the owner's writes, by kind.
         conflicts: number of the owner's conditional writes that were repeated.
-        catch_ups: how often we read what had changed.
-        encoded: number of documents that were encoded.
         documents: number of documents at the end.
         lost: ids whose source is not what the owner wrote last.
         wrong: ids whose vector is missing, is not the text's, or should not exist.
+        touched: ids with external versions that we wrote into in place.
+        encoded: number of documents that were encoded, if that was counted.
+        calibrations: number of calibrations that were made.
+        warnings: what ``attach --follow`` warned of.
     """
 
     writes: Counter[str]
     conflicts: int
-    catch_ups: int
-    encoded: int
     documents: int
     lost: list[str]
     wrong: list[str]
+    touched: list[str]
+    encoded: int = 0
+    calibrations: int = 0
+    warnings: list[str] = field(default_factory=list)
 
 
 def race(server: str, prefix: str, database: str, writes: int, *, companion: bool, seed: int = 0) -> RaceOutcome:
@@ -162,38 +210,113 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
         companion: whether the vectors are in an index of our own.
         seed: seed of the random writes.
     """
-    index, encoder, engine = f"{prefix}-race", FakeEncoder(), connect(database)
-    attachment = Attachment(server, index, "body", lang_field="lang", companion=prefix if companion else "")
-    client = Elasticsearch(server, request_timeout=120)
-    client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
-    writers = [Writer(client, index, name, seed + number) for number, name in enumerate("ab")]
-    catch_ups = 0
-    with ThreadPoolExecutor(len(writers)) as pool:
-        store = StoreLocation(attachment.url, "race", Credentials()).open_attached(make=True)
-        catch_up(store, encoder, engine, "race")
-        futures = [pool.submit(writer.write, writes) for writer in writers]
-        caught_up = False
-        while not caught_up:
-            written = all(future.done() for future in futures)
-            caught_up = not catch_up(store, encoder, engine, "race").behind and written
-            catch_ups += 1
-        for future in futures:
-            future.result()
-    client.indices.refresh(index=index)
-    expected = {doc_id: source for writer in writers for doc_id, source in writer.expected.items()}
-    lost, wrong = _compare(client, index, expected, _vectors(store, encoder.spec.model), companion=companion)
-    store.close()
-    client.close()
+    encoder, engine = FakeEncoder(), connect(database)
+    attachment = _attachment(server, prefix, companion=companion)
+    with closing(Elasticsearch(server, request_timeout=120)) as client:
+        writers = _writers(client, attachment.index, seed)
+        with (
+            ThreadPoolExecutor(len(writers)) as pool,
+            closing(StoreLocation(attachment.url, "race", Credentials()).open_attached(make=True)) as store,
+        ):
+            catch_up(store, encoder, engine, "race")
+            futures = [pool.submit(writer.write, writes) for writer in writers]
+            caught_up = False
+            while not caught_up:
+                written = all(future.done() for future in futures)
+                caught_up = not catch_up(store, encoder, engine, "race").behind and written
+            for future in futures:
+                future.result()
+            outcome = _outcome(client, attachment, writers, _vectors(store, encoder.spec.model), FakeEncoder())
     engine.dispose()
-    return RaceOutcome(
-        writes=sum((writer.counts for writer in writers), Counter()),
-        conflicts=sum(writer.conflicts for writer in writers),
-        catch_ups=catch_ups,
-        encoded=len(encoder.encoded),
-        documents=sum(source is not None for source in expected.values()),
-        lost=lost,
-        wrong=wrong,
-    )
+    return replace(outcome, encoded=len(encoder.encoded))
+
+
+def race_with_follow(
+    server: str,
+    settings: Settings,
+    prefix: str,
+    *,
+    seconds: float,
+    per_second: float,
+    companion: bool,
+    encoder: str = "",
+) -> RaceOutcome:
+    """Let two writers write to an index while ``dragoman attach --follow`` follows and calibrates it, and compare.
+
+    Args:
+        server: URL of an Elasticsearch server without security.
+        settings: with a home of the race's own.
+        prefix: beginning of the indices' names.
+        seconds: for which the writers write.
+        per_second: writes of both writers a second.
+        companion: whether the vectors are in an index of our own.
+        encoder: name of the encoder; by default the default encoder.
+
+    Raises:
+        StoreError: a ``dragoman attach`` ended with a failure.
+    """
+    attachment = _attachment(server, prefix, companion=companion)
+    attach = (*DRAGOMAN, "attach", "-c", "race", "--device", "cpu")
+    options = ["--store", f"{server}/{prefix}", "--text", "body", "--lang-field", "lang", "--every", "0.2"]
+    options += ["--companion"] if companion else []
+    options += ["--encoder", encoder] if encoder else []
+    environment = environment_of(settings)
+    with closing(Elasticsearch(server, request_timeout=120)) as client:
+        writers = _writers(client, attachment.index, 0, per_second / 2)
+        for writer in writers:
+            writer.fill()
+        log = settings.home / "follow.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("w", encoding="utf-8") as file, ThreadPoolExecutor(len(writers)) as pool:
+            follow = subprocess.Popen(
+                [*attach, attachment.index, *options, "--follow"], stdout=file, stderr=file, env=environment
+            )
+            try:
+                _await_documents(log, follow)
+                futures = [pool.submit(writer.write, round(seconds * per_second / 2)) for writer in writers]
+                for future in futures:
+                    future.result()
+                _require(log, follow.poll() is None, "the follower ended by itself")
+                follow.send_signal(signal.SIGINT)
+                _require(log, follow.wait(120) == INTERRUPTED, "the follower did not end as told")
+            finally:
+                follow.kill()
+                follow.wait()
+        last = subprocess.run(
+            [*attach, "--no-calibration"], env=environment, capture_output=True, text=True, check=False
+        )
+        if last.returncode:
+            raise StoreError(f"the last attach ended with {last.returncode}: {last.stderr}")
+        with open_database(settings.database) as engine:
+            collection = require(engine, "race")
+            calibrations = len(all_calibrations(engine, "race"))
+            opened = open_named(collection.encoder, collection.method, Console(quiet=True), device="cpu")
+            with closing(collection.open_store(settings)) as store:
+                outcome = _outcome(client, attachment, writers, _vectors(store, collection.model), opened)
+    warnings = [line for line in log.read_text(encoding="utf-8").splitlines() if "warning" in line or "Error" in line]
+    return replace(outcome, calibrations=calibrations, warnings=warnings)
+
+
+def _attachment(server: str, prefix: str, *, companion: bool) -> Attachment:
+    return Attachment(server, f"{prefix}-race", "body", lang_field="lang", companion=prefix if companion else "")
+
+
+def _writers(client: Elasticsearch, index: str, seed: int, per_second: float = 0.0) -> list[Writer]:
+    """Two writers to a new index."""
+    client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
+    return [Writer(client, index, name, seed + number, per_second) for number, name in enumerate("ab")]
+
+
+def _await_documents(log: Path, follow: subprocess.Popen[bytes]) -> None:
+    """Wait until the first look is over: its line says how many documents were encoded."""
+    while " encoded, " not in log.read_text(encoding="utf-8"):
+        _require(log, follow.poll() is None, "the follower ended before it had caught up")
+        time.sleep(0.1)
+
+
+def _require(log: Path, condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise StoreError(f"{otherwise}: {log.read_text(encoding='utf-8')[-2000:]}")
 
 
 _MAPPING = {"properties": {"body": {"type": "text"}, "lang": {"type": "keyword"}, "number": {"type": "long"}}}
@@ -203,27 +326,35 @@ def _vectors(store: Any, model: str) -> dict[str, Any]:
     return {item.document.doc_id: item.vector for page in store.scan(model) for item in page}
 
 
-def _compare(
-    client: Elasticsearch,
-    index: str,
-    expected: dict[str, dict[str, Any] | None],
-    vectors: dict[str, Any],
-    *,
-    companion: bool,
-) -> tuple[list[str], list[str]]:
-    """The ids that are lost and those with a wrong vector; in place, documents with external versions have none."""
+def _outcome(
+    client: Elasticsearch, attachment: Attachment, writers: Sequence[Writer], vectors: dict[str, Any], encoder: Encoder
+) -> RaceOutcome:
+    """What is in the index and what vectors there are, compared with what the writers wrote last.
+
+    In place, documents with external versions have no vector.
+    """
+    expected = {doc_id: source for writer in writers for doc_id, source in writer.expected.items()}
+    client.indices.refresh(index=attachment.index)
+    hits = client.search(index=attachment.index, size=10_000)["hits"]["hits"]
+    sources = {hit["_id"]: hit["_source"] for hit in hits}
+    own = encoder.encode_documents([Document(text, "en", text) for text in _TEXTS]).vectors
     lost, wrong = [], []
-    encoder = FakeEncoder()
-    hits = client.search(index=index, size=10_000)["hits"]["hits"]
-    sources = {hit["_id"]: _theirs(hit["_source"]) for hit in hits}
     for doc_id, source in expected.items():
-        if sources.get(doc_id) != source:
+        found = sources.get(doc_id)
+        if (found and _theirs(found)) != source:
             lost.append(doc_id)
-        has_vector = source is not None and (companion or "x" not in doc_id)
+        has_vector = source is not None and (bool(attachment.companion) or "x" not in doc_id)
         if has_vector != (doc_id in vectors):
             wrong.append(doc_id)
         elif has_vector and source is not None:
-            vector = encoder.encode_queries([Document(doc_id, "en", source["body"])])[0]
-            if not np.allclose(vector, vectors[doc_id], atol=1e-6):
+            cosines = own @ vectors[doc_id]
+            if cosines[_TEXTS.index(source["body"])] < cosines.max() - _SIMILAR:
                 wrong.append(doc_id)
-    return lost, wrong
+    return RaceOutcome(
+        writes=sum((writer.counts for writer in writers), Counter()),
+        conflicts=sum(writer.conflicts for writer in writers),
+        documents=sum(source is not None for source in expected.values()),
+        lost=lost,
+        wrong=wrong,
+        touched=[doc_id for doc_id, source in sources.items() if "x" in doc_id and "dragoman" in source],
+    )

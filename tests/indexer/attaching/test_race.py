@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from trials.attach_race import race
+from encoders.folder import ModelFolder
+from indexer.collection.settings import Settings
+from trials.attach_race import race, race_with_follow
 
 
 @pytest.mark.parametrize(
@@ -28,5 +30,29 @@ def test_every_text_is_the_owners_and_every_vector_belongs_to_its_text(
         companion=companion,
     )
     assert sum(outcome.writes.values()) == 500
-    assert (outcome.lost, outcome.wrong) == ([], [])
+    assert (outcome.lost, outcome.wrong, outcome.touched) == ([], [], [])
     assert outcome.documents > 50
+
+
+@pytest.mark.parametrize(
+    ("per_second", "companion"),
+    [(30, False), pytest.param(30, True, marks=pytest.mark.long), pytest.param(4, False, marks=pytest.mark.long)],
+    ids=["30 a second", "30 a second, companion", "4 a second"],
+)
+def test_an_owner_who_writes_while_it_is_followed_and_calibrated_ends_nothing(
+    elastic_url: str, settings: Settings, small: ModelFolder, *, per_second: float, companion: bool
+) -> None:
+    parts = urlsplit(elastic_url)
+    outcome = race_with_follow(
+        f"{parts.scheme}://{parts.netloc}",
+        settings,
+        parts.path.strip("/"),
+        seconds=10,
+        per_second=per_second,
+        companion=companion,
+        encoder=str(small.path),
+    )
+    assert sum(outcome.writes.values()) == 10 * per_second
+    assert (outcome.lost, outcome.wrong, outcome.touched) == ([], [], [])
+    assert not [warning for warning in outcome.warnings if "trying again" in warning]
+    assert outcome.calibrations > 0
