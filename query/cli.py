@@ -82,15 +82,32 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
-    except DragomanError as error:
-        if "--debug" in arguments or os.environ.get("DRAGOMAN_DEBUG"):
-            raise
-        click.echo(f"Error: {error}", err=True)
-        return 1
     except BrokenPipeError:  # the reader of the output closed it, as `head` does
         sys.stderr.close()
         return 0
+    except (DragomanError, OSError, UnicodeEncodeError) as error:
+        sentence = _sentence(error)
+        if not sentence or "--debug" in arguments or os.environ.get("DRAGOMAN_DEBUG"):
+            raise
+        click.echo(f"Error: {sentence}".encode(errors="backslashreplace").decode(), err=True)
+        return 1
     return 0
+
+
+def _sentence(error: Exception) -> str:
+    """What a user is told of an error; empty for an error of the program."""
+    if isinstance(error, DragomanError):
+        return str(error)
+    if isinstance(error, OSError) and isinstance(error.filename, str | os.PathLike):
+        return f"{_shortened(str(error.filename))} can't be used ({error.strerror}); name another file or folder"
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        return f"{_shortened(error.object)} is not UTF-8; write it in UTF-8, or rename the file"
+    return ""
+
+
+def _shortened(text: str) -> str:
+    """At most 100 characters of a text, with escapes for what a terminal can't show."""
+    return repr(text if len(text) <= 100 else f"{text[:99]}…")
 
 
 if __name__ == "__main__":

@@ -354,3 +354,37 @@ def test_every_command_that_takes_a_collection_looks_at_its_name() -> None:
     named = list(options(root, ()))
     assert len(named) >= 20
     assert {path: option.type for path, option in named if option.type is not COLLECTION} == {}
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "\udcff"])
+def test_a_name_that_no_file_can_have_is_a_sentence(
+    name: str, tmp_path: Path, small: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source, topics, qrels = str(DEMO / "docs.en.jsonl"), str(DEMO / "topics.tsv"), str(DEMO / "qrels.txt")
+    home = ["--home", str(tmp_path / "home")]
+    for command in (
+        ["status", "-c", "c", "--home", str(tmp_path / "homes" / name)],
+        ["status", "-c", "c", "--database", f"sqlite:///{tmp_path}/homes/{name}.db", *home],
+        ["index", name, "-c", "c", "--encoder", str(small.path), *home],
+        ["index", source, "-c", "c", "--encoder", name, *home],
+        ["evaluate", "-c", "c", "--topics", name, "--qrels", qrels, *home],
+        ["evaluate", "-c", "c", "--topics", topics, "--qrels", name, *home],
+        ["evaluate", "-c", "c", "--topics", topics, "--qrels", qrels, "--compare", name, *home],
+        ["evaluate", "-c", "c", "--topics", topics, "--qrels", qrels, "--run-file", str(tmp_path / name), *home],
+        ["calibrate", "-c", "c", "--map", name, *home],
+        ["encoders", "show", name],
+    ):
+        assert run(command) == 1, command
+        said = capsys.readouterr().err
+        assert said.splitlines()[-1].startswith("Error: "), command
+        assert "Traceback" not in said
+
+
+def test_an_error_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("no file")
+
+    monkeypatch.setattr(root, "main", fail)
+    with pytest.raises(OSError, match="no file"):
+        run(["status"])
