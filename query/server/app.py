@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from encoders.errors import DragomanError
@@ -34,6 +35,21 @@ from query.service.upstream import Upstream
 
 _EVERY = 5.0
 """Seconds between two checks of the collections."""
+
+
+class _ElasticPath(Convertor[str]):
+    """Paths that are not the service's own, so that the service's own answer 405 to other methods."""
+
+    regex = r"(?!api/|metrics$|openapi\.json$).*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("elastic", _ElasticPath())
 
 
 class Service:
@@ -85,11 +101,11 @@ class Service:
             redoc_url=None,
             lifespan=self._lifespan,
         )
-        app.include_router(self._api.router())
+        app.include_router(self._api.router(tokens=bool(self._options.tokens)))
         app.get("/metrics", include_in_schema=False)(self._api.metrics)
         app.get("/", include_in_schema=False)(self._front_page)
         app.api_route(
-            "/{path:path}", methods=["GET", "POST", "PUT", "DELETE", "HEAD"], include_in_schema=False, name="elastic"
+            "/{path:elastic}", methods=["GET", "POST", "PUT", "DELETE", "HEAD"], include_in_schema=False, name="elastic"
         )(self._elastic.answer)
         for kind in (DragomanError, Refused, Exception):
             app.add_exception_handler(kind, _refuse)
@@ -148,7 +164,7 @@ class Service:
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
-    return refusals.answer(error)
+    return refusals.answer(error, unfit=409)  # it is as /openapi.json says
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from indexer.stores.names import NAME
 from query.calibration.margin import Margin
 from query.ranking.hits import Passage, ScoreParts
 
@@ -14,12 +16,65 @@ MOST = 1000
 LONGEST = 10_000
 """Maximum number of characters of a query."""
 
+_NOT_BLANK = r"[^\s\x1c-\x1f\x85\ufeff]"
+"""A character that no reader of the schema takes for a blank."""
+
 Scalar = str | int | float | bool
+
+
+def _check_query(query: str) -> str:
+    if not query.strip():
+        raise ValueError("the query is empty; type what you look for")
+    return query
+
+
+def _check_weights(weights: list[float]) -> list[float]:
+    if not any(weights):
+        raise ValueError("one weight must be above 0")
+    return weights
+
+
 Code = Annotated[str, Field(min_length=1, max_length=35)]
+CollectionName = Annotated[str, Field(max_length=100, pattern=rf"^(?:{NAME.pattern})?$")]
+_Query = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST, json_schema_extra={"pattern": _NOT_BLANK}),
+    AfterValidator(_check_query),
+]
+_Weights = Annotated[
+    list[Annotated[float, Field(ge=0, le=1_000_000)]],
+    Field(min_length=1, max_length=8, json_schema_extra={"contains": {"exclusiveMinimum": 0}}),
+    AfterValidator(_check_weights),
+]
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def has_surrogate(value: Any) -> bool:
+    """Whether text in a JSON value has half of a surrogate pair, which is no character and can't be encoded."""
+    waiting = [value]  # no recursion: a value may be nested deeply
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            if _SURROGATE.search(item):
+                return True
+        elif isinstance(item, dict):
+            waiting += [*item, *item.values()]
+        elif isinstance(item, list):
+            waiting += item
+    return False
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_characters(cls, value: Any) -> Any:
+        if has_surrogate(value):
+            raise ValueError("half of a surrogate pair is no character; leave it out")
+        return value
 
 
 class SearchRequest(_Strict):
@@ -34,20 +89,17 @@ class SearchRequest(_Strict):
         },
     )
 
-    query: str = Field(min_length=1, max_length=LONGEST, description="What to look for, in any language.")
-    collection: str = Field(
-        "", max_length=100, description="Name of the collection; may be empty if only one is served."
-    )
+    query: _Query = Field(description="What to look for, in any language.")
+    collection: CollectionName = Field("", description="Name of the collection; may be empty if only one is served.")
     lang: Code | None = Field(None, description="Language of the query (BCP 47); detected unless given.")
-    to: list[Code] | None = Field(None, max_length=200, description="Languages of documents; all unless given.")
+    to: list[Code] | None = Field(
+        None, min_length=1, max_length=200, description="Languages of documents; all unless given."
+    )
     k: int = Field(10, ge=1, le=MOST, description="How many hits.")
     balance: float | None = Field(None, ge=0, le=1, description="0: nothing is balanced, 1: every language equal.")
     margin: Margin | None = Field(None, description="Form of the margin.")
-    weights: list[float] | None = Field(
-        None,
-        min_length=1,
-        max_length=8,
-        description="Weights of the encoders that a collection combines, in their order.",
+    weights: _Weights | None = Field(
+        None, description="Weights of the encoders that a collection combines, in their order; one is above 0."
     )
     passages: bool = Field(True, description="Compare the head of the ranking by passages, too.")
     hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")

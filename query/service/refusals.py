@@ -32,12 +32,15 @@ class Refused(Exception):
         self.status, self.after = status, after
 
 
-def refusal(error: Exception) -> Refused:
-    """The status of a failure and a sentence that any caller may read; the details go to the service's log."""
+def refusal(error: Exception, *, unfit: int = 400) -> Refused:
+    """The status of a failure and a sentence that any caller may read; the details go to the service's log.
+
+    ``unfit`` is the status of a request that does not fit the collection.
+    """
     if isinstance(error, Refused):
         return error
     if isinstance(error, BadInput):
-        return Refused(404 if "there is no collection" in str(error) else 400, str(error))
+        return Refused(404 if "there is no collection" in str(error) else unfit, str(error))
     if isinstance(error, StoreError):
         return _store_refusal(error)
     if isinstance(error, SQLAlchemyError):
@@ -71,9 +74,9 @@ def headers(refused: Refused) -> dict[str, str]:
     return values
 
 
-def answer(error: Exception) -> JSONResponse:
-    """A failure as a JSON response."""
-    refused = refusal(error)
+def answer(error: Exception, *, unfit: int = 400) -> JSONResponse:
+    """A failure as a JSON response, with the status ``unfit`` if the request does not fit the collection."""
+    refused = refusal(error, unfit=unfit)
     return JSONResponse({"error": str(refused)}, refused.status, headers(refused))
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import PlainTextResponse
+from fastapi.security import HTTPBearer
 
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
@@ -23,6 +24,7 @@ from query.service.messages import (
     CalibrationAnswer,
     Click,
     CollectionAnswer,
+    CollectionName,
     CollectionsAnswer,
     DocumentAnswer,
     ErrorAnswer,
@@ -41,18 +43,25 @@ from query.service.search_threads import SearchThreads
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": text}
     for status, text in {
-        400: "The request or its settings are not valid.",
+        400: "The request can't be read.",
         401: "No token, or a wrong one.",
+        403: "A page of another site asks.",
         404: "There is no such collection or document.",
+        408: "The body did not come in time.",
+        409: "The request does not fit the collection, such as a language or calibration that it does not have.",
         413: "The body is too large.",
+        414: "Path and parameters are too long.",
         421: "The service does not answer to this host name.",
         422: "The request is not as OpenAPI says.",
         429: "Too many searches at once, or too many requests from this caller.",
+        431: "The headers are too long.",
         500: "The service failed.",
         503: "The service can't answer now.",
     }.items()
 }
 READY, EMPTY = "ready", "empty"
+_NUL = "\\u0000"
+"""In JSON the character that PostgreSQL takes in no text; a query with it is not logged."""
 _UNLOGGED = {"query", "collection", "lang", "log"}
 """Parts of a request that are not among the logged settings."""
 
@@ -91,13 +100,14 @@ class Api:
         self._metrics, self._log, self._hybrid = metrics, log, hybrid
         self.state: Mapping[str, str] = {}
 
-    def router(self) -> APIRouter:
-        """The routes."""
+    def router(self, *, tokens: bool) -> APIRouter:
+        """The routes; with ``tokens`` their description says which need one, which ``AccessMiddleware`` sees to."""
         router = APIRouter(prefix="/api", responses=_ERROR_RESPONSES)
-        router.post("/search", summary="Find documents in any language")(self.search)
-        router.get("/collections", summary="What can be searched")(self.collections)
-        router.get("/documents/{doc_id:path}", summary="A document by its id")(self.document)
-        router.post("/clicks", status_code=204, summary="Log that a hit was opened")(self.click)
+        token = [Depends(HTTPBearer(auto_error=False))] if tokens else []
+        router.post("/search", dependencies=token, summary="Find documents in any language")(self.search)
+        router.get("/collections", dependencies=token, summary="What can be searched")(self.collections)
+        router.get("/documents/{doc_id:path}", dependencies=token, summary="A document by its id")(self.document)
+        router.post("/clicks", dependencies=token, status_code=204, summary="Log that a hit was opened")(self.click)
         router.get("/health", summary="Whether the service runs")(self.health)
         router.get("/ready", summary="Whether it answers searches")(self.ready)
         return router
@@ -154,7 +164,9 @@ class Api:
         counted_lang = lang if lang in searcher.languages else "other"
         self._metrics.searches.labels(searcher.collection, counted_lang).inc()
         logged = None
-        if self._log is not None and request.log:
+        if (
+            self._log is not None and request.log and "\\u0000" not in request.model_dump_json()
+        ):  # PostgreSQL takes none
             search = SearchRow(
                 collection=searcher.collection,
                 query=request.query,
@@ -211,7 +223,7 @@ class Api:
             )
         return CollectionsAnswer(collections=answers, away=away)
 
-    async def document(self, doc_id: str, collection: Annotated[str, Query(max_length=100)] = "") -> DocumentAnswer:
+    async def document(self, doc_id: str, collection: Annotated[CollectionName, Query()] = "") -> DocumentAnswer:
         """A document with its text."""
         return await self._threads.do(lambda: self._document(doc_id, collection))
 
@@ -232,7 +244,7 @@ class Api:
 
     async def click(self, click: Click) -> Response:
         """Log that a hit was opened; without a query log, do nothing."""
-        if self._log is not None:
+        if self._log is not None and "\x00" not in click.id:
             self._log.clicked(click.search, click.id)
         return Response(status_code=204)
 

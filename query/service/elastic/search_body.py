@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from query.service.elastic.calls import Call
+from query.service.messages import has_surrogate
 from query.service.refusals import Refused
 
 _CREDENTIAL_PARAMETERS = {
@@ -51,10 +52,8 @@ def bodies(call: Call, body: bytes, content_type: str, encoding: str) -> list[An
     except ValueError as error:
         raise Refused(400, f"the body is no JSON that can be passed on ({error})") from None
     _check_depth(values)
-    try:
-        json.dumps(values, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise Refused(400, "the body has half of a surrogate pair, which is no character; leave it out") from None
+    if has_surrogate(values):
+        raise Refused(400, "the body has half of a surrogate pair, which is no character; leave it out")
     return values
 
 

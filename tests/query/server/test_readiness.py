@@ -95,4 +95,4 @@ def test_neither_an_empty_collection_nor_an_encoder_of_few_words_is_a_failure(se
         assert readiness(client)["collections"] == {"words": "ready", "none": "empty"}
         assert client.post("/api/search", json={"query": "deword1", "lang": "de", "collection": "words"}).json()["hits"]
         empty = client.post("/api/search", json={"query": "deword1", "lang": "de", "collection": "none"})
-        assert (empty.status_code, "holds no documents" in empty.text) == (400, True)
+        assert (empty.status_code, "holds no documents" in empty.text) == (409, True)

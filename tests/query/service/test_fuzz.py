@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+import subprocess
+import sys
+from pathlib import Path
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-_CHECKS = (not_a_server_error, response_schema_conformance, status_code_conformance)
+from indexer.collection.settings import Settings
+from query.service.access import Token
+from query.service.options import ServiceOptions
+from trials.servers.service import serving
 
-
-@pytest.fixture(scope="module")
-def described(service: httpx.Client) -> Any:
-    return schemathesis.openapi.from_url(f"{service.base_url}/openapi.json")
+SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 
 
-PATHS = [
-    ("POST", "/api/search"),
-    ("POST", "/api/clicks"),
-    ("GET", "/api/collections"),
-    ("GET", "/api/documents/{doc_id}"),
-    ("GET", "/api/health"),
-    ("GET", "/api/ready"),
-]
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("method", "path"), PATHS, ids=[path for _, path in PATHS])
-def test_every_operation_keeps_what_it_promises(described: Any, method: str, path: str) -> None:
-    operation = described[path][method]
-
-    @given(case=operation.as_strategy())
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-    def check(case: Any) -> None:
-        case.call_and_validate(checks=_CHECKS)
-
-    check()
+@pytest.mark.parts
+@pytest.mark.parametrize("tokens", [(), (Token.of("me", SECRET),)], ids=["no tokens", "tokens"])
+def test_every_operation_keeps_what_it_promises(
+    calibrated: Settings, tmp_path: Path, tokens: tuple[Token, ...]
+) -> None:
+    """All checks and all phases of schemathesis, with valid and invalid requests."""
+    headers = {"Authorization": f"Bearer {SECRET}"} if tokens else {}
+    with serving(ServiceOptions(calibrated, device="cpu", tokens=tokens), headers=headers) as client:
+        schema = tmp_path / "openapi.json"
+        schema.write_bytes(client.get("/openapi.json").content)
+        sent = [part for name, value in headers.items() for part in ("--header", f"{name}: {value}")]
+        run = subprocess.run(
+            [sys.executable, "-m", "schemathesis.cli", "run", schema, "--url", str(client.base_url), *sent,
+             "--checks", "all", "--max-examples", "100", "--generation-deterministic", "--no-color"],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "Tested: 6" in run.stdout
 
 
 _PARTS = [b"demo", b"_search", b"_bulk", b"_mget", b"%2e%2e", b"%2F", b"_doc", b"%5f", b"*", b"api", b"%ff", b""]

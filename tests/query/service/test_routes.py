@@ -154,19 +154,29 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
     ("asked", "status", "sentence"),
     [
         ({"query": ""}, 422, "query: String should have at least 1 character"),
-        ({"query": "  "}, 400, "the query is empty"),
-        ({"query": "coffee", "to": ["fi"]}, 400, "no documents in 'fi'; it has ar, de, en"),
-        ({"query": "coffee", "to": []}, 400, "no language of documents is named"),
-        ({"query": "coffee", "lang": "klingonian"}, 400, "is no language code|is no known language"),
+        ({"query": "  "}, 422, "the query is empty"),
+        ({"query": "coffee", "to": ["fi"]}, 409, "no documents in 'fi'; it has ar, de, en"),
+        ({"query": "coffee", "to": []}, 422, "to: List should have at least 1 item"),
+        ({"query": "coffee", "lang": "klingonian"}, 409, "is no language code|is no known language"),
         ({"query": "coffee", "collection": "nope"}, 404, "there is no collection 'nope'"),
-        ({"query": "coffee", "calibration": "ffff"}, 400, "no calibrations of demo begin with 'ffff'"),
+        ({"query": "coffee", "calibration": "ffff"}, 409, "no calibrations of demo begin with 'ffff'"),
         ({"query": "coffee", "balance": 1.5}, 422, "balance"),
-        ({"query": "coffee", "calibration": "none", "balance": 0.5}, 400, "margin and weights need a calibration"),
-        ({"query": "coffee", "calibration": "none", "weights": [1, 2]}, 400, "margin and weights need a calibration"),
-        ({"query": "coffee", "weights": [0.5, 0.5]}, 400, "weights"),
-        ({"query": "coffee", "hybrid": True}, 400, "dragoman serve --hybrid"),
+        ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "margin and weights need a calibration"),
+        ({"query": "coffee", "calibration": "none", "weights": [1, 2]}, 409, "margin and weights need a calibration"),
+        ({"query": "coffee", "weights": [0.5, 0.5]}, 409, "weights"),
+        ({"query": "coffee", "hybrid": True}, 409, "dragoman serve --hybrid"),
         ({"query": "coffee", "frobnicate": 1}, 422, "frobnicate"),
-        ({"query": "\ud800"}, 422, "query"),
+        ({"query": "\ud800"}, 422, "half of a surrogate pair"),
+        ({"query": "coffee", "filters": {"\ud800": "a"}}, 422, "half of a surrogate pair"),
+        ({"query": "coffee", "filters": {"label": ["a", "\udfff"]}}, 422, "half of a surrogate pair"),
+        ({"query": "coffee", "\ud800": 1}, 422, "half of a surrogate pair"),
+        ({"query": "coffee", "weights": [0.0]}, 422, "one weight must be above 0"),
+        ({"query": "coffee", "weights": [float("nan")]}, 422, "weights"),
+        ({"query": "coffee", "weights": [float("inf")]}, 422, "weights"),
+        ({"query": "coffee", "balance": float("nan")}, 422, "balance"),
+        ({"query": "coffee", "k": "10"}, 422, "k: Input should be a valid integer"),
+        ({"query": "coffee", "k": True}, 422, "k: Input should be a valid integer"),
+        ({"query": "coffee", "collection": "a\x00"}, 422, "collection"),
     ],
 )
 def test_what_cannot_be_searched_is_a_sentence(
@@ -228,3 +238,16 @@ def test_a_switch_of_calibration_shows_at_once(own: Settings) -> None:
         assert plain["hits"] == search(client, "шахматы", calibration="none")["hits"] != before["hits"]
         calibration_table.use(engine, "demo", before["calibration"])
         assert search(client, "шахматы")["hits"] == before["hits"]
+
+
+def test_other_methods_of_our_paths_are_not_elasticsearchs(service: httpx.Client) -> None:
+    for method, path in (("PUT", "/api/search"), ("DELETE", "/api/collections"), ("POST", "/metrics")):
+        answer = service.request(method, path)
+        assert (answer.status_code, answer.json()) == (405, {"error": "this path does not take that method"})
+        assert answer.headers["Allow"]
+    assert service.get("/api/nowhere").json() == {"error": "there is nothing at this path"}
+
+
+def test_filters_by_names_that_no_field_has_find_nothing(service: httpx.Client) -> None:
+    for name in ("\x00", 'a"b', "a\\", "$", "a.b[0]", ""):
+        assert search(service, "bread", filters={name: "x"})["hits"] == [], name
