@@ -482,6 +482,12 @@ def test_documents_of_theirs_are_never_deleted_by_us(owner: Owner) -> None:
     assert owner.read("a")["content"] == {"body": "one"}
 
 
+@pytest.mark.parametrize("option", ["server=x", "index=x", "nonsense=x"])
+def test_an_attachments_url_has_its_own_options_alone(option: str) -> None:
+    with pytest.raises(BadInput, match="has no option"):
+        Attachment.parse(f"https://h:9200/news?text=a&{option}")
+
+
 def test_an_attachment_is_its_url(elastic_url: str) -> None:
     attachment = Attachment("https://h:9200", "news", "a.b", title="t", lang="de", field="x_1", companion="dragoman")
     assert Attachment.parse(attachment.url) == attachment
