@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from encoders.document import FloatArray, Int32Array, IntArray
+from encoders.checkpoint import checkpoint
+from encoders.document import FloatArray, Int32Array, IntArray, short_hash
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
 
@@ -76,7 +77,7 @@ class OnnxSession:
             MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
             BadInput: the graph can't be loaded, or the width of its vectors is not the configured one.
         """
-        self.dim = folder.config.dim
+        self.dim, self._build = folder.config.dim, folder.config.build_id
         self._session = load_graph(folder.graph, device)
         shapes = {output.name: output.shape for output in self._session.get_outputs()}
         width = shapes["vectors"][-1] if shapes.get("vectors") else None
@@ -103,7 +104,16 @@ class OnnxSession:
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
         batches = list(token_batches([len(row) for row in rows], 0 if alone else self._budget))
-        runs = self._pool.map(lambda batch: self._run_batch([rows[index] for index in batch], pad), batches)
+
+        def compute(first: int) -> Iterator[FloatArray]:
+            return self._pool.map(lambda batch: self._run_batch([rows[index] for index in batch], pad), batches[first:])
+
+        kept = checkpoint.get()
+        if kept is None:
+            runs = compute(0)
+        else:
+            key = short_hash(self._build, self.device, str(pad), str(batches), *(row.tobytes() for row in rows))
+            runs = kept.batches(key, list(map(len, batches)), self.dim, compute)
         for batch, vectors in zip(batches, runs, strict=True):
             result[batch] = vectors
         return result

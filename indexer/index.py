@@ -65,7 +65,7 @@ def index(
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         report = pipeline.index(
             request.sources, request.options, loaded, store, engine, collection,
-            generation=generation, prune=prune, console=console,
+            generation=generation, prune=prune, checkpoints=settings.checkpoints(collection), console=console,
         )  # fmt: skip
         if rebuild and store.count():
             generations.switch(engine, collection, settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from typing import Any
 
 import sqlalchemy as sa
@@ -150,6 +151,7 @@ def remove(engine: sa.Engine, collection: Collection, settings: Settings, *, for
     in_place = is_attached(collection.store) and not Attachment.parse(collection.store).companion
     if not (forget or in_place):
         _drop_stores(engine, collection, settings)
+    shutil.rmtree(settings.checkpoints(collection.name), ignore_errors=True)
     with transaction(engine) as session:
         session.execute(sa.delete(AttachedIndex).where(AttachedIndex.collection == collection.name))
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))

@@ -39,6 +39,10 @@ class Settings:
         """URL of the store in the home, the default place of collections."""
         return (self.home / "store").as_uri()
 
+    def checkpoints(self, collection: str) -> Path:
+        """Folder in the home for what is encoded of a collection's very long documents while a run goes on."""
+        return self.home / f"{collection}.encoding"
+
     @classmethod
     def read(
         cls,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, Self, TypeVar
 
+from encoders.checkpoint import Checkpoint, checkpoint
 from encoders.document import Document, Encoded, Encoder
 
 _IN_FLIGHT = 3
@@ -36,12 +37,22 @@ class EncodingQueue(Generic[Item]):
         """The unfinished items, oldest first."""
         return [item for item, _ in self._in_flight]
 
-    def add(self, item: Item, documents: Sequence[Document]) -> None:
-        """Encode an item's documents; finish the oldest items while too many are unfinished."""
-        encoding = self._pool.submit(self._encoder.encode_documents, documents) if documents else None
+    def add(self, item: Item, documents: Sequence[Document], kept: Checkpoint | None = None) -> None:
+        """Encode an item's documents; finish the oldest items while too many are unfinished.
+
+        ``kept`` keeps the batches that are done.
+        """
+        encoding = self._pool.submit(self._encode, documents, kept) if documents else None
         self._in_flight.append((item, encoding))
         while len(self._in_flight) > _IN_FLIGHT:
             self._finish(*self._in_flight.popleft())
+
+    def _encode(self, documents: Sequence[Document], kept: Checkpoint | None) -> Encoded:
+        token = checkpoint.set(kept)
+        try:
+            return self._encoder.encode_documents(documents)
+        finally:
+            checkpoint.reset(token)
 
     def finish_all(self) -> None:
         """Finish every item."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, Self
 
 import sqlalchemy as sa
 
+from encoders.checkpoint import Checkpoint
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from encoders.wording import counted
@@ -28,6 +31,8 @@ from indexer.stores.contract import Stamp, VectorStore
 
 _LONG = 200_000
 """Characters of a document that takes so long that progress visibly stands still."""
+_EVERY = 5.0
+"""Seconds between two sentences about one long document."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,7 @@ def index(
     *,
     generation: int = 1,
     prune: bool = False,
+    checkpoints: Path | None = None,
     console: Console | None = None,
 ) -> IndexReport:
     """Read sources, encode new and changed documents, store them; returns the report of the run.
@@ -92,7 +98,8 @@ def index(
     The ledger records each chunk before work on it begins, and again when it is stored. If the process is killed in
     between, the same call resumes there and writes what the first call would have written. An interrupted run is
     resumed only in its own generation, that of the store. With ``prune``, documents that the sources do not have any
-    more are removed at the end.
+    more are removed at the end. The folder ``checkpoints`` keeps what is encoded of very long documents until the run
+    is done.
 
     Raises:
         BadInput: a source can't be read at all.
@@ -111,10 +118,13 @@ def index(
         if not console.quiet:
             count_ahead(sources, options, progress)
         winning_stamps = stamps_of_winners(documents_with(ledger.repeated(), sources, options))
-        Pipeline(encoder, store, ledger, winning_stamps, console, progress).run(read_chunks(readings(sources, options)))
+        work = Pipeline(encoder, store, ledger, winning_stamps, console, progress, checkpoints=checkpoints)
+        work.run(read_chunks(readings(sources, options)))
     pruned = pruning.prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
+    if checkpoints:
+        shutil.rmtree(checkpoints, ignore_errors=True)  # those of runs that were given up
     return report_of(ledger, time.monotonic() - started)
 
 
@@ -124,13 +134,41 @@ class _PlannedChunk(NamedTuple):
     chunk: Chunk
     todo: list[Document]
     records: int
+    long_document: _LongDocument | None
+
+
+class _LongDocument:
+    """A very long document: its chunk's encoding is kept batch by batch, and its progress is shown.
+
+    Attributes:
+        sentence: what is being done.
+        checkpoint: keeps the batches that are done.
+    """
+
+    def __init__(self, document: Document, console: Console, checkpoints: Path | None) -> None:
+        self.sentence = f"encoding {document.doc_id}, one document of {len(document.content):,} characters"
+        self.checkpoint = Checkpoint(checkpoints, self._show)
+        self._console = console
+        self._said = time.monotonic()
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], console: Console, checkpoints: Path | None) -> Self | None:
+        """The longest document of a chunk; none if it is not very long."""
+        longest = max(documents, key=lambda document: len(document.content), default=None)
+        return cls(longest, console, checkpoints) if longest and len(longest.content) >= _LONG else None
+
+    def _show(self, done: int, batches: int) -> None:
+        if time.monotonic() - self._said >= _EVERY:
+            self._said = time.monotonic()
+            self._console.say(f"{self.sentence}: {done / batches:.0%}")
 
 
 class Pipeline:
     """Plans chunks in a ledger, and stores them in order when they are encoded.
 
     ``winning_stamps`` are the stamps of ``stamps_of_winners``, for the ids that the sources have more than once. With
-    ``reencoding``, the documents are the store's own, and another encoder's vectors are added to them.
+    ``reencoding``, the documents are the store's own, and another encoder's vectors are added to them. The folder
+    ``checkpoints`` keeps what is encoded of very long documents.
     """
 
     def __init__(
@@ -143,9 +181,11 @@ class Pipeline:
         progress: Progress,
         *,
         reencoding: bool = False,
+        checkpoints: Path | None = None,
     ) -> None:
         self.encoder, self.store, self.ledger, self.winning_stamps = encoder, store, ledger, winning_stamps
         self.console, self.progress, self.reencoding = console, progress, reencoding
+        self.checkpoints = checkpoints
         self.queue = EncodingQueue(encoder, self._finish)
 
     def run(self, chunks: Iterable[ReadChunk]) -> None:
@@ -163,7 +203,9 @@ class Pipeline:
             self.progress(read_chunk.records)
             return
         todo = [document for document, wanted in zip(read_chunk.documents, chunk.todo, strict=True) if wanted]
-        self.queue.add(_PlannedChunk(chunk, todo, read_chunk.records), todo)
+        long_document = _LongDocument.of(todo, self.console, self.checkpoints)
+        kept = long_document.checkpoint if long_document else None
+        self.queue.add(_PlannedChunk(chunk, todo, read_chunk.records, long_document), todo, kept)
 
     def _wanted(self, documents: Sequence[Document]) -> list[bool]:
         """Flag for each document: whether it is new or changed, once the chunks in flight are stored."""
@@ -171,22 +213,16 @@ class Pipeline:
         stamps |= {document.doc_id: Stamp.of(document) for planned in self.queue.items for document in planned.todo}
         return wanted_in_process(documents, stamps, self.winning_stamps)
 
-    def _warn_if_slow(self, documents: Sequence[Document]) -> AbstractContextManager[None]:
-        """Show a message if encoding is slow because of one long document."""
-        longest = max(documents, key=lambda document: len(document.content))
-        characters = len(longest.content)
-        if characters < _LONG:
-            return nullcontext()
-        return self.console.if_slow(f"encoding {longest.doc_id}, one document of {characters:,} characters …")
-
     def _finish(self, planned: _PlannedChunk, encoding: Future[Encoded] | None) -> None:
-        outcome = StoringOutcome()
+        outcome, long_document = StoringOutcome(), planned.long_document
         if encoding is not None:
-            with self._warn_if_slow(planned.todo):
+            with self.console.if_slow(f"{long_document.sentence} …") if long_document else nullcontext():
                 encoded = encoding.result()
             if self.reencoding:
                 outcome = add_vectors(self.store, self.encoder, planned.todo, encoded)
             else:
                 outcome = put_encoded(self.store, self.encoder.spec.model, planned.todo, encoded)
         self.ledger.done(planned.chunk, outcome.stored, outcome.refused)
+        if long_document:
+            long_document.checkpoint.forget()
         self.progress(planned.records)

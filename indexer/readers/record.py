@@ -15,6 +15,10 @@ from indexer.readers.source import ReadOptions, Refusal
 ID_LIMIT = 512
 """Maximum bytes of an id; the limit is Elasticsearch's."""
 
+TEXT_LIMIT = 10_000_000
+"""Maximum characters of title and text, about five thousand pages: encoding them takes more than five minutes on two
+cores, and the mean of so much text says little of any part."""
+
 _MAX_DEPTH = 20
 _REVISION_LIMIT = 2**63
 _DOCUMENT_FIELDS = ("id", "lang", "title", "text", "revision")
@@ -96,6 +100,11 @@ def _content(record: Mapping[str, Any], options: ReadOptions) -> tuple[str, str]
     text = clean(text).strip()
     if not (title or text):
         raise _RefusedError("its title and text are empty")
+    if (characters := len(title) + len(text)) > TEXT_LIMIT:
+        raise _RefusedError(
+            f"it has {characters:,} characters and {TEXT_LIMIT:,} are the most; split it, say by chapters, into "
+            "documents with ids of their own"
+        )
     return title, text
 
 

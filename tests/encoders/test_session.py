@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders import session
+from encoders.checkpoint import Checkpoint, checkpoint
+from encoders.document import FloatArray, Int32Array
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
 from encoders.session import OnnxSession, token_batches
@@ -40,6 +43,47 @@ def test_the_same_rows_give_the_same_bytes_and_keep_their_order(default_folder: 
     alone = np.concatenate([graph.run([row], 1) for row in rows])
     assert (first * alone).sum(axis=1).min() > 0.99
     assert graph.run([], 1).shape == (0, 384)
+
+
+def test_what_a_killed_call_had_done_is_not_computed_again(
+    default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int]] = []
+    graph = OnnxSession(default_folder, device="cpu", threads=1)
+    rows = [np.arange(5, 5 + size, dtype=np.int32) for size in (300, 299, 301, 280)]
+    expected = graph.run(rows, 1)
+    run_batch = graph._run_batch
+    computed: list[int] = []
+
+    def breaks_after(count: int) -> None:
+        def run(batch: Sequence[Int32Array], pad: int) -> FloatArray:
+            if len(computed) == count:
+                raise KeyboardInterrupt
+            computed.append(len(batch[0]))
+            return run_batch(batch, pad)
+
+        computed.clear()
+        monkeypatch.setattr(graph, "_run_batch", run)
+
+    token = checkpoint.set(Checkpoint(tmp_path / "kept", lambda *numbers: told.append(numbers)))
+    breaks_after(2)
+    with pytest.raises(KeyboardInterrupt):
+        graph.run(rows, 1)
+    (file,) = (tmp_path / "kept").iterdir()
+    with file.open("ab") as kept:
+        kept.write(bytes(4 * graph.dim) + b"torn")  # as a failed write leaves it
+    breaks_after(4)
+    assert graph.run(rows, 1).tobytes() == expected.tobytes()
+    assert computed == [300, 301]
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    breaks_after(4)
+    graph.run([row + np.int32(1) for row in rows], 1)
+    assert len(computed) == 4, "another call takes nothing of it"
+    kept_now = checkpoint.get()
+    assert kept_now
+    kept_now.forget()
+    checkpoint.reset(token)
+    assert list((tmp_path / "kept").iterdir()) == []
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("max 100000", 8), ("200000 100000", 2), ("50000 100000", 1)])

@@ -14,10 +14,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from filelock import FileLock
 
+from encoders.checkpoint import checkpoint
 from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
@@ -32,6 +34,7 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.ledger.findings import findings_of
+from indexer.readers.record import TEXT_LIMIT
 from indexer.readers.source import ReadOptions
 from tests.conftest import until
 from trials import DEMO, ROOT
@@ -234,6 +237,82 @@ def test_a_very_long_document_is_named_while_progress_stands_still(bench: Bench)
     two[1]["text"] = "word" * 75_000
     bench.write(two)
     assert bench.index(console=Heard()).encoded == 2
+
+
+def test_progress_inside_a_long_document_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_EVERY", 0.0)
+    told = []
+
+    class Heard(Console):
+        def say(self, sentence: str) -> None:
+            told.append(sentence)
+
+    class InBatches(FakeEncoder):
+        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+            kept = checkpoint.get()
+            assert kept
+            list(kept.batches("key", [1] * 4, 8, lambda _: iter(np.ones((4, 1, 8), np.float32))))
+            return super().encode_documents(documents)
+
+    bench.encoder = InBatches()
+    two = records(2)
+    two[1]["text"] = "word" * 75_000
+    bench.write(two)
+    bench.index(console=Heard())
+    of_document = "encoding d0001, one document of 300,000 characters"
+    assert [f"{of_document}: {share}" for share in ("25%", "50%", "75%", "100%")] == [
+        sentence for sentence in told if sentence.endswith("%")
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interruptible")
+def test_a_killed_run_goes_on_inside_a_long_document(
+    tmp_path: Path, default_folder: ModelFolder, request: pytest.FixtureRequest
+) -> None:
+    source = tmp_path / "long.jsonl"
+    source.write_text(json.dumps({"id": "a", "lang": "en", "text": "rivers and floods " * 12_000}) + "\n")
+
+    def start(home: Path) -> subprocess.Popen[str]:
+        command = ["index", str(source), "-c", "c", "--home", str(home), "--no-calibration"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "query.cli", *command],
+            env=dict(os.environ, PYTHONPATH=str(ROOT)),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        request.addfinalizer(lambda: process.kill())  # noqa: PLW0108 - if the test fails
+        return process
+
+    def kept() -> int:
+        return sum(file.stat().st_size for file in (tmp_path / "killed" / "c.encoding").glob("*.f32"))
+
+    process = start(tmp_path / "killed")
+    until(lambda: kept() > 0 or process.poll() is not None)
+    process.kill()
+    process.communicate()
+    before = kept()
+    assert before > 0
+    process = start(tmp_path / "killed")
+    until(lambda: kept() > before or process.poll() is not None)
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert not (tmp_path / "killed" / "c.encoding").exists()
+    undisturbed = start(tmp_path / "undisturbed")
+    undisturbed.communicate(timeout=120)
+    assert _contents(tmp_path / "killed") == _contents(tmp_path / "undisturbed")
+
+
+def test_a_text_longer_than_the_bound_is_refused_with_what_to_do(bench: Bench) -> None:
+    bench.write([{"id": "book", "lang": "en", "text": "x" * (TEXT_LIMIT + 1)}, {"id": "a", "lang": "en", "text": "x"}])
+    report = bench.index()
+    assert report.encoded == 1
+    (refused,) = report.refused
+    assert (refused.doc_id, refused.text) == (
+        "book",
+        "it has 10,000,001 characters and 10,000,000 are the most; split it, say by chapters, into documents with ids "
+        "of their own",
+    )
 
 
 def test_what_is_still_under_way_counts_as_stored_when_a_later_chunk_is_planned(bench: Bench) -> None:
