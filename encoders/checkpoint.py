@@ -39,7 +39,7 @@ class Checkpoint:
         file = self._folder / f"{key}.f32"
         self._files.append(file)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with file.open("a+b") as kept:
                 kept.seek(0)
                 data = kept.read()

@@ -69,6 +69,7 @@ def test_what_a_killed_call_had_done_is_not_computed_again(
     breaks_after(2)
     with pytest.raises(KeyboardInterrupt):
         graph.run(rows, 1)
+    assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o700
     (file,) = (tmp_path / "kept").iterdir()
     with file.open("ab") as kept:
         kept.write(bytes(4 * graph.dim) + b"torn")  # as a failed write leaves it
