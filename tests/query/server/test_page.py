@@ -133,6 +133,13 @@ def test_the_collections_are_asked_for_again_where_that_failed(browser: Any, ser
     page.close()
 
 
+def test_a_query_that_is_too_long_for_an_address_is_searched(page: Any) -> None:
+    ask(page, "ночные поезда " * 300)
+    assert ids(page)
+    assert "q=" not in page.url
+    assert page.reload().status == 200
+
+
 def test_the_address_is_the_search(page: Any, browser: Any) -> None:
     ask(page, "flood in the old town")
     page.select_option("#lang", "de")
