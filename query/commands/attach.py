@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -111,18 +115,40 @@ def _follow(attached: AttachedCollection, upkeep: _CalibrationUpkeep, every: flo
     look nor of a calibration.
     """
     caught_up = False
-    while True:
-        try:
-            report = _catch_up(attached, first=not caught_up)
-            caught_up = True
-            upkeep.update(report)
-        except BrokenPipeError:  # nobody reads the output any more
-            raise
-        except Exception as error:
-            if not (caught_up or (isinstance(error, StoreError) and is_temporary(error))):
+    with _noted_interruptions() as interruptions:
+        while True:
+            try:
+                report = _catch_up(attached, first=not caught_up)
+                caught_up = True
+                upkeep.update(report)
+            except BrokenPipeError:  # nobody reads the output any more
                 raise
-            _warn(attached.console, error)
-        time.sleep(every)
+            except Exception as error:
+                if not (caught_up or (isinstance(error, StoreError) and is_temporary(error))):
+                    raise
+                _warn(attached.console, error)
+            if interruptions:
+                raise KeyboardInterrupt
+            time.sleep(every)
+
+
+@contextmanager
+def _noted_interruptions() -> Iterator[list[int]]:
+    """A list that gets the signal when the user interrupts: some libraries swallow the ``KeyboardInterrupt``."""
+    interruptions: list[int] = []
+
+    def note(signal_number: int, frame: FrameType | None) -> None:
+        interruptions.append(signal_number)
+        signal.default_int_handler(signal_number, frame)
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # interruptions are ignored
+        yield interruptions
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield interruptions
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _catch_up(attached: AttachedCollection, *, first: bool = True) -> AttachReport:

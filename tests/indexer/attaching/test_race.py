@@ -40,7 +40,7 @@ def test_every_text_is_the_owners_and_every_vector_belongs_to_its_text(
     ids=["30 a second", "30 a second, companion", "4 a second"],
 )
 def test_an_owner_who_writes_while_it_is_followed_and_calibrated_ends_nothing(
-    elastic_url: str, settings: Settings, small: ModelFolder, *, per_second: float, companion: bool
+    elastic_url: str, settings: Settings, small: ModelFolder, interruptible: None, *, per_second: float, companion: bool
 ) -> None:
     parts = urlsplit(elastic_url)
     outcome = race_with_follow(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,3 +125,21 @@ def test_it_ends_where_nobody_reads_its_output_any_more(follow: Follow, monkeypa
     told = Followed({2: BrokenPipeError()})
     assert follow(told) == 0
     assert told.looks == 2
+
+
+def test_an_interruption_that_a_library_swallows_ends_it_all_the_same(
+    follow: Follow, interruptible: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some do, as while they are imported."""
+    told = Followed()
+    calibrate = told.calibrate
+
+    def swallowing(*_: Any, **__: Any) -> UpkeepReport:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return calibrate()
+
+    monkeypatch.setattr(told, "calibrate", swallowing)
+    assert follow(told) == 130
+    assert told.looks == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
