@@ -21,7 +21,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
 from indexer.ledger import sqlite
-from indexer.ledger.database import open_database, read_database_id
+from indexer.ledger.database import open_database, read_database_id, shared_lock
 from indexer.ledger.index_runs import RunLedger, refuse_while_workers
 from indexer.ledger.tables import RUNNING
 from indexer.readers import elastic
@@ -140,7 +140,7 @@ def _open_for_indexing(
             collection.check(encoder.spec)
         check_sources(request.sources, request.options)
         refuse_while_workers(engine, name, unless=encoder.spec.model if settings.broker else "")
-        with collection_lock(settings, name):
+        with collection_lock(settings, name, engine):
             generation, database_id = 1, read_database_id(engine)
             if collection is None:
                 store = StoreLocation(settings.store, name, settings.credentials, database_id).open()
@@ -169,22 +169,33 @@ def _absolute(sources: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def collection_lock(settings: Settings, collection: str) -> Iterator[None]:
-    """Lock a collection against indexing by a second process of this home."""
+def collection_lock(settings: Settings, collection: str, engine: sa.Engine) -> Iterator[None]:
+    """Lock a collection against indexing by a second process of this home, or of any machine that shares the database.
+
+    Raises:
+        StoreError: another process has the lock, or the home can't be written.
+    """
     lock = FileLock(settings.home / f"{collection}.indexing.lock", timeout=0, mode=sqlite.FILE_MODE)
     try:
         sqlite.make_private_folder(settings.home)
         lock.acquire()
     except Timeout as error:
-        raise StoreError(
-            f"another process is indexing collection {collection}; wait for it (dragoman status -c {collection})"
-        ) from error
+        raise _locked(collection) from error
     except OSError as error:
         raise StoreError(
             f"the home {settings.home} can't be written ({error.strerror}); see that it is yours, "
             "or name another with --home or DRAGOMAN_HOME"
         ) from error
     try:
-        yield
+        with shared_lock(engine, f"indexing {collection}") as is_free:
+            if not is_free:
+                raise _locked(collection)
+            yield
     finally:
         lock.release()
+
+
+def _locked(collection: str) -> StoreError:
+    return StoreError(
+        f"another process is indexing collection {collection}; wait for it (dragoman status -c {collection})"
+    )

@@ -83,7 +83,7 @@ class AttachedCollection:
                     users_index = UsersIndex.open(client, attachment)
                     _refuse_shared_field(engine, users_index)
                     attach_checks.check(client, users_index, loaded.spec.model)
-            with collection_lock(settings, name):
+            with collection_lock(settings, name, engine):
                 if not collection:
                     collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
                 yield cls(name, attachment, loaded, engine, settings, console)
@@ -109,7 +109,7 @@ def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, for
     Raises:
         StoreError: the server is away or refuses, or another process catches up with the index; repeat the call.
     """
-    with collection_lock(settings, collection.name):
+    with collection_lock(settings, collection.name, engine):
         detached = []
         attachment = Attachment.parse(collection.store)
         if not (attachment.companion or forget):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,34 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
     """
     with _database_errors(engine), Session(engine, expire_on_commit=False) as session, session.begin():
         yield session
+
+
+@contextmanager
+def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
+    """Take a lock of PostgreSQL by its name; yields whether it was free. SQLite is one machine's: always free.
+
+    The lock belongs to a transaction that writes nothing and stays open, so that the server frees the lock of a killed
+    process, also through a pooler of connections. A server that restarts forgets the lock; then the ledger refuses what
+    the slower of two processes writes.
+
+    Raises:
+        StoreError: the database failed.
+    """
+    if engine.dialect.name != "postgresql":
+        yield True
+        return
+    key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
+    with _database_errors(engine):
+        connection = engine.connect()
+    try:
+        with _database_errors(engine):
+            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+            is_free = bool(connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(key))))
+        yield is_free
+    finally:
+        with suppress(sa.exc.DBAPIError):  # a server that is gone has forgotten the lock
+            connection.rollback()
+        connection.close()
 
 
 def is_away(error: StoreError) -> bool:

@@ -38,7 +38,7 @@ def remove_collection(
     if is_attached(collection.store):
         detached = detach(engine, collection, settings, forget=forget)
     else:
-        with collection_lock(settings, collection.name):
+        with collection_lock(settings, collection.name, engine):
             collections.remove(engine, collection, settings, forget=forget)
     evaluation_log.forget(engine, collection.name)
     calibration_table.forget(engine, collection.name)

@@ -127,7 +127,7 @@ def finish_migration(
         refuse_while_workers(engine, name, unless=query_encoder.model if settings.broker else "", reencoding=True)
         new = open_specified(collection, query_encoder, device, console)
         with (
-            collection_lock(settings, name),
+            collection_lock(settings, name, engine),
             closing(collection.open_store(settings, database_id=read_database_id(engine))) as store,
         ):
             report = _SecondFieldRun(engine, collection, store, query_encoder, new, active, settings, console).run()

@@ -15,6 +15,7 @@ import pytest
 from encoders.folder import ModelFolder, model_cache
 from indexer.collection.settings import Settings
 from indexer.index import collection_lock
+from indexer.ledger.database import open_database
 from query.cli import _LINES, root, run
 from query.commands import index as index_command
 from query.commands.options import COLLECTION
@@ -146,7 +147,8 @@ def test_delete_removes_documents_then_the_collection(
     assert "1 of 1 document deleted" in capsys.readouterr().out
     assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 1
     assert run(["delete", "-c", "c", *place]) == 2
-    with collection_lock(Settings.read(home=tmp_path), "c"):
+    settings = Settings.read(home=tmp_path)
+    with open_database(settings.database) as engine, collection_lock(settings, "c", engine):
         assert run(["delete", "--all", "-c", "c", *place]) == 1
     assert "another process is indexing collection c" in capsys.readouterr().err
     assert run(["delete", "--all", "-c", "c", *place]) == 0

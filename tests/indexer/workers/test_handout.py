@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -24,11 +26,12 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
+from indexer.index import collection_lock
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.wanted_documents import EarlierDocuments, wanted_for_workers
 from indexer.ledger import index_runs, tables
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import connect, open_database, open_engine, transaction, upgrade
 from indexer.ledger.findings import findings_of
 from indexer.ledger.index_runs import runs
 from indexer.ledger.ledger import Ledger
@@ -39,8 +42,10 @@ from indexer.workers.handout import hand_out_sources
 from indexer.workers.run_control import cancel
 from indexer.workers.spool import pack, unpack
 from indexer.workers.sweeps import sweep
-from tests.indexer.workers.conftest import Field, one_document, records
+from tests.conftest import until
+from tests.indexer.workers.conftest import Field, new_database, one_document, records
 from trials.fake_encoder import FakeEncoder
+from trials.servers.postgres import PostgresServer
 
 
 @pytest.fixture
@@ -297,3 +302,57 @@ def test_a_rebuild_takes_its_place_when_workers_are_done(field: Field) -> None:
     assert (found.generation, found.building) == (2, None)
     with closing(found.open_store(field.settings)) as store:
         assert store.count() == {"en": 5}
+
+
+def upgraded_database(postgres: PostgresServer) -> str:
+    url = new_database(postgres)
+    engine = open_engine(url)
+    upgrade(engine)
+    engine.dispose()
+    return url
+
+
+def test_of_two_publishers_on_two_machines_the_second_is_refused_and_the_first_goes_on(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """Two homes with one database, as two machines have them."""
+    url = upgraded_database(postgres)
+    first, second = (Settings.read(home=tmp_path / home, database=url) for home in ("first", "second"))
+    with open_database(first.database) as engine, open_database(second.database) as other:
+        with collection_lock(first, "c", engine):
+            with pytest.raises(StoreError, match="another process is indexing collection c; wait"):
+                collection_lock(second, "c", other).__enter__()
+            with collection_lock(second, "d", other):
+                pass
+        with collection_lock(second, "c", other):
+            pass
+
+
+def test_a_publisher_that_was_killed_leaves_no_lock(postgres: PostgresServer, tmp_path: Path) -> None:
+    url = upgraded_database(postgres)
+    code = (
+        "import sys, time\nfrom indexer.collection.settings import Settings\n"
+        "from indexer.index import collection_lock\n"
+        "from indexer.ledger.database import open_engine\n"
+        "with collection_lock(Settings.read(home=sys.argv[1]), 'c', open_engine(sys.argv[2])):\n"
+        "    print('locked', flush=True)\n    time.sleep(600)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "first"), url], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "locked\n"
+    settings = Settings.read(home=tmp_path / "second")
+
+    def is_free() -> bool:
+        try:
+            with collection_lock(settings, "c", engine):
+                return True
+        except StoreError:
+            return False
+
+    with open_database(url) as engine:
+        assert not is_free()
+        process.kill()
+        process.communicate()
+        until(is_free)
