@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import sys
 import threading
 import time
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+
+from encoders.printable import json_line, one_line, printable
 
 
 @dataclass
@@ -30,21 +31,21 @@ class Console:
     def say(self, sentence: str) -> None:
         """Write a remark for people to stderr; nothing if quiet."""
         if not self.quiet:
-            click.echo(sentence, err=True)
+            click.echo(one_line(sentence), err=True)
 
     def warn(self, sentence: str) -> None:
         """Write a warning to stderr, even if quiet."""
-        click.echo(f"warning: {sentence}", err=True)
+        click.echo(f"warning: {one_line(sentence)}", err=True)
 
     def result(self, text: str) -> None:
         """Write a line of the result for people to stdout; nothing if results are JSON."""
         if not self.json:
-            click.echo(text)
+            click.echo(printable(text))
 
     def emit(self, value: Any) -> None:
         """Write a JSON value as a line to stdout; nothing if results are not JSON."""
         if self.json:
-            click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+            click.echo(json_line(value))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
         """Write a table to stdout; nothing if results are JSON. ``columns`` that start with ``>`` are right-aligned."""
@@ -52,6 +53,7 @@ class Console:
             return
         from rich import box  # noqa: PLC0415 - the import takes a third of a second
         from rich.console import Console as RichConsole  # noqa: PLC0415
+        from rich.markup import escape  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
 
         terminal = sys.stdout.isatty()
@@ -65,7 +67,7 @@ class Console:
                 no_wrap=column.startswith(">"),
             )
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(escape(printable(cell)) for cell in row))
         out.print(table)
 
     def records(self, rows: Sequence[Mapping[str, str]], *, title: str | None = None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
 import click
 
 from encoders.errors import DragomanError
+from encoders.printable import LineFormatter, one_line
 from query import __version__
 from query.commands.lazy_group import LazyGroup
 
@@ -63,6 +65,8 @@ def root() -> None:
 
 def main() -> None:
     """Run the command; its exit status is 0 done, 1 refused, 2 wrong usage, 130 interrupted."""
+    if logging.lastResort:
+        logging.lastResort.setFormatter(LineFormatter())  # the handler of what commands and the service log
     status = run(sys.argv[1:])
     if status == INTERRUPTED:
         sys.stdout.flush()
@@ -89,7 +93,7 @@ def run(arguments: list[str]) -> int:
         sentence = _sentence(error)
         if not sentence or "--debug" in arguments or os.environ.get("DRAGOMAN_DEBUG"):
             raise
-        click.echo(f"Error: {sentence}".encode(errors="backslashreplace").decode(), err=True)
+        click.echo(f"Error: {one_line(sentence)}", err=True)
         return 1
     return 0
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import logging
 import sys
 import warnings
 
+from encoders.printable import json_line, one_line
 from indexer.workers.leases import Lease
 
 logger = logging.getLogger("dragoman.worker")
@@ -34,9 +34,9 @@ class _LineFormatter(logging.Formatter):
         ids = {"worker": self.worker, **{name: getattr(record, name) for name in _IDS if hasattr(record, name)}}
         if self._json:
             event = {"time": time, "level": record.levelname.lower(), "logger": record.name, **ids, "event": message}
-            return json.dumps(event, ensure_ascii=False)
+            return json_line(event)
         message = " | ".join(line for line in message.splitlines() if line.strip())
-        return (
+        return one_line(
             f"{time} {record.levelname.lower()} {' '.join(f'{name}={value}' for name, value in ids.items())}: {message}"
         )
 

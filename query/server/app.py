@@ -191,6 +191,7 @@ def server(service: Service, options: ServiceOptions, host: str, port: int) -> u
             http=BoundedConnection,
             host=host,
             port=port,
+            log_config=None,  # the command's formatter escapes what callers send
             log_level="warning",
             access_log=False,
             server_header=False,

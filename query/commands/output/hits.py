@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from encoders.console import Console
 from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import shown_weights
+from encoders.printable import one_line
 from indexer.text.language_detection import SURE, Detection
 from query.calibration.margin import centring, exponent
 from query.ranking.hits import Hit, ScoreParts
@@ -45,7 +46,7 @@ def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> No
         title = hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
         cosine_known = bool(hit.parts) or f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
         cosine = "" if cosine_known else f"  cosine {hit.cosine:.3f}"
-        console.result(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]{cosine}")
+        console.result(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {one_line(title)}  [{one_line(hit.doc_id)}]{cosine}")
         if hit.parts:
             console.result(f"{' ' * _INDENT}{parts_line(hit.parts, balance)}")
         if hit.passage:

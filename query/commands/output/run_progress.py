@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from encoders.console import Console
+from encoders.printable import one_line
 from encoders.wording import counted
 from indexer.ledger.tables import READING
 from indexer.workers.progress import standstill_reason
@@ -62,5 +63,5 @@ def as_lines(view: RunView) -> list[str]:
         + (f", at chunk {worker.chunk}" if worker.chunk is not None else "")
         for worker in progress.workers
     ]
-    text_lines += [f"  last error: {error}" for error in progress.errors]
+    text_lines += [f"  last error: {one_line(error)}" for error in progress.errors]
     return [*text_lines, *([f"  {reason}"] if (reason := standstill_reason(progress)) else [])]

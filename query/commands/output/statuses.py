@@ -7,6 +7,7 @@ from typing import Any
 
 from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
+from encoders.printable import one_line
 from encoders.wording import counted
 from indexer.collection.settings import Settings
 from indexer.ledger import tables
@@ -81,7 +82,7 @@ def _show_notes(status: dict[str, Any], console: Console, *, full: bool) -> None
                 + ("" if full else f": dragoman status -c {status['collection']}")
             )
         for note in notes if full else []:
-            console.result(f"    {note['place']}: {note['text']}")
+            console.result(f"    {one_line(note['place'])}: {one_line(note['text'])}")
 
 
 def _show_runs(status: dict[str, Any], console: Console, *, full: bool) -> None:

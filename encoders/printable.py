@@ -1,0 +1,43 @@
+"""Texts of others in logs and at a terminal: a control character must not begin a line or change what is shown."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import Any
+
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+"""Controls of terminals, ends of lines, directions of writing that hide what stands there, and halves of characters."""
+_IN_LINE = re.compile(f"[{_CONTROL}]")
+_IN_LINES = re.compile(f"(?![\\n\\t])[{_CONTROL}]")
+
+
+def printable(text: str) -> str:
+    """A text whose control characters are escaped; ends of lines and tabs stay."""
+    return _IN_LINES.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    """A text as one line: control characters are escaped, ends of lines and tabs, too."""
+    return _IN_LINE.sub(_escaped, text)
+
+
+def json_line(value: Any) -> str:
+    """A value as JSON in one line, in which control characters are escaped."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _IN_LINE.sub(lambda character: f"\\u{ord(character.group()):04x}", line)
+
+
+class LineFormatter(logging.Formatter):
+    """Formats an event of a log as one line, with a traceback indented below it; control characters are escaped."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, D102 - as logging has it
+        return one_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802, D102 - as logging has it
+        return printable(f"  {super().formatException(ei)}".replace("\n", "\n  "))
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return character.group().encode("unicode_escape").decode()
