@@ -13,12 +13,17 @@ from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from encoders.errors import StoreError
 from indexer.ledger import database
+from indexer.ledger.database import Base, open_database, read_database_id, transaction
+from indexer.ledger.tables import Chunk, IndexRun
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["alembic.command", "alembic.autogenerate", "indexer.ledger.database"])
 DONE, REFUSED, KILLED = "done", "refused", "killed"
+_CHUNKS = 3
 
 SECOND_MIGRATION = """
 import sqlalchemy as sa
@@ -43,6 +48,47 @@ def migrations_with_second(folder: Path) -> Path:
     copied = Path(shutil.copytree(database.MIGRATIONS, folder))
     (copied / "versions" / "0002_made_up.py").write_text(SECOND_MIGRATION, encoding="utf-8")
     return copied
+
+
+def fill(file: Path) -> Path:
+    """Make a database of the first version with rows that refer to others; returns its file."""
+    with open_database(f"sqlite:///{file}") as engine, transaction(engine) as session:
+        run = {
+            "collection": "c", "sources": [], "fingerprint": "", "model": "m", "build": "b", "state": "running",
+            "started": database.now(), "encoded": 0, "unchanged": 0, "pruned": 0, "generation": 1, "prune": False,
+            "spooled": False, "swept": 0.0,
+        }  # fmt: skip
+        session.execute(sa.insert(IndexRun).values(id=1, **run))
+        chunk = {
+            "state": "pending", "documents": 1, "todo": b"", "digest": "", "updated": database.now(), "wanted": 1,
+            "until": 0.0, "attempts": 0, "error": "",
+        }  # fmt: skip
+        session.execute(sa.insert(Chunk), [{"run_id": 1, "number": number, **chunk} for number in range(_CHUNKS)])
+    return file
+
+
+def copied(file: Path, folder: Path) -> Path:
+    """A database with the files that SQLite has beside it, as a killed process leaves them."""
+    folder.mkdir(parents=True)
+    for part in file.parent.glob(f"{file.name}*"):
+        shutil.copyfile(part, folder / part.name)
+    return folder / file.name
+
+
+def require_complete(file: Path, *, upgraded: bool = False) -> None:
+    """Open a database, and see that nothing is missing and nothing is there twice."""
+    with open_database(f"sqlite:///{file}") as engine:
+        names = set(sa.inspect(engine).get_table_names())
+        assert names >= set(Base.metadata.tables)
+        assert read_database_id(engine)
+        with engine.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+            assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+            if upgraded:
+                assert connection.exec_driver_sql("SELECT note FROM index_runs").scalars().all() == ["upgraded"]
+                assert connection.exec_driver_sql("SELECT count(*) FROM chunks").scalar() == _CHUNKS
+                assert "notes" in names
+                assert not [name for name in names if name.startswith("_alembic_tmp")]
 
 
 def open_in_process(file: Path, migrations: Path, *, kill_after: float | None = None, max_bytes: int = 0) -> str:

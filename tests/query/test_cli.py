@@ -6,10 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 
 from encoders.folder import ModelFolder, model_cache
@@ -21,6 +19,7 @@ from query.commands import index as index_command
 from query.commands.options import COLLECTION
 from tests.query.conftest import copied
 from trials import DEMO, ROOT
+from trials.command_attacks import NAMES, odd_name, options
 from trials.servers.shared import once
 
 EVALUATE = ["evaluate", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
@@ -320,42 +319,15 @@ def test_an_index_run_that_could_read_nothing_fails(
     assert "nothing of the sources could be indexed; see why: dragoman status -c c" in capsys.readouterr().err
 
 
-def _options_of_collections() -> list[list[str]]:
-    """Every command that takes ``-c``, with what it needs besides."""
-    topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
-    return [
-        ["index", str(DEMO / "docs.en.jsonl")], ["worker", "--broker", "redis://127.0.0.1:1"], ["pause"], ["cancel"],
-        ["resume", "--broker", "redis://127.0.0.1:1"], ["attach", "help", "--store", "http://127.0.0.1:1"], ["detach"],
-        ["search", "mould"], ["serve", "--port", "0"], ["calibrate"], ["calibrate", "--list"], ["evaluate", *topics],
-        ["evaluate", "--from-log"], ["queries"], ["report"], ["mates"], ["migrate", "--encoder", "e"], ["runs", "list"],
-        ["status"], ["status", "--watch"], ["rollback"], ["delete", "id"], ["delete", "--all", "--yes"],
-        ["train", "mapping", "-o", "maps"],
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["../../x", "n" * 300, "\udcff", "a\0b", ".hidden", "a/b"])
-def test_a_name_that_no_collection_can_have_is_refused_before_anything_is_made(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for command in _options_of_collections():
-        assert run([*command, "-c", name, "--home", str(tmp_path / "a" / "b" / "home")]) == 1, command
-        assert "a collection can't be named" in capsys.readouterr().err, command
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_no_collection_can_have_is_refused_before_anything_is_made(name: str, tmp_path: Path) -> None:
+    assert [fall for fall in odd_name(name, tmp_path) if fall] == []
 
 
 def test_every_command_that_takes_a_collection_looks_at_its_name() -> None:
-    def options(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Parameter]]:
-        if isinstance(command, click.Group):
-            context = click.Context(command)
-            for name in command.list_commands(context):
-                member = command.get_command(context, name)
-                assert member is not None
-                yield from options(member, (*path, name))
-        yield from ((path, parameter) for parameter in command.params if "--collection" in parameter.opts)
-
-    named = list(options(root, ()))
+    named = [(name, option) for name, option in options(root) if "--collection" in option.opts]
     assert len(named) >= 20
-    assert {path: option.type for path, option in named if option.type is not COLLECTION} == {}
+    assert {name: option.type for name, option in named if option.type is not COLLECTION} == {}
 
 
 @pytest.mark.parametrize("name", ["n" * 300, "\udcff"])

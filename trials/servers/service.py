@@ -1,20 +1,25 @@
-"""The query service in a thread of the tests' process, run as by ``dragoman serve``."""
+"""The query service in a thread of this process, run as by ``dragoman serve``, or as a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from query.server.app import Service, server
 from query.service.options import ServiceOptions
+from trials import ROOT
+from trials.command import DRAGOMAN
+from trials.servers.process import free_port
 
 _STARTED_WITHIN = 120.0
 _STOPPED_WITHIN = 120.0
@@ -41,6 +46,24 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
         listening.close()
         if thread.is_alive():
             raise TimeoutError(f"the service at {url} does not stop")
+
+
+@contextmanager
+def process(home: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """``dragoman serve`` as a process that has opened its collections, and its URL."""
+    port = free_port()
+    started = subprocess.Popen(
+        [*DRAGOMAN, "serve", "--home", str(home), "--port", str(port), "--device", "cpu", *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until_opened(url, started)
+        yield started, url
+    finally:
+        started.kill()
+        started.wait()
 
 
 def wait_until_opened(url: str, process: subprocess.Popen[bytes] | None = None) -> None:

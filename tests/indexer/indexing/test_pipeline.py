@@ -2,10 +2,8 @@
 
 import json
 import os
-import random
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -38,6 +36,7 @@ from indexer.readers.record import TEXT_LIMIT
 from indexer.readers.source import ReadOptions
 from tests.conftest import until
 from trials import DEMO, ROOT
+from trials.command_attacks import chunk_states, kills_while_indexing
 from trials.fake_encoder import FakeEncoder
 
 
@@ -478,38 +477,6 @@ def _contents(home: Path) -> dict[str, tuple[bytes, bytes, bytes, str]]:
     return found
 
 
-def _chunks(home: Path) -> dict[str, int]:
-    database = home / "dragoman.db"
-    if not database.exists():
-        return {}
-    with closing(sqlite3.connect(database)) as connection:
-        try:
-            return dict(connection.execute("SELECT state, count(*) FROM chunks GROUP BY state"))
-        except sqlite3.OperationalError:  # the tables were being made when the process was killed
-            return {}
-
-
-_SLOWED = """
-import os, sys, time
-from encoders.methods.segments import Segments
-from indexer import index as indexing
-from query.cli import run
-from trials.fake_encoder import FakeEncoder
-
-kind = {"a stub": FakeEncoder, "the default encoder": Segments}[sys.argv[1]]
-encode = kind.encode_documents
-
-def slowly(encoder, documents):
-    time.sleep(0.3 if os.environ["DRAGOMAN_HOME"].endswith("killed") else 0)
-    return encode(encoder, documents)
-
-kind.encode_documents = slowly
-if kind is FakeEncoder:
-    indexing.open_named = lambda *_, **__: FakeEncoder()
-sys.exit(run([*sys.argv[2:], "--no-calibration"]))
-"""
-
-
 @pytest.mark.parametrize(
     "encoder",
     [
@@ -519,59 +486,11 @@ sys.exit(run([*sys.argv[2:], "--no-calibration"]))
 )
 @pytest.mark.usefixtures("interruptible")
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(
-    request: pytest.FixtureRequest, tmp_path: Path, default_folder: ModelFolder, encoder: str
+    tmp_path: Path, default_folder: ModelFolder, encoder: str
 ) -> None:
-    """20 chunks of real sentences, ids that come twice among them, SIGKILL and Ctrl-C in the middle."""
-    sentences = [
-        sentence
-        for file in sorted(DEMO.glob("docs.*.jsonl"))
-        for line in file.read_text(encoding="utf-8").splitlines()
-        for sentence in json.loads(line)["text"].replace("\n", " ").split(". ")
-        if "nothing" not in sentence  # which the stub refuses
-    ]
-    lines = [
-        {"id": f"d{number % 1200}", "lang": "en", "text": f"{sentences[number % len(sentences)]} {number}"}
-        for number in range(20 * CHUNK_DOCUMENTS)
-    ]
-    source = tmp_path / "sentences.jsonl"
-    source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    command = [sys.executable, "-c", _SLOWED, encoder, "index", str(source), "-c", "c", "--device", "cpu", "-q"]
-
-    def start(home: Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command,
-            env=dict(os.environ, DRAGOMAN_HOME=str(home), PYTHONPATH=str(ROOT)),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    assert start(tmp_path / "undisturbed").wait() == 0
-    chance = random.Random(20)
-    in_the_middle = 0
-    process = start(tmp_path / "killed")
-    request.addfinalizer(lambda: process.kill())  # noqa: PLW0108 - the last that was started
-    for kill in range(200):
-        if process.poll() == 0:
-            break
-        done = _chunks(tmp_path / "killed").get("done", 0)
-        deadline = time.monotonic() + 300
-        while process.poll() is None:
-            assert time.monotonic() < deadline, "neither more chunks nor an end"
-            if _chunks(tmp_path / "killed").get("done", 0) >= done + chance.randint(2, 6):
-                process.send_signal(signal.SIGKILL if kill % 3 else signal.SIGINT)
-                break
-            time.sleep(0.01)
-        process.wait()
-        states = _chunks(tmp_path / "killed")
-        in_the_middle += bool(states.get("done") and states.get("pending"))
-        if process.returncode != 0:
-            process = start(tmp_path / "killed")
-    assert process.wait() == 0
-    assert in_the_middle >= 3
-    undisturbed, disturbed = _contents(tmp_path / "undisturbed"), _contents(tmp_path / "killed")
-    assert len(undisturbed) == 1200
-    assert undisturbed["d0"][3].endswith(" 1200")
-    assert disturbed == undisturbed
+    outcomes = list(kills_while_indexing(tmp_path, encoder, seed=20))
+    assert [fall for fall in outcomes if fall] == []
+    assert len(outcomes) >= 5
 
 
 @pytest.mark.parts
@@ -585,7 +504,7 @@ def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, default_fol
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(lambda: bool(_chunks(tmp_path / "home").get("pending")) or process.poll() is not None)
+    until(lambda: bool(chunk_states(tmp_path / "home").get("pending")) or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -15,21 +15,21 @@ import sqlalchemy as sa
 
 from encoders.errors import StoreError
 from indexer.ledger import database
-from indexer.ledger.database import Base, connect, open_database, open_engine, read_database_id, transaction, upgrade
-from indexer.ledger.tables import Chunk, IndexRun
+from indexer.ledger.database import connect, open_database, open_engine, read_database_id, upgrade
 from tests.indexer.workers.conftest import new_database
 from trials.database_accidents import (
     DONE,
     KILLED,
     REFUSED,
+    copied,
+    fill,
     migrations_with_second,
     open_in_process,
     random_kills,
+    require_complete,
     small_disk,
 )
 from trials.servers.postgres import PostgresServer
-
-CHUNKS = 3
 
 
 @pytest.fixture
@@ -41,44 +41,7 @@ def second(tmp_path: Path) -> Path:
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     """A database of the first version with rows that refer to others."""
-    file = tmp_path / "filled" / "dragoman.db"
-    with open_database(f"sqlite:///{file}") as engine, transaction(engine) as session:
-        run = {
-            "collection": "c", "sources": [], "fingerprint": "", "model": "m", "build": "b", "state": "running",
-            "started": database.now(), "encoded": 0, "unchanged": 0, "pruned": 0, "generation": 1, "prune": False,
-            "spooled": False, "swept": 0.0,
-        }  # fmt: skip
-        session.execute(sa.insert(IndexRun).values(id=1, **run))
-        chunk = {
-            "state": "pending", "documents": 1, "todo": b"", "digest": "", "updated": database.now(), "wanted": 1,
-            "until": 0.0, "attempts": 0, "error": "",
-        }  # fmt: skip
-        session.execute(sa.insert(Chunk), [{"run_id": 1, "number": number, **chunk} for number in range(CHUNKS)])
-    return file
-
-
-def copied(file: Path, folder: Path) -> Path:
-    """A database with the files that SQLite has beside it, as a killed process leaves them."""
-    folder.mkdir(parents=True)
-    for part in file.parent.glob(f"{file.name}*"):
-        shutil.copyfile(part, folder / part.name)
-    return folder / file.name
-
-
-def require_complete(file: Path, *, upgraded: bool = False) -> None:
-    """Open a database, and see that nothing is missing and nothing is there twice."""
-    with open_database(f"sqlite:///{file}") as engine:
-        names = set(sa.inspect(engine).get_table_names())
-        assert names >= set(Base.metadata.tables)
-        assert read_database_id(engine)
-        with engine.connect() as connection:
-            assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
-            assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
-            if upgraded:
-                assert connection.exec_driver_sql("SELECT note FROM index_runs").scalars().all() == ["upgraded"]
-                assert connection.exec_driver_sql("SELECT count(*) FROM chunks").scalar() == CHUNKS
-                assert "notes" in names
-                assert not [name for name in names if name.startswith("_alembic_tmp")]
+    return fill(tmp_path / "filled" / "dragoman.db")
 
 
 @contextmanager

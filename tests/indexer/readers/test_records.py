@@ -9,7 +9,7 @@ import lzma
 import random
 import tracemalloc
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from indexer.readers.files import SourceFile
 from indexer.readers.formats import fingerprint, read
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from trials.command_attacks import PACKERS
 
 
 def readings(path: Path, **options: Any) -> list[Reading]:
@@ -76,14 +77,6 @@ def test_archives_are_read_by_their_first_bytes(tmp_path: Path, name: str, pack:
     half = b'{"id": "%s", "text": "x"}\n'
     (tmp_path / name).write_bytes(pack(half % b"a") + pack(half % b"b"))
     assert [document.doc_id for document in documents(readings(tmp_path / name))] == ["a", "b"]
-
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "gz": gzip.compress,
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-    "zst": zstd.compress,
-}
 
 
 @pytest.mark.parametrize("suffix", PACKERS)

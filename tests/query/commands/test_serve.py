@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,36 +20,10 @@ from query.cli import run
 from query.service.access import Token
 from query.service.options import LOOPBACK, ServiceOptions
 from tests.conftest import until
-from trials.servers.process import free_port
+from trials.servers.service import process
+from trials.service_attacks import SECRET, changed_tokens
 
 BODY = b'{"query": "coffee", "lang": "en"}'
-SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
-
-
-@contextmanager
-def process(home: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A process that answers, and its URL."""
-    port = free_port()
-    command = [sys.executable, "-c", "from query.cli import main; main()", "serve", "--home", str(home)]
-    started = subprocess.Popen(
-        [*command, "--port", str(port), "--device", "cpu", *options],
-        env={**os.environ, **environment},
-        stderr=subprocess.PIPE,
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        until(lambda: started.poll() is not None or _ready(url), 120)
-        yield started, url
-    finally:
-        started.kill()
-        started.communicate()
-
-
-def _ready(url: str) -> bool:
-    try:
-        return bool(httpx.get(f"{url}/api/ready", timeout=60).json()["ready"])
-    except httpx.TransportError:
-        return False
 
 
 def begin(port: int) -> socket.socket:
@@ -113,19 +84,7 @@ def test_a_token_that_is_taken_away_opens_nothing_any_more_and_sighup_ends_nothi
     tokens = tmp_path / "tokens"
     tokens.write_text(f"me {SECRET}\n")
     with process(calibrated.home, DRAGOMAN_TOKENS=str(tokens)) as (started, url):
-
-        def status(secret: str) -> int:
-            return httpx.get(f"{url}/api/collections", headers={"Authorization": f"Bearer {secret}"}).status_code
-
-        assert status(SECRET) == 200
-        tokens.write_text(f"you {SECRET}2\n")
-        assert (status(SECRET), status(f"{SECRET}2")) == (401, 200)
-        before = tokens.stat()
-        tokens.write_text(f"you {SECRET}3\n")
-        os.utime(tokens, ns=(before.st_atime_ns, before.st_mtime_ns))
-        started.send_signal(signal.SIGHUP)
-        until(lambda: status(f"{SECRET}3") == 200)
-        assert started.poll() is None
+        assert [fall for fall in changed_tokens(url, started, tokens) if fall] == []
 
 
 def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from query.service import connection, middleware
 from tests.conftest import until
-
-HEALTH = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-HALF = (
-    b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\nhalf"
-)
-CHUNKED = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-def connected(service: httpx.Client, source: str = "127.0.0.1") -> socket.socket:
-    parts = urlsplit(str(service.base_url))
-    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30, source_address=(source, 0))
+from trials.service_attacks import ENDLESS, HALF, HEALTH, closed, connected, endless
 
 
 def rest(opened: socket.socket) -> bytes:
@@ -32,12 +20,6 @@ def rest(opened: socket.socket) -> bytes:
     with suppress(ConnectionResetError):
         parts.extend(iter(lambda: opened.recv(65_536), b""))
     return b"".join(parts)
-
-
-def closed(opened: socket.socket) -> bool:
-    poll = select.poll()
-    poll.register(opened, select.POLLRDHUP)
-    return bool(poll.poll(0))
 
 
 @pytest.mark.parametrize(
@@ -71,30 +53,9 @@ def test_half_a_second_request_is_not_waited_for(service: httpx.Client, monkeypa
         assert rest(opened).count(b"HTTP/1.1") == 1
 
 
-@pytest.mark.parametrize(
-    "begun",
-    [
-        b"GET /api/health HTTP/1.1\r\nX-Long: ",
-        b"GET /api/health HTTP/1.1\r\nX: y\r\nX-",
-        b"GET /",
-        b"\r\n",
-        CHUNKED + b"0\r\nX-Trailer: ",
-        CHUNKED + b"1;extension=",
-        HALF.replace(b"half", b"123456789") + b"GET / HTTP/1.1\r\nX-Long: ",
-    ],
-    ids=["one header", "a name", "a path", "empty lines", "a trailer", "a chunk's extension", "a second request"],
-)
+@pytest.mark.parametrize("begun", ENDLESS.values(), ids=ENDLESS)
 def test_what_has_no_end_is_not_taken(service: httpx.Client, begun: bytes) -> None:
-    piece = b"\r\n" * 5000 if begun == b"\r\n" else b"a" * 10_000
-    with connected(service) as opened:
-        opened.sendall(begun)
-        sent = 0
-        with suppress(ConnectionError):
-            while sent < 50_000_000 and not closed(opened):
-                opened.sendall(piece)
-                sent += len(piece)
-        assert sent < 50_000_000
-    assert service.get("/api/health").status_code == 200
+    assert endless(service, begun) == ""
 
 
 def test_long_headers_are_refused_in_a_sentence(service: httpx.Client) -> None:

@@ -1,0 +1,276 @@
+"""Attacks on a service, workers and a home, on loopback; a row counts what was tried, what held and what fell."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, redirect_stdout
+from dataclasses import dataclass
+from functools import partial
+from io import StringIO
+from itertools import product
+from pathlib import Path
+from unittest.mock import patch
+
+import httpx
+from elasticsearch import Elasticsearch, helpers
+
+from benchmarks import harness
+from encoders.errors import BadInput
+from indexer.ledger import database
+from query.cli import run
+from query.service.access import TokenFile
+from trials import DEMO, command_attacks, service_attacks
+from trials.database_accidents import (
+    KILLED,
+    copied,
+    fill,
+    migrations_with_second,
+    open_in_process,
+    random_kills,
+    require_complete,
+)
+from trials.documents import sentences
+from trials.servers.elastic import client_of
+from trials.servers.elastic import running as elastic_running
+from trials.servers.postgres import PostgresServer
+from trials.servers.process import running
+from trials.servers.service import process
+from trials.service_attacks import SECRET
+from trials.worker_accidents import BROKERS, Servers, Trial
+
+_FORBIDDEN = ("front-own", "front-own-000001", "own", "front-secret", "front-new", "help", "front-*")
+"""Names of what is not attached: a collection's own index by each of its names, an owner's, none, a collection's."""
+_ATTACHED = "front-help"
+_DESCRIPTORS = 4096
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is attacked.
+
+    Attributes:
+        folder: an empty folder.
+        home: a home with the collections demo, own and help.
+        service: a client of a service of this home, which passes writes on.
+        elastic: the server of own and help.
+        small: whether each attack has a part of its tries.
+    """
+
+    folder: Path
+    home: Path
+    service: httpx.Client
+    elastic: str
+    small: bool
+
+
+Attack = Callable[[Target], Iterator[str]]
+"""Yields one text for each try: empty if it held, else what fell."""
+
+
+def _headers(target: Target) -> Iterator[str]:
+    lengths = service_attacks.LENGTHS[-2:] if target.small else service_attacks.LENGTHS
+    for name, length in product(service_attacks.LONG_NAMES, lengths):
+        yield from service_attacks.long_header(target.service, f"/{_ATTACHED}/_count", name, length)
+        with httpx.Client(base_url=target.service.base_url, timeout=10) as caller:
+            yield from service_attacks.served(caller, f"/{_ATTACHED}/_count", _ATTACHED, "help")
+
+
+def _databases(target: Target, *, again: bool) -> Iterator[str]:
+    """Kills and full disks while a database is made, or upgraded ``again``."""
+    migrations = migrations_with_second(target.folder / "migrations") if again else database.MIGRATIONS
+    filled = fill(target.folder / "filled" / "dragoman.db")
+    numbers = iter(range(10_000))
+
+    def prepare() -> Path:
+        folder = target.folder / f"home-{next(numbers)}"
+        return copied(filled, folder) if again else folder / "dragoman.db"
+
+    def complete(file: Path, outcome: str) -> str:
+        try:
+            require_complete(file, upgraded=again)
+        except Exception as error:  # noqa: BLE001 - it is what fell
+            return f"{file.parent.name}, {outcome}: {error!r}"
+        return ""
+
+    with patch.object(database, "MIGRATIONS", migrations):
+        for file, outcome in random_kills(prepare, migrations, 10 if target.small else 100):
+            if outcome == KILLED:
+                yield complete(file, outcome)
+        for size in range(1, 21, 4 if target.small else 1):
+            file = prepare()
+            yield complete(file, open_in_process(file, migrations, max_bytes=size * 16_384))
+
+
+def _connections(target: Target) -> Iterator[str]:
+    yield from service_attacks.idle(target.service, 1_005)
+    for begun in service_attacks.ENDLESS.values():
+        yield service_attacks.endless(target.service, begun)
+    yield from service_attacks.unfinished(target.service)
+
+
+def _writes(target: Target) -> Iterator[str]:
+    with client_of(target.elastic) as client:
+        names = ("front-own-000001", "front-secret", _ATTACHED)
+        before = {name: service_attacks.own_documents(client, name) for name in names}
+        yield from service_attacks.forbidden_writes(target.service, _FORBIDDEN, _ATTACHED)
+        for name in names:
+            same = service_attacks.own_documents(client, name) == before[name]
+            yield "" if same else f"{name} was changed"
+        yield "front-new was made" if client.indices.exists(index="front-new") else ""
+
+
+def _values(target: Target) -> Iterator[str]:
+    yield from service_attacks.unreadable_authorizations(target.service)
+    for value in service_attacks.VALUES:
+        yield service_attacks.odd_value(target.service, *value)
+
+
+def _names(target: Target) -> Iterator[str]:
+    for number, name in enumerate(command_attacks.NAMES):
+        folder = target.folder / str(number)
+        folder.mkdir()
+        yield from command_attacks.odd_name(name, folder)
+
+
+def _damage(target: Target) -> Iterator[str]:
+    home = Path(shutil.copytree(target.home, target.folder / "home"))
+    for file in ("dragoman.db", "store/demo.db"):
+        pages = range(0, command_attacks.pages_of(home / file), 40 if target.small else 10)
+        yield from command_attacks.zeroed_pages(home, file, pages)
+
+
+def _pages(target: Target) -> Iterator[str]:
+    for headers in service_attacks.FOREIGN:
+        yield from service_attacks.foreign_page(target.service, headers)
+
+
+def _numbers(_: Target) -> Iterator[str]:
+    for name, value in product(command_attacks.NUMBERS, command_attacks.NOT_FINITE):
+        yield command_attacks.not_finite(name, value)
+
+
+def _tokens(target: Target) -> Iterator[str]:
+    file = target.folder / "tokens"
+    file.write_text(f"me {SECRET}\n")
+    file.chmod(0o600)
+    with process(target.home, "--tokens", str(file)) as (service, url):
+        with httpx.Client(base_url=url, timeout=60) as client:
+            yield from service_attacks.unreadable_authorizations(client)
+            yield from service_attacks.wrong_tokens(client, SECRET)
+        yield from service_attacks.changed_tokens(url, service, file)
+    for text in ("", "me short\n", f"me {SECRET}\nyou {SECRET} write\n"):
+        file.write_text(text)
+        try:
+            TokenFile(file)
+        except BadInput:
+            yield ""
+        else:
+            yield f"a file of tokens with {text!r} is taken"
+
+
+def _kills(target: Target) -> Iterator[str]:
+    for seed in range(1 if target.small else 4):
+        folder = target.folder / str(seed)
+        folder.mkdir()
+        yield from command_attacks.kills_while_indexing(folder, "a stub", seed=seed)
+
+
+def _workers(target: Target) -> Iterator[str]:
+    """Accidents to two workers, on each broker."""
+    for broker, make in BROKERS.items():
+        folder = target.folder / broker
+        folder.mkdir()
+        with running(make) as queue, running(PostgresServer) as postgres, elastic_running() as elastic:
+            trial = Trial(Servers(queue, postgres, elastic), folder, 640, seed=0, name=f"trial-{broker}")
+            kinds = sorted(trial.accidents())
+            outcome = trial.run(kinds[:2] if target.small else kinds * 3, (0.2, 1.0))
+        yield from [""] * (outcome.happened.total() - 1)
+        wrong = (outcome.lost, outcome.doubled, outcome.different, outcome.findings)
+        yield "" if outcome.is_right else f"{broker}: lost, doubled, different, findings: {wrong}"
+
+
+ATTACKS: dict[str, Attack] = {
+    "headers and paths that are too long, and others' calls after them": _headers,
+    "kills and full disks while a database is made": partial(_databases, again=False),
+    "kills and full disks while a database is upgraded": partial(_databases, again=True),
+    "1,005 idle connections, requests without an end": _connections,
+    "writes into indices that are not attached; scripts, pipelines": _writes,
+    "small archives of 512 MB": lambda target: command_attacks.packed_bombs(target.folder),
+    "`Authorization` that can't be read; values that are no number, field or text": _values,
+    "names of collections that lead out of the home or that no file can have": _names,
+    "zeroed pages in databases": _damage,
+    "calls of another site's page": _pages,
+    "`nan` and `inf` as options": _numbers,
+    "tokens: guessed, taken away, given twice, too short": _tokens,
+    "`dragoman index` killed and interrupted, compared with an undisturbed run": _kills,
+    "accidents to workers, by Redis and RabbitMQ": _workers,
+}
+"""Attacks by what is tried."""
+
+
+def _made(home: Path, elastic: str) -> None:
+    """Make a home with a demo that is calibrated and evaluated, a collection in Elasticsearch, and an attached index."""
+    at = ["--home", str(home), "-q"]
+    topics = [*command_attacks.TOPICS, "--langs", "de"]
+    source = home.parent / "own.jsonl"
+    source.write_text(json.dumps({"id": "a", "lang": "en", "text": "of our own"}) + "\n")
+    with Elasticsearch(elastic) as client:
+        pages = ({"_index": _ATTACHED, "_id": page["id"], "_source": page} for page in sentences(50))
+        helpers.bulk(client, pages, refresh=True)
+        client.index(index="front-secret", id="s", document={"text": "the secret"}, refresh=True)
+    device = ["--device", "cpu"]
+    for command in (
+        ["index", *map(str, sorted(DEMO.glob("docs.*.jsonl"))), "-c", "demo", *device],
+        ["evaluate", "-c", "demo", *topics],
+        ["index", str(source), "-c", "own", "--store", f"{elastic}/front", "--no-calibration", *device],
+        ["attach", _ATTACHED, "-c", "help", "--store", elastic, "--text", "text", "--lang-field", "lang", *device],
+    ):
+        with redirect_stdout(StringIO()):
+            status = run([*command, *at])
+        if status:
+            raise SystemExit(f"dragoman {command[0]} failed")
+
+
+def main() -> None:
+    """Attack, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true", help="fewer tries of what takes long")
+    parser.add_argument("--only", metavar="TEXT", default="", help="attacks of this name; nothing is written")
+    arguments = parser.parse_args()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_DESCRIPTORS, most), most))
+    table, falls = harness.Table(), []
+    table.add("| tried | tries | held | fell | s |")
+    table.add("|---|---:|---:|---:|---:|")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-attack-")))
+        elastic, home = stack.enter_context(elastic_running()), folder / "home"
+        _made(home, elastic.url)
+        options = ["--elastic", elastic.url, "--index", "front-*", "--allow-writes"]
+        _, url = stack.enter_context(process(home, *options))
+        service = stack.enter_context(httpx.Client(base_url=url, timeout=60))
+        for number, (name, attack) in enumerate(ATTACKS.items()):
+            if arguments.only not in name:
+                continue
+            own = folder / str(number)
+            own.mkdir()
+            with harness.Stopwatch() as watch:
+                outcomes = list(attack(Target(own, home, service, elastic.url, arguments.small)))
+            fallen = [fall for fall in outcomes if fall]
+            falls += fallen
+            held = len(outcomes) - len(fallen)
+            table.add(f"| {name} | {len(outcomes):,} | {held:,} | {len(fallen):,} | {watch.seconds:,.0f} |")
+            print(*fallen[:10], sep="\n", end="\n" if fallen else "")
+    if not arguments.only:
+        harness.write("Attacks", "attack --small" if arguments.small else "attack", table)
+    if falls:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

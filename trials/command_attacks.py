@@ -1,0 +1,258 @@
+"""Attacks on commands and homes: names, numbers, archives and damaged files; a process that indexes is killed.
+
+An attack yields one text for each try: empty if the command held, else what fell.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+
+from encoders import zstd
+from indexer.collection.settings import Settings
+from indexer.indexing.reading import CHUNK_DOCUMENTS
+from query.cli import root, run
+from trials import DEMO, ROOT
+from trials.command import DRAGOMAN
+from trials.documents import contents, sentences
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstd.compress,
+}
+"""Functions that pack bytes, by the suffix of the archive."""
+NAMES = ("../../x", "n" * 300, "\udcff", "a\0b", ".hidden", "a/b")
+"""Names that no collection can have."""
+NOT_FINITE = ("nan", "inf", "-inf", "1e999")
+TOPICS = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
+SHOWN = (
+    ["status", "-c", "demo"],
+    ["search", "coffee", "-c", "demo", "--lang", "en"],
+    ["runs", "list"],
+    ["runs", "show", "1"],
+    ["runs", "export", "1"],
+    ["calibrate", "-c", "demo", "--list"],
+)
+"""Commands that show a home with the collection ``demo`` and a logged evaluation."""
+_PAGE = 4096
+_BOMB = 512 << 20
+_BOMB_MEMORY = 256 << 20
+"""Bytes that a packed file may take beyond a small plain file: a line of 64 MB is read before it is refused."""
+_STEP_WITHIN = 300.0
+"""Seconds in which an index run must make a step."""
+
+
+def said(arguments: Sequence[str]) -> tuple[int, str]:
+    """Run a command in this process; returns its status and what it said on standard error."""
+    err = io.StringIO()
+    with redirect_stderr(err), redirect_stdout(io.StringIO()):
+        status = run(list(arguments))
+    return status, err.getvalue()
+
+
+def commands_of_collections() -> list[list[str]]:
+    """Every command that takes ``-c``, with what it needs besides."""
+    return [
+        ["index", str(DEMO / "docs.en.jsonl")], ["worker", "--broker", "redis://127.0.0.1:1"], ["pause"], ["cancel"],
+        ["resume", "--broker", "redis://127.0.0.1:1"], ["attach", "help", "--store", "http://127.0.0.1:1"], ["detach"],
+        ["search", "mould"], ["serve", "--port", "0"], ["calibrate"], ["calibrate", "--list"], ["evaluate", *TOPICS],
+        ["evaluate", "--from-log"], ["queries"], ["report"], ["mates"], ["migrate", "--encoder", "e"], ["runs", "list"],
+        ["status"], ["status", "--watch"], ["rollback"], ["delete", "id"], ["delete", "--all", "--yes"],
+        ["train", "mapping", "-o", "maps"],
+    ]  # fmt: skip
+
+
+def odd_name(name: str, folder: Path) -> Iterator[str]:
+    """Give one of ``NAMES`` to every command that takes a collection; nothing may be made in the empty folder."""
+    for command in commands_of_collections():
+        status, sentence = said([*command, "-c", name, "--home", str(folder / "a" / "b" / "home")])
+        held = status == 1 and "a collection can't be named" in sentence and not list(folder.iterdir())
+        yield "" if held else f"{command} -c {name[:20]!r}: {status}, {sentence[-200:]}"
+
+
+def options(command: click.Command, *names: str) -> Iterator[tuple[str, click.Parameter]]:
+    """Every option of a command and of the commands below it, with its name as typed."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from options(below, *names, name)
+    else:
+        for parameter in command.params:
+            yield " ".join((*names, *parameter.opts)), parameter
+
+
+NUMBERS: dict[str, Any] = {
+    name: parameter.type
+    for name, parameter in options(root)
+    if isinstance(parameter.type, (click.types.FloatParamType, click.FloatRange))
+}
+"""The types of the options that take numbers, by the name as typed."""
+
+
+def not_finite(name: str, value: str) -> str:
+    """Give one of ``NOT_FINITE`` to an option."""
+    try:
+        NUMBERS[name].convert(value, None, None)
+    except click.BadParameter:
+        return ""
+    return f"{name} {value} is taken"
+
+
+def zeroed_pages(home: Path, file: str, pages: Sequence[int]) -> Iterator[str]:
+    """Overwrite one page of a database after the other by zeros; a command shows what is whole, or says what to do."""
+    damaged = home / file
+    whole, refused = damaged.read_bytes(), 0
+    try:
+        for page in pages:
+            damaged.write_bytes(whole[: page * _PAGE] + bytes(_PAGE) + whole[(page + 1) * _PAGE :])
+            for command in SHOWN:
+                status, sentence = said([*command, "-q", "--home", str(home)])
+                refused += status
+                held = status == 0 or (status == 1 and sentence.startswith("Error: "))
+                yield "" if held else f"{file}, page {page}, {command}: {status}, {sentence[-200:]}"
+    finally:
+        damaged.write_bytes(whole)
+    if 0 in pages:
+        yield "" if refused else f"{file}: no command noticed any damage"
+
+
+def pages_of(file: Path) -> int:
+    """Number of pages of a SQLite file."""
+    return file.stat().st_size // _PAGE
+
+
+def packed_bombs(folder: Path) -> Iterator[str]:
+    """Index small archives of much: empty lines, and one line; they take little more memory than a plain file."""
+    document = b'{"id": "a", "lang": "en", "text": "a river"}\n'
+    (folder / "plain.jsonl").write_bytes(document)
+    _, plain = _index_memory(folder, folder / "plain.jsonl")
+    for what, much in (("lines", b"\n" * _BOMB), ("one line", b"x" * _BOMB + b"\n")):
+        for suffix, pack in PACKERS.items():
+            bomb = folder / f"bomb.jsonl.{suffix}"
+            bomb.write_bytes(pack(much + document))
+            status, memory = _index_memory(folder, bomb)
+            held = status == 0 and memory < plain + _BOMB_MEMORY
+            yield "" if held else f"{what} in {suffix}: status {status}, {memory >> 20} MB; plain: {plain >> 20} MB"
+
+
+def _index_memory(folder: Path, source: Path) -> tuple[int, int]:
+    """Status and peak memory in bytes of ``dragoman index`` into a new collection."""
+    command = [*DRAGOMAN, "index", str(source), "-c", "c", "--home", str(folder / source.name.replace(".", "-"))]
+    process = subprocess.Popen(
+        [*command, "--method", "first", "--device", "cpu", "--no-calibration", "-q"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage.ru_maxrss * 1024
+
+
+_SLOWED = """
+import os, sys, time
+from encoders.methods.segments import Segments
+from indexer import index as indexing
+from query.cli import run
+from trials.fake_encoder import FakeEncoder
+
+kind = {"a stub": FakeEncoder, "the default encoder": Segments}[sys.argv[1]]
+encode = kind.encode_documents
+
+def slowly(encoder, documents):
+    time.sleep(0.3 if os.environ["DRAGOMAN_HOME"].endswith("killed") else 0)
+    return encode(encoder, documents)
+
+kind.encode_documents = slowly
+if kind is FakeEncoder:
+    indexing.open_named = lambda *_, **__: FakeEncoder()
+sys.exit(run([*sys.argv[2:], "--no-calibration"]))
+"""
+
+
+def chunk_states(home: Path) -> dict[str, int]:
+    """Number of chunks of a home's ledger, by state."""
+    database = home / "dragoman.db"
+    if not database.exists():
+        return {}
+    with closing(sqlite3.connect(database)) as connection:
+        try:
+            return dict(connection.execute("SELECT state, count(*) FROM chunks GROUP BY state"))
+        except sqlite3.OperationalError:  # the tables were being made when the process was killed
+            return {}
+
+
+def kills_while_indexing(folder: Path, encoder: str, *, seed: int) -> Iterator[str]:
+    """Index 20 chunks of real sentences, with ids that come twice, and end the process by SIGKILL and Ctrl-C.
+
+    A try is a kill, and at the end a comparison with an undisturbed run.
+    """
+    texts = [record["text"] for record in sentences(20 * CHUNK_DOCUMENTS)]
+    lines = [
+        {"id": f"d{number % 1200}", "lang": "en", "text": str(text).replace("nothing", "no thing")}
+        for number, text in enumerate(texts)  # the stub refuses "nothing"
+    ]
+    source = folder / "sentences.jsonl"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-c", _SLOWED, encoder, "index", str(source), "-c", "c", "--device", "cpu", "-q"]
+
+    def start(home: Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, "DRAGOMAN_HOME": str(home), "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    undisturbed, killed = folder / "undisturbed", folder / "killed"
+    if start(undisturbed).wait():
+        raise RuntimeError("the undisturbed run failed")
+    draw = random.Random(seed)
+    process = start(killed)
+    try:
+        for kill in range(200):
+            before, more = chunk_states(killed).get("done", 0), draw.randint(2, 6)
+            deadline = time.monotonic() + _STEP_WITHIN
+            while process.poll() is None and chunk_states(killed).get("done", 0) < before + more:
+                if time.monotonic() > deadline:
+                    yield "neither more chunks nor an end"
+                    return
+                time.sleep(0.01)
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL if kill % 3 else signal.SIGINT)
+            process.wait()
+            states = chunk_states(killed)
+            if process.returncode == 0:
+                break
+            if states.get("done") and states.get("pending"):
+                yield ""  # it was ended in the midst
+            process = start(killed)
+        yield "" if process.returncode == 0 else f"status {process.returncode} at the end"
+    finally:
+        process.kill()
+        process.wait()
+    whole, disturbed = (contents(Settings.read(home=home), "c") for home in (undisturbed, killed))
+    different = [doc_id for doc_id in {*whole, *disturbed} if whole.get(doc_id) != disturbed.get(doc_id)]
+    last = whole.get("d0", ("",))[0]
+    right = not different and len(whole) == 1200 and last == lines[1200]["text"]
+    yield "" if right else f"{len(different)} of {len(whole)} documents differ: {different[:3]}"

@@ -1,0 +1,279 @@
+"""Attacks on a service: what it must refuse, and what must keep no other caller out.
+
+An attack yields one text for each try: empty if the service held, else what fell.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from elasticsearch import Elasticsearch
+
+SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
+HEALTH = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HALF = (
+    b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\nhalf"
+)
+_CHUNKED = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+ENDLESS = {
+    "one header": b"GET /api/health HTTP/1.1\r\nX-Long: ",
+    "a name": b"GET /api/health HTTP/1.1\r\nX: y\r\nX-",
+    "a path": b"GET /",
+    "empty lines": b"\r\n",
+    "a trailer": _CHUNKED + b"0\r\nX-Trailer: ",
+    "a chunk's extension": _CHUNKED + b"1;extension=",
+    "a second request": HALF.replace(b"half", b"123456789") + b"GET / HTTP/1.1\r\nX-Long: ",
+}
+"""Beginnings of what never ends."""
+LONG_NAMES = ("Authorization", "X-Opaque-Id", "Accept", "Content-Type")
+LENGTHS = (7_900, 14_000, 20_000, 400_000)
+AUTHORIZATIONS = (
+    b"",
+    "Bearer \u00fc".encode(),
+    "Bearer \u00fc".encode("latin-1"),
+    "Basic \u00fc".encode(),
+    b"\xff",
+    b"\x80 x",
+)
+"""Values of ``Authorization`` that no reader can read."""
+FOREIGN: tuple[dict[str, str], ...] = (
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:3000"},
+    {"Sec-Fetch-Site": ""},
+    {"Origin": "http://localhost:3000", "Host": "localhost:8300"},
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+)
+"""Headers of a request that a page of another site makes in its visitor's browser."""
+CLAUSE: dict[str, Any] = {"cross_lingual": {"query": "bread"}}
+VALUES: list[tuple[str, dict[str, Any], str]] = [
+    ("?size=\u00b2", {}, "size must be a number"),
+    ("?from=\u0662", {}, "from must be a number"),
+    (f"?size={'9' * 5000}", {}, "size must be a number"),
+    ("", {"_source": 5}, "_source is true, false"),
+    ("", {"_source": [None]}, "_source is true, false"),
+    ("", {"_source": {"includes": 5}}, "_source is true, false"),
+    ("", {"highlight": {"fields": {"text": {}}, "pre_tags": "\ud800"}}, "half of a surrogate pair"),
+    ("", {"\ud800": 1}, "half of a surrogate pair"),
+    ("", {"size": float("inf")}, "Infinity stands in it"),
+]
+"""Parameters, a part of the body, and a part of the sentence that refuses them."""
+JSON_LINES = "application/x-ndjson"
+_ENDLESS_BYTES = 50_000_000
+_GIVEN_UP_WITHIN = 60.0
+"""Seconds until an unfinished request must be given up; the service's own bound is 20."""
+
+
+def _fell(what: object, *, held: bool) -> str:
+    return "" if held else str(what)[:300]
+
+
+def _is(answer: httpx.Response, status: int, sentence: str = "") -> str:
+    what = (answer.request.method, str(answer.url)[:100], answer.status_code, answer.text[:100])
+    return _fell(what, held=answer.status_code == status and sentence in answer.text)
+
+
+def long_header(service: httpx.Client, path: str, name: str, length: int) -> Iterator[str]:
+    """Send a long header, and a long path, as often as a pool keeps connections."""
+    for _ in range(12):
+        answer = service.get(path, headers={name: "Basic " + "a" * length})
+        held = answer.status_code == 431 if length > 8_000 else answer.status_code < 500
+        yield _fell((path, name, length, answer.status_code), held=held)
+        yield _is(service.get(f"{path}?preference=" + "a" * min(length, 50_000)), 414)
+
+
+def served(caller: httpx.Client, path: str, index: str, collection: str) -> Iterator[str]:
+    """Ask as an ordinary caller does, as often as a pool keeps connections."""
+    for _ in range(12):
+        yield _is(caller.get(path), 200)
+        yield _is(caller.post("/api/search", json={"query": "print", "lang": "en", "collection": collection}), 200)
+        yield _is(caller.post(f"/{index}/_search", json={"query": CLAUSE}), 200)
+
+
+def connected(service: httpx.Client, source: str = "127.0.0.1") -> socket.socket:
+    """A connection to a service, from an address of loopback."""
+    parts = urlsplit(str(service.base_url))
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30, source_address=(source, 0))
+
+
+def closed(opened: socket.socket) -> bool:
+    """Whether the other side has closed a connection."""
+    poll = select.poll()
+    poll.register(opened, select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+def endless(service: httpx.Client, begun: bytes) -> str:
+    """Send what never ends, until the service closes the connection."""
+    piece = b"\r\n" * 5000 if begun == b"\r\n" else b"a" * 10_000
+    sent = 0
+    with connected(service) as opened:
+        opened.sendall(begun)
+        with suppress(ConnectionError):
+            while sent < _ENDLESS_BYTES and not closed(opened):
+                opened.sendall(piece)
+                sent += len(piece)
+    if sent >= _ENDLESS_BYTES:
+        return f"{sent:,} bytes after {begun[:60]!r} were taken"
+    return _is(service.get("/api/health"), 200)
+
+
+def idle(service: httpx.Client, count: int) -> Iterator[str]:
+    """Open connections without a request from three addresses; others are answered, and so are theirs."""
+    with ExitStack() as stack:
+        for number in range(count):
+            stack.enter_context(connected(service, f"127.0.0.{2 + number % 3}"))
+        for source in ("127.0.0.1", "127.0.0.2"):
+            for path in (b"/api/health", b"/api/ready", b"/api/collections"):
+                with connected(service, source) as opened:
+                    opened.sendall(HEALTH.replace(b"/api/health", path))
+                    answer = opened.recv(65_536)
+                yield _fell((source, path, answer[:60]), held=answer.startswith(b"HTTP/1.1 200 "))
+
+
+def unfinished(service: httpx.Client) -> Iterator[str]:
+    """Send nothing, half a head, and half a body; each is given up."""
+    with ExitStack() as stack:
+        begun = {sent: stack.enter_context(connected(service)) for sent in (b"", HEALTH[:30], HALF)}
+        for sent, opened in begun.items():
+            opened.sendall(sent)
+        deadline = time.monotonic() + _GIVEN_UP_WITHIN
+        for sent, opened in begun.items():
+            opened.settimeout(max(0.1, deadline - time.monotonic()))
+            answer = b"waiting"
+            with suppress(TimeoutError, ConnectionResetError):
+                answer = b"".join(iter(lambda opened=opened: opened.recv(65_536), b""))  # type: ignore[misc]
+            yield _fell((sent[:30], answer[:60]), held=answer == b"" or b" 408 " in answer)
+
+
+def unreadable_authorizations(service: httpx.Client) -> Iterator[str]:
+    """Send each of ``AUTHORIZATIONS``: 401, and health is answered."""
+    for authorization in AUTHORIZATIONS:
+        headers = [(b"Authorization", authorization)]
+        for path in ("/api/collections", "/", "/demo/_search", "/demo/_count"):
+            yield _is(service.get(path, headers=headers), 401, "error")
+        yield _is(service.get("/api/health", headers=headers), 200)
+
+
+def odd_value(service: httpx.Client, parameters: str, more: Mapping[str, Any], sentence: str) -> str:
+    """Search the collection ``demo`` with one of ``VALUES``."""
+    body = json.dumps({"query": CLAUSE, **more})
+    headers = {"Content-Type": "application/json"}
+    return _is(service.post(f"/demo/_search{parameters}", content=body, headers=headers), 400, sentence)
+
+
+def foreign_page(service: httpx.Client, headers: Mapping[str, str]) -> Iterator[str]:
+    """Ask for what changes something, with the headers of a page of another site."""
+    for method, path in (
+        ("POST", "/demo/_refresh"),
+        ("POST", "/api/clicks"),
+        ("DELETE", "/demo/_doc/a"),
+        ("POST", "/api/search"),
+    ):
+        yield _is(service.request(method, path, headers=headers), 403, "another site")
+
+
+def wrong_tokens(service: httpx.Client, secret: str) -> Iterator[str]:
+    """Guess tokens: after some the address is refused, and the right token passes."""
+
+    def status(token: str) -> int:
+        return service.get("/api/collections", headers={"Authorization": f"Bearer {token}"}).status_code
+
+    statuses = [status(f"wrong {number}") for number in range(30)]
+    yield _fell(statuses, held=set(statuses) == {401, 429} and statuses[:5] == [401] * 5)
+    yield _fell("the right token", held=status(secret) == 200)
+    yield _is(service.get("/api/collections"), 401)  # without a token nothing is guessed
+
+
+def changed_tokens(url: str, process: subprocess.Popen[bytes], file: Path) -> Iterator[str]:
+    """Take away the token ``SECRET`` of a file, and another by a change that only SIGHUP tells of."""
+
+    def status(secret: str) -> int:
+        return httpx.get(f"{url}/api/collections", headers={"Authorization": f"Bearer {secret}"}).status_code
+
+    yield _fell("the token", held=status(SECRET) == 200)
+    file.write_text(f"you {SECRET}2\n")
+    yield _fell("a token that was taken away", held=status(SECRET) == 401)
+    yield _fell("a token that was added", held=status(f"{SECRET}2") == 200)
+    before = file.stat()
+    file.write_text(f"you {SECRET}3\n")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 60
+    while status(f"{SECRET}3") != 200 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    yield _fell("a token that was added before SIGHUP", held=status(f"{SECRET}3") == 200)
+    yield _fell("SIGHUP ended the service", held=process.poll() is None)
+
+
+def bulk_of(action: dict[str, Any], *sources: dict[str, Any]) -> str:
+    """A body of ``_bulk``."""
+    return "".join(f"{json.dumps(line)}\n" for line in (action, *sources))
+
+
+def own_documents(client: Elasticsearch, index: str) -> dict[str, int]:
+    """The number of the last write of each document of an index, by id."""
+    client.indices.refresh(index=index)
+    hits = client.search(index=index, size=1000, source=False, seq_no_primary_term=True)["hits"]["hits"]
+    return {hit["_id"]: hit["_seq_no"] for hit in hits}
+
+
+def forbidden_writes(service: httpx.Client, indices: Sequence[str], attached: str) -> Iterator[str]:
+    """Write into indices that are not attached, and into the attached index by scripts and pipelines."""
+    for index in indices:
+        for method, path, body in writes_into(index, attached):
+            answer = service.request(method, path, content=body, headers={"Content-Type": JSON_LINES})
+            held = answer.status_code in {403, 404} and "attached" in answer.text
+            yield _fell((method, path, answer.status_code, answer.text), held=held)
+    for method, path, body in scripts_and_pipelines(attached):
+        answer = service.request(method, path, content=body, headers={"Content-Type": JSON_LINES})
+        held = answer.status_code in {400, 403} and "passed on" in answer.text
+        yield _fell((method, path, answer.status_code, answer.text), held=held)
+
+
+def writes_into(index: str, attached: str) -> list[tuple[str, str, str | None]]:
+    """Method, path and body of writes into an index that is not attached."""
+    document = '{"body": "evil", "dragoman": {"revision": 9}}'
+    return [
+        ("PUT", f"/{index}/_doc/a", document),
+        ("POST", f"/{index}/_doc", document),
+        ("PUT", f"/{index}/_create/evil", document),
+        ("POST", f"/{index}/_update/a", f'{{"doc": {document}}}'),
+        ("DELETE", f"/{index}/_doc/a", None),
+        ("POST", f"/{index}/_refresh", None),
+        ("POST", f"/{attached},{index}/_refresh", None),
+        ("POST", f"/{index}/_bulk", bulk_of({"delete": {"_id": "a"}})),
+        ("POST", "/_bulk", bulk_of({"index": {"_index": index, "_id": "a"}}, {"body": "evil"})),
+        ("POST", f"/{attached}/_bulk", bulk_of({"delete": {"_index": index, "_id": "a"}})),
+    ]
+
+
+def scripts_and_pipelines(index: str) -> list[tuple[str, str, str]]:
+    """Method, path and body of writes into an index by scripts and pipelines."""
+    script, one = {"source": "ctx.op = 'delete'"}, f"/{index}/_update/one"
+    return [
+        ("POST", one, json.dumps({"script": script})),
+        ("POST", one, json.dumps({"scripted_upsert": True, "script": script, "upsert": {}})),
+        ("POST", one, json.dumps({"doc": {"body": "evil"}, "script": script})),
+        ("POST", one, json.dumps(["script"])),
+        ("POST", f"{one}?pipeline=elsewhere", json.dumps({"doc": {"body": "evil"}})),
+        ("PUT", f"/{index}/_doc/one?pipeline=_none", json.dumps({"body": "evil"})),
+        ("PUT", f"/{index}/_create/new?pipeline=elsewhere", json.dumps({"body": "evil"})),
+        ("POST", f"/{index}/_bulk?pipeline=elsewhere", bulk_of({"index": {"_id": "one"}}, {"body": "evil"})),
+        ("POST", f"/{index}/_bulk", bulk_of({"index": {"_id": "one", "pipeline": "elsewhere"}}, {"body": "evil"})),
+        ("POST", f"/{index}/_bulk", bulk_of({"update": {"_id": "one"}}, {"script": script})),
+        ("POST", "/_bulk", bulk_of({"update": {"_id": "one", "_index": index}}, {"script": script, "upsert": {}})),
+        ("POST", f"/{index}/_bulk", bulk_of({"update": {"_id": "one", "script": script}}, {"doc": {}})),
+    ]
