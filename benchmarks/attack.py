@@ -214,7 +214,7 @@ ATTACKS: dict[str, Attack] = {
 
 
 def _made(home: Path, elastic: str) -> None:
-    """Make a home with a demo that is calibrated and evaluated, a collection in Elasticsearch, and an attached index."""
+    """Make a home with a calibrated, evaluated demo, a collection in Elasticsearch, and an attached index."""
     at = ["--home", str(home), "-q"]
     topics = [*command_attacks.TOPICS, "--langs", "de"]
     source = home.parent / "own.jsonl"

@@ -80,8 +80,6 @@ def command(
         passages=not no_passages,
         rounds=0 if no_maps else 1,
     )
-    if math.isnan(plan.threshold):
-        raise BadInput("--threshold is no number; give one such as 1.05, or leave it out")
     if gold and gold_file:
         raise click.UsageError("--gold and --gold-file both say which pairs are true; give one of them")
     if output:

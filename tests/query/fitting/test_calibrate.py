@@ -337,8 +337,8 @@ def test_the_command_lists_makes_and_chooses(home: Settings, capsys: pytest.Capt
     (first,) = kept(home)
     assert run(["calibrate", "--list", *place]) == 0
     assert first.id in capsys.readouterr().out
-    assert run(["calibrate", "--balance", "2", *place]) == 1
-    assert "balance goes from 0" in capsys.readouterr().err
+    assert run(["calibrate", "--balance", "2", *place]) == 2
+    assert "2.0 is not in the range 0<=x<=1" in capsys.readouterr().err
     assert run(["calibrate", "--topics", "t.tsv", *place]) == 2
     assert run(["calibrate", "--balance", "0.5", "--json", *place]) == 0
     made = json.loads(capsys.readouterr().out)
