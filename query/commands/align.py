@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
-from encoders.errors import BadInput
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.collection.settings import Settings
