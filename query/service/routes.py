@@ -13,6 +13,7 @@ from fastapi.security import HTTPBearer
 
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
+from indexer.ledger.database import storable
 from indexer.stores.contract import MissingDocuments
 from query.calibration import table as calibration_table
 from query.query_log.tables import SearchRow
@@ -60,8 +61,6 @@ _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 READY, EMPTY = "ready", "empty"
-_NUL = "\\u0000"
-"""In JSON the character that PostgreSQL takes in no text; a query with it is not logged."""
 _UNLOGGED = {"query", "collection", "lang", "log"}
 """Parts of a request that are not among the logged settings."""
 
@@ -164,13 +163,11 @@ class Api:
         counted_lang = lang if lang in searcher.languages else "other"
         self._metrics.searches.labels(searcher.collection, counted_lang).inc()
         logged = None
-        if (
-            self._log is not None and request.log and "\\u0000" not in request.model_dump_json()
-        ):  # PostgreSQL takes none
+        if self._log is not None and request.log:
             search = SearchRow(
                 collection=searcher.collection,
-                query=request.query,
-                lang=lang,
+                query=storable(request.query),
+                lang=storable(lang),
                 space=searcher.space,
                 settings={**request.model_dump(exclude=_UNLOGGED), "balance": choice.balance},
                 hits=[hit.doc_id for hit in hits],
@@ -244,8 +241,8 @@ class Api:
 
     async def click(self, click: Click) -> Response:
         """Log that a hit was opened; without a query log, do nothing."""
-        if self._log is not None and "\x00" not in click.id:
-            self._log.clicked(click.search, click.id)
+        if self._log is not None:
+            self._log.clicked(storable(click.search), storable(click.id))
         return Response(status_code=204)
 
     async def health(self) -> Health:

@@ -74,6 +74,13 @@ def test_clicks_become_scores(own: Settings) -> None:
     assert [(one.lang, one.text) for one in logged_queries("demo", own)] == sorted(ASKED)
 
 
+def test_a_character_that_no_database_takes_is_replaced(own: Settings) -> None:
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
+        found = client.post("/api/search", json={"query": "coffee\x00beans", "lang": "en"}).json()
+        assert client.post("/api/clicks", json={"search": found["search"], "id": "a\x00"}).status_code == 204
+    assert [(row.id, row.query) for row in rows(own, SearchRow)] == [(found["search"], "coffee\ufffdbeans")]
+
+
 def test_what_is_too_old_goes(own: Settings) -> None:
     engine = connect(own.database)
     with transaction(engine) as session:
