@@ -55,12 +55,9 @@ class StoreLocation:
             return ElasticStore(
                 address, self.collection, credentials, generation, make=make, database_id=self.database_id
             )
-        from indexer.stores.embedded import EmbeddedStore, path_of  # noqa: PLC0415 - imports SQLAlchemy
+        from indexer.stores.embedded import EmbeddedStore  # noqa: PLC0415 - imports SQLAlchemy
 
-        path = path_of(self._folder(), self.collection, generation)
-        if not make and not path.is_file():
-            raise StoreError(f"the store {path} is gone; bring it back, or remove the collection and index it again")
-        return EmbeddedStore(self._folder(), self.collection, generation)
+        return EmbeddedStore(self._folder(), self.collection, generation, make=make)
 
     def open_attached(self, *, make: bool = False) -> JoinedStore:
         """Open the store of a collection that is attached to a user's index.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -34,13 +35,18 @@ def make_private_folder(folder: Path) -> None:
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
-def sqlite_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
-    """An engine for a SQLite file; a missing file is created when the engine first connects, its folder is not.
+def sqlite_engine(
+    url: str | sa.URL, *, before_connecting: Callable[[], None] | None = None, **options: Any
+) -> sa.Engine:
+    """An engine for a SQLite file; a missing file is created when the engine connects, its folder is not.
 
+    ``before_connecting`` is called before each connection, and may raise.
     If the file or its folder can't be written, the file is opened for reading: SQLite itself refuses to read a file in
     WAL mode where it can't write beside it.
     """
     engine = sa.create_engine(url, **options)
+    if before_connecting is not None:
+        sa.event.listen(engine, "do_connect", lambda *_: before_connecting())
     sa.event.listen(engine, "do_connect", _connect)
     sa.event.listen(engine, "checkout", _reconnect_if_changed)
     return engine

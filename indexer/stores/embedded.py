@@ -38,21 +38,22 @@ _IDS_AT_ONCE = 10_000
 class EmbeddedStore:
     """A ``VectorStore`` in the file at ``path``."""
 
-    def __init__(self, folder: Path, collection: str, generation: int = 1) -> None:
-        """Open the file of a collection's generation, and create it if it is missing.
+    def __init__(self, folder: Path, collection: str, generation: int = 1, *, make: bool = True) -> None:
+        """Open the file of a collection's generation; with ``make`` a missing file is created.
 
         Raises:
             BadInput: the collection's name is no valid file name.
-            StoreError: the file can't be opened, or is of another version.
+            StoreError: the file can't be opened, is of another version, or is missing and ``make`` is false.
         """
         check_collection_name(collection)
         self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
-        self._file = SqliteFile(self.path)
-        with self._file.store_errors():
-            sqlite.make_private_folder(folder)
+        self._file = SqliteFile(self.path, make=make)
+        if make:
+            with self._file.store_errors():
+                sqlite.make_private_folder(folder)
         with self._file.reading() as connection:
             if connection.execute(sa.text("PRAGMA user_version")).scalar_one() in _SCHEMAS:
                 return

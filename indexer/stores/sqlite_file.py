@@ -17,14 +17,28 @@ _DAMAGED = "it is broken or of another version: remove the collection (dragoman 
 
 
 class SqliteFile:
-    """A SQLite file; its failures are raised as a ``StoreError`` that says what to do."""
+    """A SQLite file; its failures are raised as a ``StoreError`` that says what to do.
 
-    def __init__(self, path: Path) -> None:
-        """Use the file at ``path``; the first transaction creates a missing file."""
-        self.path = path
-        self.engine = sqlite.sqlite_engine(f"sqlite:///{path}", pool_reset_on_return=None)  # reads open no transaction
+    A file that was removed is not made again: a search that goes on while its collection is deleted opens connections.
+    """
+
+    def __init__(self, path: Path, *, make: bool = True) -> None:
+        """Use the file at ``path``; with ``make`` the first transaction creates a missing file."""
+        self.path, self._make = path, make
+        self.engine = sqlite.sqlite_engine(
+            f"sqlite:///{path}",
+            before_connecting=self._require_file,
+            pool_reset_on_return=None,  # reads open no transaction
+        )
         sa.event.listen(self.engine, "connect", _begin_nowhere)
         sa.event.listen(self.engine, "begin", _begin)
+
+    def _require_file(self) -> None:
+        if not self._make and not self.path.is_file():
+            raise StoreError(
+                f"the store {self.path} is gone; bring it back, or remove the collection and index it again"
+            )
+        self._make = False
 
     @contextmanager
     def store_errors(self) -> Iterator[None]:

@@ -130,9 +130,10 @@ class Service:
             await self._upstream.close()
 
     def _watch_collections(self) -> None:
-        """Every few seconds open the collections that are not open, and check that the open ones can be searched."""
+        """Every few seconds open and check the collections, and close what is not needed any more."""
         while True:
             try:
+                self._open_collections.close_unused()
                 state = {name: self._api.state.get(name, "opening") for name in self._open_collections.names()}
             except Exception as error:  # noqa: BLE001 - the database may be back at the next check
                 self._api.state = dict.fromkeys(self._api.state, str(refusals.refusal(error)))

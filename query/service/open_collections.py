@@ -43,6 +43,7 @@ _NEWEST = (
 )
 _STATE = (
     sa.select(
+        Collection.created,
         Collection.store,
         Collection.generation,
         Collection.model,
@@ -61,7 +62,10 @@ _STATE = (
     )
     .where(Collection.name == sa.bindparam("name"))
 )
-"""What decides how a collection is searched, the last two items of its calibration; read before every search."""
+"""What decides how a collection is searched, the last two items of its calibration; read before every search.
+
+The time of creation tells a collection that was deleted and made anew from the one before it.
+"""
 _NAMES = sa.select(Collection.name).order_by(Collection.name)
 
 
@@ -119,6 +123,7 @@ class OpenCollections:
         self._failures: dict[str, _OpeningFailure] = {}
         self._encoders: dict[tuple[str, str], QueryBatcher] = {}
         self._locks: dict[str, threading.Lock] = {}
+        self._openings = 0
         self._lock = threading.Lock()
         for name in options.collections:
             collections.require(self._engine, name)
@@ -196,20 +201,36 @@ class OpenCollections:
             raise failure.kind(failure.sentence)
         same_store = previous is not None and previous.state[:-2] == state[:-2]
         try:
-            searcher = self._with_calibration(previous.searcher, "") if previous and same_store else self._load(name)
+            with self._opening():
+                return self._opened(name, state, previous if same_store else None)
         except (ModelMismatch, MissingPart) as error:
             self._failures[name] = _OpeningFailure(state, type(error), str(error), time.monotonic())
             raise
-        if previous and same_store:
-            with self._lock:  # the store stays open, with another calibration
-                previous.state, previous.searcher, previous.by_calibration = state, searcher, {}
-                previous.searches += 1
-                return previous
-        fresh = _OpenCollection(state, searcher, counted_at=time.monotonic(), searches=1)
+
+    def _opened(self, name: str, state: tuple[Any, ...], same_store: _OpenCollection | None) -> _OpenCollection:
+        """Open a collection; if its store is open, only its new calibration."""
+        if same_store is not None:
+            searcher = self._with_calibration(same_store.searcher, "")
+            with self._lock:
+                same_store.state, same_store.searcher, same_store.by_calibration = state, searcher, {}
+                same_store.searches += 1
+            return same_store
+        fresh = _OpenCollection(state, self._load(name), counted_at=time.monotonic(), searches=1)
         with self._lock:
+            self._retire(self._open.get(name))
             self._open[name] = fresh
-            self._retire(previous)
         return fresh
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """No encoder is closed meanwhile: the collection that is being opened may need it."""
+        with self._lock:
+            self._openings += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._openings -= 1
 
     def _load(self, name: str) -> Searcher:
         collection = collections.require(self._engine, name)
@@ -245,11 +266,12 @@ class OpenCollections:
     def _named_calibration(self, opened: _OpenCollection, calibration: str) -> Searcher:
         searcher = opened.by_calibration.get(calibration)
         if searcher is None:
-            searcher = self._with_calibration(opened.searcher, calibration)
-            with self._lock:
-                opened.by_calibration[calibration] = searcher
-                while len(opened.by_calibration) > _MAX_CALIBRATIONS:
-                    opened.by_calibration.pop(next(iter(opened.by_calibration)))
+            with self._opening():
+                searcher = self._with_calibration(opened.searcher, calibration)
+                with self._lock:
+                    opened.by_calibration[calibration] = searcher
+                    while len(opened.by_calibration) > _MAX_CALIBRATIONS:
+                        opened.by_calibration.pop(next(iter(opened.by_calibration)))
         return searcher
 
     def _with_calibration(self, searcher: Searcher, calibration_id: str) -> Searcher:
@@ -302,6 +324,32 @@ class OpenCollections:
         """Open a collection and search it once, so that the first request does not wait."""
         with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
             searcher.search("a", lang=min(searcher.languages), k=1)
+
+    def close_unused(self) -> None:
+        """Close the collections that were deleted, and the encoders that no open collection needs.
+
+        Raises:
+            SQLAlchemyError: the database does not answer.
+        """
+        names = set(self.names())
+        with self._lock:
+            for name in self._open.keys() - names:
+                self._retire(self._open.pop(name))
+            for name in self._locks.keys() - names:
+                self._locks.pop(name)
+                self._failures.pop(name, None)
+            if self._openings:
+                return
+            needed = {
+                id(searcher.encoder)
+                for opened in self._open.values()
+                for searcher in (opened.searcher, *opened.by_calibration.values())
+            }
+            unused = {key: encoder for key, encoder in self._encoders.items() if id(encoder) not in needed}
+            for key in unused:
+                self._encoders.pop(key)
+        for encoder in unused.values():
+            encoder.close()
 
     def close(self) -> None:
         """Close collections, encoders and the database."""

@@ -50,6 +50,11 @@ class QueryBatcher:
         """The spec of the encoder."""
         return self._encoder.spec
 
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._closed
+
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Documents → their vectors, by the encoder."""
         return self._encoder.encode_documents(documents)

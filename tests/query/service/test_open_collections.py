@@ -1,0 +1,102 @@
+"""Collections that are made anew, deleted or migrated while they are served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from encoders.errors import BadInput, StoreError
+from encoders.folder import ModelFolder
+from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.index import index
+from indexer.ledger.database import open_database
+from query.collections.removal import remove_collection
+from query.service.metrics import Metrics
+from query.service.open_collections import OpenCollections
+from query.service.options import ServiceOptions
+
+
+@pytest.fixture
+def served(settings: Settings) -> Iterator[OpenCollections]:
+    with closing(OpenCollections(ServiceOptions(settings, device="cpu"), Metrics())) as opened:
+        yield opened
+
+
+def make(settings: Settings, encoder: ModelFolder, text: str, name: str = "c", method: str = "first") -> None:
+    source = settings.home.parent / "docs.jsonl"
+    source.write_text(json.dumps({"id": "a", "lang": "en", "text": text}) + "\n", encoding="utf-8")
+    index([str(source)], name, settings=settings, encoder=str(encoder.path), method=method, device="cpu")
+
+
+def remove(settings: Settings, name: str = "c") -> None:
+    with open_database(settings.database) as engine:
+        remove_collection(engine, collections.require(engine, name), settings)
+
+
+def first_text(served: OpenCollections, name: str = "c") -> str:
+    with served.searcher(name) as searcher:
+        (hit,) = searcher.search("coffee", lang="en")
+        return hit.document.text
+
+
+def open_files(folder: Path) -> list[str]:
+    """Files of a folder that this process has open, also those that are removed."""
+    links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return [str(link) for link in links if folder in link.parents]
+
+
+def test_a_collection_that_was_deleted_and_made_anew_is_searched_as_it_is_now(
+    served: OpenCollections, settings: Settings, word_model: ModelFolder
+) -> None:
+    """Though nobody searched while it was gone."""
+    make(settings, word_model, "coffee of the first collection")
+    assert first_text(served) == "coffee of the first collection"
+    remove(settings)
+    make(settings, word_model, "coffee of the second collection")
+    assert first_text(served) == "coffee of the second collection"
+
+
+def test_a_deleted_collection_is_closed_though_nobody_asks_for_it(
+    served: OpenCollections, settings: Settings, word_model: ModelFolder
+) -> None:
+    make(settings, word_model, "coffee")
+    first_text(served)
+    remove(settings)
+    served.close_unused()
+    assert not open_files(settings.home / "store")
+    with pytest.raises(BadInput, match="there is no collection 'c'"):
+        first_text(served)
+
+
+def test_a_search_in_a_collection_that_is_deleted_meanwhile_makes_no_file_in_its_place(
+    served: OpenCollections, settings: Settings, word_model: ModelFolder
+) -> None:
+    make(settings, word_model, "coffee")
+    with served.searcher("c") as searcher:
+        remove(settings)
+        served.close_unused()
+        with pytest.raises(StoreError, match="is gone"):
+            searcher.search("coffee", lang="en")  # it opens one more connection
+    assert not open_files(settings.home / "store")
+    assert not list((settings.home / "store").iterdir())
+
+
+def test_an_encoder_that_no_collection_needs_any_more_is_closed(
+    served: OpenCollections, settings: Settings, word_model: ModelFolder
+) -> None:
+    make(settings, word_model, "coffee", "a")
+    make(settings, word_model, "coffee", "b", "segments")
+    with served.searcher("a") as first, served.searcher("b") as second:
+        pass
+    remove(settings, "a")
+    served.close_unused()
+    assert (first.encoder.closed, second.encoder.closed) == (True, False)  # type: ignore[attr-defined]
+    make(settings, word_model, "coffee", "a")
+    with served.searcher("a") as again:
+        assert again.encoder is not first.encoder
+        assert again.search("coffee", lang="en")
