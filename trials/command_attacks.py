@@ -29,7 +29,6 @@ from indexer.collection.settings import Settings
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from query.cli import root, run
 from trials import DEMO, ROOT
-from trials.command import DRAGOMAN
 from trials.documents import contents, sentences
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -142,31 +141,43 @@ def pages_of(file: Path) -> int:
 
 
 def packed_bombs(folder: Path) -> Iterator[str]:
-    """Index small archives of much: empty lines, and one line; they take little more memory than a plain file."""
+    """Index small archives of much: blank lines, and one line; they take little more memory than a plain file."""
     document = b'{"id": "a", "lang": "en", "text": "a river"}\n'
     (folder / "plain.jsonl").write_bytes(document)
     _, plain = _index_memory(folder, folder / "plain.jsonl")
-    for what, much in (("lines", b"\n" * _BOMB), ("one line", b"x" * _BOMB + b"\n")):
+    for what, much in (("lines", (b" " * 4095 + b"\n") * (_BOMB >> 12)), ("one line", b"x" * _BOMB + b"\n")):
         for suffix, pack in PACKERS.items():
             bomb = folder / f"bomb.jsonl.{suffix}"
-            bomb.write_bytes(pack(much + document))
+            bomb.write_bytes(pack(document + much))
             status, memory = _index_memory(folder, bomb)
             held = status == 0 and memory < plain + _BOMB_MEMORY
             yield "" if held else f"{what} in {suffix}: status {status}, {memory >> 20} MB; plain: {plain >> 20} MB"
 
 
+_MEASURED = r"""
+import re, sys
+from pathlib import Path
+from query.cli import run
+
+status = run(sys.argv[1:])
+print(re.search(r"VmHWM:\s+([0-9]+)", Path("/proc/self/status").read_text())[1])
+sys.exit(status)
+"""
+"""A command that prints its peak memory in kB; that of ``getrusage`` begins with the memory of its parent."""
+
+
 def _index_memory(folder: Path, source: Path) -> tuple[int, int]:
     """Status and peak memory in bytes of ``dragoman index`` into a new collection."""
-    command = [*DRAGOMAN, "index", str(source), "-c", "c", "--home", str(folder / source.name.replace(".", "-"))]
-    process = subprocess.Popen(
-        [*command, "--method", "first", "--device", "cpu", "--no-calibration", "-q"],
+    home = folder / source.name.replace(".", "-")
+    command = [sys.executable, "-c", _MEASURED, "index", str(source), "-c", "c", "--home", str(home), "-q"]
+    done = subprocess.run(
+        [*command, "--method", "first", "--device", "cpu", "--no-calibration"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        check=False,
     )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, usage.ru_maxrss * 1024
+    return done.returncode, int(done.stdout.splitlines()[-1]) * 1024
 
 
 _SLOWED = """

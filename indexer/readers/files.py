@@ -21,6 +21,8 @@ RECORD_LIMIT = 64 << 20
 
 LONG_LINE = f"the line has more than {RECORD_LIMIT >> 20} MB; split it"
 
+FIRST_BYTES = 4096
+"""Bytes that tell a file's format."""
 _CHUNK = 64 << 10
 """Bytes that are unpacked at once: a few hundred bytes of bzip2 may unpack to gigabytes."""
 _UNPACK_MEMORY = 128 << 20
@@ -136,9 +138,9 @@ class SourceFile:
         return io.BufferedReader(_Stream(raw, *(compression or ("", None))), _CHUNK)
 
     def first_bytes(self) -> bytes:
-        """At most 4,096 bytes from the beginning, decompressed."""
+        """At most ``FIRST_BYTES`` from the beginning, decompressed."""
         with self.open() as stream:
-            return stream.read1(4096)
+            return stream.read1(FIRST_BYTES)
 
     def lines(self) -> Iterator[bytes]:
         """Yield each line without line end and byte order mark.

@@ -14,7 +14,7 @@ from encoders.languages import UNDETERMINED, normalise
 from indexer.readers import elastic, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.encodings import known_encoding
-from indexer.readers.files import SourceFile, UnreadableFileError, source_files
+from indexer.readers.files import FIRST_BYTES, SourceFile, UnreadableFileError, source_files
 from indexer.readers.jsonl import read_jsonl
 from indexer.readers.sgml import read_sgml
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
@@ -115,7 +115,8 @@ def _read_files(path: Path, options: ReadOptions) -> Iterator[Reading]:
                 continue
             start = file.first_bytes()
             if not start.strip():
-                yield Refusal(file.shown, "it is empty")
+                blank = f"its first {FIRST_BYTES:,} bytes are blank; remove them, or see that it has documents"
+                yield Refusal(file.shown, "it is empty" if len(start) < FIRST_BYTES else blank)
                 continue
             format_ = options.format or _format(file, start)
             if format_:

@@ -57,6 +57,7 @@ def test_a_text_in_a_stated_encoding_that_does_not_fit_is_refused(tmp_path: Path
 def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("fine")
     (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "blank.txt").write_text("\n" * 5000 + "text")
     (tmp_path / "none.jsonl").write_text("")
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0\0\0\0\0")
     (tmp_path / "late.txt").write_bytes(b"text " * 2000 + b"\0")
@@ -72,6 +73,7 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(tmp_path: Pa
     reasons = refusals(found)
     expected = {
         "empty.txt": "is empty",
+        "blank.txt": "its first 4,096 bytes are blank",
         "none.jsonl": "is empty",
         "photo.jpg": "binary",
         "late.txt": "binary",
