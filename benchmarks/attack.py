@@ -24,7 +24,7 @@ from encoders.errors import BadInput
 from indexer.ledger import database
 from query.cli import run
 from query.service.access import TokenFile
-from trials import DEMO, command_attacks, service_attacks
+from trials import DEMO, command_attacks, page_attacks, service_attacks
 from trials.database_accidents import (
     KILLED,
     copied,
@@ -194,6 +194,23 @@ def _workers(target: Target) -> Iterator[str]:
         yield "" if outcome.is_right else f"{broker}: lost, doubled, different, findings: {wrong}"
 
 
+def _page(target: Target) -> Iterator[str]:
+    home, report = target.folder / "home", target.folder / "report"
+    source = page_attacks.write_documents(target.folder / "hostile.jsonl")
+    with redirect_stdout(StringIO()):
+        run(["index", str(source), "-c", "hostile", "--home", str(home), "--device", "cpu", "-q", "--no-calibration"])
+    executable = page_attacks.chromium()
+    if executable is None:
+        raise SystemExit("no browser for the attacks on the page: apt-get install chromium")
+    with page_attacks.browser(executable) as opened:
+        with process(home) as (_, url), httpx.Client(base_url=url, timeout=60) as client:
+            yield from page_attacks.hostile_documents(opened, client, "hostile")
+            values = page_attacks.ADDRESSES[:: 4 if target.small else 1]
+            yield from page_attacks.hostile_addresses(opened, client, values)
+        report.mkdir()
+        yield from page_attacks.hostile_report(opened, target.home, report)
+
+
 ATTACKS: dict[str, Attack] = {
     "headers and paths that are too long, and others' calls after them": _headers,
     "kills and full disks while a database is made": partial(_databases, again=False),
@@ -209,6 +226,7 @@ ATTACKS: dict[str, Attack] = {
     "tokens: guessed, taken away, given twice, too short": _tokens,
     "`dragoman index` killed and interrupted, compared with an undisturbed run": _kills,
     "accidents to workers, by Redis and RabbitMQ": _workers,
+    "hostile documents on the page and in a report, in a browser": _page,
 }
 """Attacks by what is tried."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from encoders.errors import BadInput
+from encoders.printable import one_line
 from encoders.wording import counted
 from query.evaluation.significance import Comparison
 
@@ -19,6 +21,19 @@ if TYPE_CHECKING:
 BETTER, WORSE, MEAN = "#1b7f79", "#c8553d", "#222222"
 _LABELLED = 40
 """Greatest number of topics for which every bar is named; of more topics, only the best and the worst are named."""
+
+_LONGEST_NAME = 24
+"""Characters of a topic's id that a figure shows: longer names leave the bars no room."""
+
+
+@contextmanager
+def plain_texts(**style: Any) -> Iterator[None]:
+    """Draw and save figures with settings of matplotlib, in which a text between dollars is no formula."""
+    import matplotlib as mpl  # noqa: PLC0415 - half a second
+
+    settings: Any = {"text.parse_math": False, **style}
+    with mpl.rc_context(settings):
+        yield
 
 
 def empty_figure(width: float, height: float) -> Figure:
@@ -32,8 +47,9 @@ def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
     """Draw the per-topic differences as sorted bars, with a panel for each comparison."""
     widest = max(len(comparison.differences) for comparison in comparisons)
     figure = empty_figure(min(10.0, max(7.0, 0.26 * widest)), 3.4 * len(comparisons))
-    for axes, comparison in zip(np.atleast_1d(figure.subplots(len(comparisons))), comparisons, strict=True):
-        _draw(axes, comparison)
+    with plain_texts():
+        for axes, comparison in zip(np.atleast_1d(figure.subplots(len(comparisons))), comparisons, strict=True):
+            _draw(axes, comparison)
     return figure
 
 
@@ -44,7 +60,8 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         BadInput: no picture format has this ending, or the file can't be written.
     """
     try:
-        figure.savefig(path, dpi=150)
+        with plain_texts():
+            figure.savefig(path, dpi=150)
     except ValueError as error:
         raise BadInput(f"{path} has no ending of a picture that can be drawn; name it .png, .svg or .pdf") from error
     except OSError as error:
@@ -72,7 +89,7 @@ def _draw(axes: Axes, comparison: Comparison) -> None:
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    _name_topics(axes, [qid for qid, _ in topics])
+    _name_topics(axes, [_shortened(one_line(qid)) for qid, _ in topics])
 
 
 def _name_topics(axes: Axes, qids: Sequence[str]) -> None:
@@ -82,3 +99,7 @@ def _name_topics(axes: Axes, qids: Sequence[str]) -> None:
         return
     axes.set_xticks([])
     axes.set_xlabel(f"{len(qids)} topics, sorted · best: {', '.join(qids[:3])} · worst: {', '.join(qids[:-4:-1])}")
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray
-from query.evaluation.plots import MEAN, empty_figure
+from encoders.printable import one_line
+from query.evaluation.plots import MEAN, empty_figure, plain_texts
 from query.report.language_pairs import PairTable
 
 if TYPE_CHECKING:
@@ -56,9 +57,7 @@ def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
 
     The ``name``, unique on the page, is the prefix of the element's ids.
     """
-    import matplotlib as mpl  # noqa: PLC0415 - half a second
-
-    style: Any = {
+    style = {
         "svg.fonttype": "none",
         "svg.hashsalt": name,
         "font.size": 9,
@@ -69,7 +68,7 @@ def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
         **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _INK),
     }
     buffer = io.StringIO()
-    with mpl.rc_context(style):
+    with plain_texts(**style):
         draw().savefig(buffer, format="svg", dpi=160, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
@@ -79,7 +78,7 @@ def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
     for colour in (_INK, MEAN, "#000000"):
         svg = svg.replace(colour, "currentColor")
     svg = svg.replace(_PAPER, "var(--paper)")
-    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1).strip()
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(one_line(description))}"', 1).strip()
 
 
 def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:

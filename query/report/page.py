@@ -7,6 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from encoders.printable import one_line
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""What a browser may load and run for the page: no script, and nothing from elsewhere."""
+
 
 @dataclass(frozen=True)
 class Section:
@@ -57,20 +62,21 @@ class ReportPage:
 
 def render(page: ReportPage) -> str:
     """The page as HTML."""
-    facts = "".join(f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>\n" for label, value in page.facts.items())
+    facts = "".join(f"<dt>{_shown(label)}</dt><dd>{_shown(value)}</dd>\n" for label, value in page.facts.items())
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{escape(page.title)}</title>
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{_shown(page.title)}</title>
 <style>{_STYLE}</style>
 </head>
 <body>
 <header>
-<h1>{escape(page.title)}</h1>
-<p class="summary">{escape(page.summary)}</p>
+<h1>{_shown(page.title)}</h1>
+<p class="summary">{_shown(page.summary)}</p>
 </header>
 <main>
 {_table(page.table) if page.table else ""}
@@ -78,19 +84,24 @@ def render(page: ReportPage) -> str:
 <dl>
 {facts}</dl>
 {"".join(map(_section, page.sections))}</main>
-<footer><p>{escape(page.footer)}</p></footer>
+<footer><p>{_shown(page.footer)}</p></footer>
 </body>
 </html>
 """
 
 
+def _shown(text: str) -> str:
+    """A text in HTML: it makes no elements and turns no writing, whatever was named so."""
+    return escape(one_line(text))
+
+
 def _prose(text: str) -> str:
     """Text escaped for HTML; an option such as --qrels is not broken at the end of a line."""
-    return re.sub(r"(--[a-z][\w-]*)", r"<code>\1</code>", escape(text))
+    return re.sub(r"(--[a-z][\w-]*)", r"<code>\1</code>", _shown(text))
 
 
 def _section(section: Section) -> str:
-    title = escape(section.title)
+    title = _shown(section.title)
     if not section.picture:
         return f'<section>\n<h2>{title}</h2>\n<p class="empty">{_prose(section.text)}</p>\n</section>\n'
     return (
@@ -100,9 +111,9 @@ def _section(section: Section) -> str:
 
 
 def _table(table: Table) -> str:
-    heads = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
+    heads = "".join(f'<th scope="col">{_shown(column)}</th>' for column in table.columns)
     rows = "".join(
-        f'<tr><th scope="row">{escape(label)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>\n'
+        f'<tr><th scope="row">{_shown(label)}</th>{"".join(f"<td>{_shown(cell)}</td>" for cell in cells)}</tr>\n'
         for label, cells in table.rows
     )
     return f"<table>\n<thead><tr><td></td>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>"

@@ -1,5 +1,6 @@
 """What a report's pictures show: bias in a sample, MAP by language pair, figures that name every language."""
 
+import html
 import re
 from pathlib import Path
 
@@ -9,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, Qrel
 
+from encoders.printable import one_line
 from query.evaluation.measures import score
+from query.evaluation.plots import difference_figure, save_figure
+from query.evaluation.significance import compare, corrected
 from query.evaluation.trec_run import Run
 from query.fitting import bias
 from query.report.figures import BalancePoint, balance_figure, inline_svg, languages_figure, pairs_figure
@@ -95,6 +99,19 @@ def test_pictures_name_every_language(languages: int) -> None:
         assert set(codes) <= set(shown)
         assert svg.startswith('<svg role="img" aria-label="what it shows"')
         assert "nan" not in shown
+
+
+@pytest.mark.parametrize("qid", [r"$\frac{x$", "\u202egpj.exe", "a\x1bb", "<script>", "t" * 5_000])
+def test_a_topic_may_be_named_as_it_likes(qid: str, tmp_path: Path) -> None:
+    """matplotlib reads what stands between dollars as a formula, and a long name leaves the picture no room."""
+    scores = {str(number): {"AP": number / 9} for number in range(9)}
+    compared = compare("a", {qid: {"AP": 0.1}, **scores}, "b", {qid: {"AP": 0.9}, **scores}, ["AP"])
+    (comparison,) = corrected(compared)
+    svg = inline_svg(lambda: difference_figure([comparison]), "topics", qid)
+    shown = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert html.escape(one_line(qid), quote=False)[:20] in " ".join(shown)
+    assert not re.search("[\x1b\u202e]|<script", svg)
+    save_figure(difference_figure([comparison]), tmp_path / "figure.png")
 
 
 def test_a_picture_is_the_same_each_time(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
@@ -20,22 +21,17 @@ from query.query_log.tables import SearchRow
 from query.server.page import SearchPage
 from query.service.options import ServiceOptions
 from tests.conftest import skip_or_fail
+from trials import page_attacks
 from trials.servers.service import serving
-
-EVIL = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
+    executable = page_attacks.chromium()
+    if executable is None:
         skip_or_fail("no browser for the page's tests: apt-get install chromium")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with page_attacks.browser(executable) as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -285,29 +281,36 @@ def test_axe_finds_nothing_to_complain_of(browser: Any, service: httpx.Client, s
     context.close()
 
 
-def test_documents_are_data(browser: Any, tmp_path: Path, default_folder: Any) -> None:
-    source = tmp_path / "evil.jsonl"
-    records = [
-        {"id": f"evil/{EVIL}?#%2e", "lang": "en", "title": f"Evil {EVIL}", "text": f"An evil page. {EVIL}",
-         "url": "javascript:window.ran=1"},
-        {"id": "b", "lang": "de", "title": EVIL, "text": f"{EVIL} Eine böse Seite", EVIL: EVIL,
-         "url": "data:text/html,x"},
-    ]  # fmt: skip
-    source.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    settings = Settings.read(home=tmp_path / "home")
-    index([str(source)], "evil", settings=settings, device="cpu")
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) -> Iterator[httpx.Client]:
+    """A service of hostile documents."""
+    folder = tmp_path_factory.mktemp("hostile")
+    settings = Settings.read(home=folder / "home")
+    source = page_attacks.write_documents(folder / "hostile.jsonl")
+    indexed = index([str(source)], "hostile", settings=settings, encoder=str(small.path), device="cpu")
+    assert [finding.text for finding in indexed.refused] == [
+        "its id holds control characters or half a character",
+        "its id is empty",
+    ]
     with serving(ServiceOptions(settings, device="cpu")) as client:
-        page = browser.new_page()
-        page.goto(f"{client.base_url}?q={EVIL}&lang={EVIL}")
-        page.wait_for_selector("#status.bad")
-        page.goto(f"{client.base_url}?q=evil page {EVIL}&lang=en")
-        page.wait_for_selector("#hits h2")
-        assert page.locator("#hits img, #hits script, #hits a").count() == 0
-        for at in range(2):
-            page.locator("#hits h2 button").nth(at).click()
-            page.wait_for_selector("dialog[open]")
-            assert page.locator("dialog img, dialog script, dialog a").count() == 0
-            assert "böse" in page.locator("#text").inner_text() or "An evil page" in page.locator("#text").inner_text()
-            page.keyboard.press("Escape")
-        assert page.evaluate("window.ran") is None
-        page.close()
+        yield client
+
+
+def test_hostile_documents_are_shown_as_text_and_touch_no_other(browser: Any, hostile: httpx.Client) -> None:
+    assert [fall for fall in page_attacks.hostile_documents(browser, hostile, "hostile") if fall] == []
+
+
+@pytest.mark.long
+def test_hostile_addresses_of_the_page_show_hits_or_a_sentence(browser: Any, hostile: httpx.Client) -> None:
+    assert [fall for fall in page_attacks.hostile_addresses(browser, hostile, page_attacks.ADDRESSES) if fall] == []
+
+
+def test_no_address_runs_a_script_or_turns_the_pages_words(browser: Any, hostile: httpx.Client) -> None:
+    values = [page_attacks.TEXTS[name] for name in ("tags", "overrides")]
+    assert [fall for fall in page_attacks.hostile_addresses(browser, hostile, values) if fall] == []
+
+
+def test_hostile_names_are_text_in_a_report(browser: Any, calibrated_by_words: Settings, tmp_path: Path) -> None:
+    home = Path(shutil.copytree(calibrated_by_words.home, tmp_path / "home"))
+    (tmp_path / "report").mkdir()
+    assert [fall for fall in page_attacks.hostile_report(browser, home, tmp_path / "report") if fall] == []
