@@ -170,21 +170,22 @@ def _absolute(sources: Sequence[str]) -> list[str]:
 
 @contextmanager
 def collection_lock(settings: Settings, collection: str, engine: sa.Engine) -> Iterator[None]:
-    """Lock a collection against indexing by a second process of this home, or of any machine that shares the database.
+    """Lock a collection against indexing by a second process that uses the same database, from any home or machine.
 
     Raises:
-        StoreError: another process has the lock, or the home can't be written.
+        StoreError: another process has the lock, or the lock's folder can't be written.
     """
-    lock = FileLock(settings.home / f"{collection}.indexing.lock", timeout=0, mode=sqlite.FILE_MODE)
+    file = _lock_file(settings, collection, engine)
+    lock = FileLock(file, timeout=0, mode=sqlite.FILE_MODE)
     try:
-        sqlite.make_private_folder(settings.home)
+        sqlite.make_private_folder(file.parent)
         lock.acquire()
     except Timeout as error:
         raise _locked(collection) from error
     except OSError as error:
         raise StoreError(
-            f"the home {settings.home} can't be written ({error.strerror}); see that it is yours, "
-            "or name another with --home or DRAGOMAN_HOME"
+            f"the folder {file.parent} can't be written ({error.strerror}); see that it is yours, "
+            "or name another home with --home or DRAGOMAN_HOME"
         ) from error
     try:
         with shared_lock(engine, f"indexing {collection}") as is_free:
@@ -193,6 +194,14 @@ def collection_lock(settings: Settings, collection: str, engine: sa.Engine) -> I
             yield
     finally:
         lock.release()
+
+
+def _lock_file(settings: Settings, collection: str, engine: sa.Engine) -> Path:
+    """The file of a collection's lock: beside a SQLite database, which several homes may share, else in the home."""
+    if engine.dialect.name == "sqlite" and engine.url.database:
+        database = Path(engine.url.database).resolve()
+        return database.with_name(f"{database.name}.{collection}.indexing.lock")
+    return settings.home / f"{collection}.indexing.lock"
 
 
 def _locked(collection: str) -> StoreError:

@@ -72,7 +72,7 @@ def commands_of_collections() -> list[list[str]]:
     return [
         ["index", str(DEMO / "docs.en.jsonl")], ["worker", "--broker", "redis://127.0.0.1:1"], ["pause"], ["cancel"],
         ["resume", "--broker", "redis://127.0.0.1:1"], ["attach", "help", "--store", "http://127.0.0.1:1"], ["detach"],
-        ["search", "mould"], ["serve", "--port", "0"], ["calibrate"], ["calibrate", "--list"], ["evaluate", *TOPICS],
+        ["search", "mould"], ["serve"], ["calibrate"], ["calibrate", "--list"], ["evaluate", *TOPICS],
         ["evaluate", "--from-log"], ["queries"], ["report"], ["mates"], ["migrate", "--encoder", "e"], ["runs", "list"],
         ["status"], ["status", "--watch"], ["rollback"], ["delete", "id"], ["delete", "--all", "--yes"],
         ["train", "mapping", "-o", "maps"],

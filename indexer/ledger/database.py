@@ -270,7 +270,7 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
 
 @contextmanager
 def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
-    """Take a lock of PostgreSQL by its name; yields whether it was free. SQLite is one machine's: always free.
+    """Take a lock of PostgreSQL by its name; yields whether it was free. In SQLite, of one machine, it is always free.
 
     The lock belongs to a transaction that writes nothing and stays open, so that the server frees the lock of a killed
     process, also through a pooler of connections. A server that restarts forgets the lock; then the ledger refuses what

@@ -26,13 +26,13 @@ class AlignedSources:
 
     Attributes:
         sources: files, folders, ``ir-datasets:NAME``; empty: a collection.
-        collection: name of a collection; empty: sources.
+        collection: name of a collection; None: sources.
         languages: of the documents; empty: all.
         method: how a document's vector is made; None: the encoder's default.
     """
 
     sources: Sequence[str]
-    collection: str
+    collection: str | None
     languages: Sequence[str]
     encoder: str
     method: str | None
@@ -48,7 +48,7 @@ class AlignedSources:
         """
         if bool(self.sources) == bool(self.collection):
             raise BadInput("name either SOURCEs to encode, or a collection that holds vectors with -c")
-        vectors, spec = self._stored(console) if self.collection else self._encoded(console)
+        vectors, spec = self._stored(self.collection, console) if self.collection else self._encoded(console)
         if vectors.duplicates:
             console.say(
                 f"documents left out because their language had one of their concept already: {vectors.duplicates:,}"
@@ -67,9 +67,9 @@ class AlignedSources:
         vectors = add_encoded(AlignedVectors(refused=documents.refused), documents.read(), encoder, console)
         return vectors, encoder.spec
 
-    def _stored(self, console: Console) -> tuple[AlignedVectors, EncoderSpec]:
+    def _stored(self, name: str, console: Console) -> tuple[AlignedVectors, EncoderSpec]:
         with open_database(self.settings.database) as engine:
-            collection = collections.require(engine, self.collection)
+            collection = collections.require(engine, name)
         spec = EncoderSpec(collection.encoder, collection.method, collection.dim, (), collection.model, "")
         with closing(collection.open_store(self.settings)) as store:
             return stored_by_concept(store, collection.model, self.languages, console), spec

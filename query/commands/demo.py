@@ -12,6 +12,7 @@ import click
 from encoders.console import Console
 from indexer.collection.settings import Settings
 from indexer.index import index
+from indexer.ledger.sqlite import FILE_MODE
 from indexer.readers.source import ReadOptions
 from query.calibration.table import NONE
 from query.commands.options import common_options
@@ -66,9 +67,9 @@ def command(settings: Settings, console: Console) -> None:
                 _search(searcher, query, console, passages=True)
         _evaluate(folder, settings, console)
         console.result("\n4. Drawing the report\n")
-        page = report(
-            COLLECTION, settings, settings.home / "demo-report.html", qrels=[folder / "qrels.txt"], console=console
-        )
+        page = settings.home / "demo-report.html"
+        page.touch(mode=FILE_MODE)  # all that is in a home is its owner's alone
+        report(COLLECTION, settings, page, qrels=[folder / "qrels.txt"], console=console)
     console.emit({"step": "report", "report": str(page)})
     console.result(_NEXT.format(page=page))
 

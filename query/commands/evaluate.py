@@ -11,7 +11,7 @@ from encoders.errors import BadInput
 from encoders.languages import language_list
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from query.commands.options import FILE, collection_option, common_options, ranking_options
+from query.commands.options import FILE, FILLED, collection_option, common_options, ranking_options
 from query.commands.output.comparisons import show_comparisons
 from query.commands.output.evaluations import evaluation_json, show_evaluation, show_weeks
 from query.evaluation import evaluation_log
@@ -27,8 +27,10 @@ from query.ranking.search_choice import RankingOptions
 
 
 @click.command("evaluate")
-@click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="CLEF, TREC, TSV, JSON lines.")
-@click.option("--qrels", "qrel_files", multiple=True, metavar="FILE", help="Judgements in TREC format.")
+@click.option(
+    "--topics", "topic_files", multiple=True, type=FILLED, metavar="FILE", help="CLEF, TREC, TSV, JSON lines."
+)
+@click.option("--qrels", "qrel_files", multiple=True, type=FILLED, metavar="FILE", help="Judgements in TREC format.")
 @click.option("--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels.")
 @collection_option("Collection to search.")
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")

@@ -14,7 +14,14 @@ from indexer.index import index, index_by_workers
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
-from query.commands.options import collection_option, common_options, device_option, reading_options, sources_argument
+from query.commands.options import (
+    FILLED,
+    collection_option,
+    common_options,
+    device_option,
+    reading_options,
+    sources_argument,
+)
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
 from query.fitting.upkeep import is_calibrated, keep_calibrated
@@ -29,6 +36,7 @@ _HINT = "interrupted; stored documents stay. Give the same command again to go o
     "--encoder",
     "encoders",
     multiple=True,
+    type=FILLED,
     metavar="NAME|FOLDER",
     help=f"Encoder of a new collection; twice: both as one, their vectors combined.  [default: {DEFAULT}]",
 )

@@ -47,7 +47,7 @@ def seconds(least: float) -> Number:
     return Number(least, _YEAR)
 
 
-_PORT = click.IntRange(1, 65535)
+PORT = click.IntRange(1, 65535)
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -58,7 +58,7 @@ class Address(click.ParamType[tuple[str, int]]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
         """The address and port of a text; an IPv6 address stands in brackets."""
         address, _, port = str(value).rpartition(":")
-        number: int = _PORT(port, param, ctx)
+        number: int = PORT(port, param, ctx)
         return address.removeprefix("[").removesuffix("]") or "127.0.0.1", number
 
 
@@ -68,17 +68,36 @@ class CollectionName(click.ParamType[str]):
     name = "text"
 
     def convert(self, value: str, _option: click.Parameter | None, _context: click.Context | None) -> str:
-        """The name, if a collection can have it; the empty name stands for no collection."""
-        if value:
-            check_collection_name(value)
+        """The name, if a collection can have it."""
+        check_collection_name(value)
         return value
 
 
-COLLECTION = CollectionName()
-PATH = click.Path(path_type=Path)
-FILE = click.Path(path_type=Path, dir_okay=False)
+class Filled(click.ParamType[str]):
+    """A text that is not empty: an empty one comes of a shell's variable that is not set, and would mean a default."""
 
-sources_argument = click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text."""
+        if not value:
+            self.fail("the value is empty; is a variable not set?", param, ctx)
+        return value
+
+
+class FilledPath(click.Path):
+    """A path that is not empty: Python takes the empty path for the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        return super().convert(FILLED(str(value), param, ctx), param, ctx)
+
+
+COLLECTION, FILLED = CollectionName(), Filled()
+PATH = FilledPath(path_type=Path)
+FILE = FilledPath(path_type=Path, dir_okay=False)
+
+sources_argument = click.argument("sources", nargs=-1, required=True, type=FILLED, metavar="SOURCE…")
 device_option = click.option("--device", type=click.Choice(get_args(Device)), default="auto", show_default=True)
 force_option = click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 
@@ -96,14 +115,14 @@ def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
 
 def encoder_option(text: str, *, required: bool = False) -> Decorator:
     """``--encoder`` with a help text; the command gets None unless given."""
-    return click.option("--encoder", required=required, metavar="NAME|FOLDER", help=text)
+    return click.option("--encoder", required=required, type=FILLED, metavar="NAME|FOLDER", help=text)
 
 
 def default_encoder_option(text: str | None = None) -> Decorator:
     """``--encoder`` with a help text; the command gets the default encoder's name unless given."""
     from onnx_export.models import DEFAULT  # noqa: PLC0415
 
-    return click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True, help=text)
+    return click.option("--encoder", type=FILLED, metavar="NAME|FOLDER", default=DEFAULT, show_default=True, help=text)
 
 
 def languages_option(text: str | None = None, default: str = "") -> Decorator:
@@ -193,7 +212,7 @@ output_options = _gathered(
 
 
 def _place(name: str, metavar: str, text: str) -> Decorator:
-    return click.option(f"--{name}", metavar=metavar, help=f"{text}  [env: DRAGOMAN_{name.upper()}]")
+    return click.option(f"--{name}", type=FILLED, metavar=metavar, help=f"{text}  [env: DRAGOMAN_{name.upper()}]")
 
 
 place_options = _gathered(
@@ -295,10 +314,8 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _gathered(
         "aligned",
         AlignedSources,
-        click.argument("sources", nargs=-1, metavar="[SOURCE]…"),
-        click.option(
-            "-c", "--collection", type=COLLECTION, default="", help="Take a collection's vectors instead of SOURCEs."
-        ),
+        click.argument("sources", nargs=-1, type=FILLED, metavar="[SOURCE]…"),
+        click.option("-c", "--collection", type=COLLECTION, help="Take a collection's vectors instead of SOURCEs."),
         languages_option("Languages to take.  [default: all]"),
         default_encoder_option("For SOURCEs."),
         click.option(

@@ -6,14 +6,19 @@ import os
 import secrets
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from encoders.console import Console
 from encoders.errors import BadInput, MissingPart
 from indexer.collection.settings import Settings
-from query.commands.options import COLLECTION, FILE, common_options, device_option, seconds
+from query.commands.options import COLLECTION, FILE, PORT, common_options, device_option, seconds
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from query.service.access import TokenFile
 
 
 @click.command("serve")
@@ -26,7 +31,7 @@ from query.commands.options import COLLECTION, FILE, common_options, device_opti
     help="Collection to serve; may be repeated.  [default: all]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; any other needs tokens.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8300, show_default=True)
+@click.option("--port", type=PORT, default=8300, show_default=True)
 @click.option(
     "--tokens",
     type=FILE,
@@ -37,7 +42,11 @@ from query.commands.options import COLLECTION, FILE, common_options, device_opti
 )
 @click.option("--allow-host", "hosts", multiple=True, help="Host name that requests may use; * for any.")
 @click.option(
-    "--rate", type=click.IntRange(0), default=0, help="Requests a minute of one token, or address.  [default: no bound]"
+    "--rate",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Requests a minute of one token, or address; 0: no bound.",
 )
 @click.option("--threads", type=click.IntRange(1, 256), help="Searches at once.  [default: twice the cores]")
 @click.option(
@@ -46,7 +55,7 @@ from query.commands.options import COLLECTION, FILE, common_options, device_opti
     type=click.IntRange(0),
     default=64,
     show_default=True,
-    help="Requests that may wait for a thread; more get 429.",
+    help="Requests that may wait for a thread; more get 429. 0: no request waits.",
 )
 @click.option(
     "--seconds",
@@ -137,14 +146,25 @@ def command(
     console.say(f"serving at http://{host}:{port}/ (stop with Ctrl-C)")
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
-    if token_file and hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, lambda *_: token_file.read_again())
+    if hasattr(signal, "SIGHUP"):
+        _handle_hangup(http_server, token_file)
     try:
         http_server.run()
     except SystemExit as error:  # uvicorn exits if it can't listen
         raise BadInput(
             f"the service can't listen at {host}:{port}; see what does (another service?), or take another --port"
         ) from error
+
+
+def _handle_hangup(http_server: Server, token_file: TokenFile | None) -> None:
+    """At SIGHUP read the tokens' file again; without such a file stop as at SIGTERM: the terminal was closed.
+
+    Under ``nohup`` the signal stays ignored where it would stop the service.
+    """
+    if token_file:
+        signal.signal(signal.SIGHUP, lambda *_: token_file.read_again())
+    elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, http_server.handle_exit)
 
 
 def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]:

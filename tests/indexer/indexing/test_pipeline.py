@@ -368,7 +368,10 @@ def test_prune_spares_a_document_whose_new_version_is_refused(bench: Bench) -> N
 def test_a_second_process_on_the_same_collection_is_turned_away(
     settings: Settings, default_folder: ModelFolder
 ) -> None:
-    with FileLock(settings.home / "c.indexing.lock"), pytest.raises(StoreError, match="another process is indexing"):
+    with (
+        FileLock(settings.home / "dragoman.db.c.indexing.lock"),
+        pytest.raises(StoreError, match="another process is indexing"),
+    ):
         index([str(DEMO / "docs.de.jsonl")], "c", settings=settings, device="cpu")
 
 

@@ -328,6 +328,21 @@ def test_of_two_publishers_on_two_machines_the_second_is_refused_and_the_first_g
             pass
 
 
+def test_of_two_homes_with_one_sqlite_database_only_one_indexes_a_collection(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shared' / 'ledger.db'}"
+    (tmp_path / "link").symlink_to(tmp_path / "shared")
+    first = Settings.read(home=tmp_path / "first", database=url)
+    second = Settings.read(home=tmp_path / "second", database=url.replace("shared", "link"))
+    with open_database(first.database) as engine, open_database(second.database) as other:
+        with collection_lock(first, "c", engine):
+            with pytest.raises(StoreError, match="another process is indexing collection c; wait"):
+                collection_lock(second, "c", other).__enter__()
+            with collection_lock(second, "d", other):
+                pass
+        with collection_lock(second, "c", other):
+            pass
+
+
 def test_a_publisher_that_was_killed_leaves_no_lock(postgres: PostgresServer, tmp_path: Path) -> None:
     url = upgraded_database(postgres)
     code = (

@@ -61,6 +61,7 @@ def test_it_counts_what_it_says(said: str) -> None:
 
 def test_the_report_lies_in_the_home(said: str, home: Path) -> None:
     page = home / "demo-report.html"
+    assert page.stat().st_mode & 0o777 == 0o600
     assert str(page) in said
     assert page.read_text(encoding="utf-8").count("<svg") == 5
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from encoders.errors import BadInput
+from query.cli import root
 from query.commands.options import Address
-from trials.command_attacks import NOT_FINITE, NUMBERS, not_finite
+from trials.command_attacks import NOT_FINITE, NUMBERS, not_finite, options, said
+
+EMPTY_MEANS_A_DEFAULT = {
+    "--collection", "--encoder", "--home", "--store", "--database", "--broker", "--output", "--tokens", "--topics",
+    "--qrels", "--plot", "sources",
+}  # fmt: skip
+"""Options and arguments that name something; without a value most have a default."""
 
 
 def test_the_options_that_take_numbers_are_found() -> None:
@@ -39,6 +48,34 @@ def test_seconds_are_bounded_by_what_a_clock_can_add(name: str) -> None:
 )
 def test_an_address_is_of_this_machine_alone_unless_another_is_given(text: str, address: Any) -> None:
     assert Address().convert(text, None, None) == address
+
+
+def refuses_emptiness(parameter: click.Parameter) -> bool:
+    """Whether an option or argument that names something refuses the empty name."""
+    try:
+        parameter.type.convert("", parameter, None)
+    except (click.BadParameter, BadInput):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", sorted(EMPTY_MEANS_A_DEFAULT))
+def test_an_empty_name_is_refused_as_it_would_mean_a_default(name: str) -> None:
+    parameters = [parameter for typed, parameter in options(root) if name in parameter.opts]
+    assert parameters
+    assert [parameter for parameter in parameters if not refuses_emptiness(parameter)] == []
+
+
+def test_a_command_with_an_empty_name_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "lang": "en", "text": "a river"}')
+    home = ["--home", str(tmp_path / "home")]
+    for arguments in (["index", "", "-c", "c", *home], ["status", "--home", ""], ["demo", "--store", ""]):
+        status, sentence = said(arguments)
+        assert (status, "the value is empty; is a variable not set?" in sentence) == (2, True), sentence
+    status, sentence = said(["worker", "-c", "", "--broker", "redis://127.0.0.1:1", *home])
+    assert (status, "a collection can't be named ''" in sentence) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
 @pytest.mark.parametrize("text", ["", "0", "65536", "host", "host:", "host:x", "-1"])

@@ -46,11 +46,13 @@ def listens(port: int) -> bool:
 
 
 @pytest.mark.parts
-def test_it_answers_what_it_has_begun_and_stops(calibrated: Settings) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_it_answers_what_it_has_begun_and_stops(calibrated: Settings, name: str) -> None:
+    """At SIGTERM, and when its terminal is closed."""
     with process(calibrated.home) as (started, url):
         port = urlsplit(url).port or 0
         begun = [begin(port) for _ in range(8)]
-        started.send_signal(signal.SIGTERM)
+        started.send_signal(getattr(signal, name))
         until(lambda: not listens(port))
         for one in begun:
             one.sendall(BODY)
