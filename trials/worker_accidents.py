@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 from kombu import Connection
@@ -29,7 +30,7 @@ from indexer.workers.hints import Hints, queue_of
 from trials import ROOT
 from trials.command import DRAGOMAN, environment_of
 from trials.documents import contents, findings, poison, sentences
-from trials.servers.elastic import ElasticServer
+from trials.servers.elastic import BLOCK, ElasticServer, client_of
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import ServerProcess
 from trials.servers.rabbitmq import RabbitServer
@@ -152,6 +153,7 @@ class Trial:
             "the broker killed": lambda: self._restart(self.servers.broker),
             "the database killed": lambda: self._restart(self.servers.database),
             "Elasticsearch killed": lambda: self._restart(self.servers.elastic),
+            "Elasticsearch's disk full": self._fill_the_disk,
             "messages dropped": self._drop_messages,
             "messages doubled": self._double_messages,
         }
@@ -343,6 +345,18 @@ class Trial:
         time.sleep(self.chance.uniform(0.0, 2.0))
         server.start()
         return True
+
+    def _fill_the_disk(self) -> bool:
+        """Set the block that the server sets when a disk is full, until a worker has a chunk that it can't store."""
+        if not self._is_at_work():
+            return False
+        with client_of(self.servers.elastic.url) as client:
+            indices = f"{urlsplit(self.settings.store).path[1:]}-*"
+            client.indices.put_settings(index=indices, settings={BLOCK: True})
+            time.sleep(self.chance.uniform(1.0, 4.0))
+            is_hit = self._is_at_work() and bool(self._leased())
+            client.indices.put_settings(index=indices, settings={BLOCK: None})
+        return is_hit
 
     def _drop_messages(self) -> bool:
         with suppress(OSError), Connection(self.servers.broker.url) as connection:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from encoders.errors import MissingPart, StoreError
 from indexer.elastic.address import Credentials
-from indexer.elastic.errors import IndexGone, TemporaryFailure, away_sentence, reason, sentence
+from indexer.elastic.errors import IndexGone, NotAllowed, TemporaryFailure, away_sentence, reason, sentence
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -98,7 +98,7 @@ def store_errors(server: str) -> Iterator[None]:
             "OpenSearch"
         ) from error
     except ApiError as error:
-        raise StoreError(f"{server} {sentence(error)}") from error
+        raise StoreError(f"{server} {sentence(error.status_code, error.body)}") from error
     except TransportError as error:
         raise StoreError(f"{server} {away_sentence(error)}") from error
 
@@ -114,7 +114,7 @@ def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, A
     Raises:
         TemporaryFailure: a shard does not answer now, so the existence of its documents is unknown.
         IndexGone: the index is gone.
-        StoreError: the index may not be read.
+        NotAllowed: the index may not be read.
     """
     existing = []
     for document in answers:
@@ -124,7 +124,7 @@ def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, A
                 # refused here, because a write would create the index anew, with a mapping of the server's choice
                 raise IndexGone(f"the index {index} is gone from {server}; bring it back")
             if kind == "security_exception":
-                raise StoreError(f"the index {index} can't be read ({reason(document)}); see that it is still there")
+                raise NotAllowed(f"the index {index} can't be read ({reason(document)}); see that it is still there")
             raise TemporaryFailure(
                 f"{server} can't read all of {index} now ({reason(document)}); see _cluster/health, and try again"
             )

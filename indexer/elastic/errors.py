@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from encoders.errors import StoreError
 
-if TYPE_CHECKING:
-    from elasticsearch import ApiError
-
-_PASSING = frozenset({429, 502, 503, 504})
+_TOO_MANY = 429
+_PASSING = frozenset({_TOO_MANY, 502, 503, 504})
 
 _BLOCK = "cluster_block_exception"
 
 
 class TemporaryFailure(StoreError):
-    """A failure that ends by itself: a shard is away or recovers, or a queue is full."""
+    """A failure that ends by itself: a shard is away or recovers, or a queue or a disk is full."""
+
+
+class NotAllowed(StoreError):
+    """The user may not read an index, or a field of it."""
 
 
 class IndexGone(StoreError):
@@ -75,18 +77,23 @@ def _ended(error: BaseException | None) -> bool:
     return False
 
 
-def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
-    """What a refusal means and what to do about it; the sentence continues after the server's name."""
-    cause = reason(error.body)
+def sentence(status: int, body: Any) -> str:  # noqa: PLR0911 - a table
+    """What a refusal means and what to do about it; the sentence continues after the server's name.
+
+    ``body`` is that of the answer, or of an item in the answer to a bulk request.
+    """
+    cause = reason(body)
     kind = cause.partition(":")[0]
-    if kind == _BLOCK:
+    if kind == _BLOCK and status == _TOO_MANY:  # the server sets and lifts this block by itself
         return (
-            f"writes nothing ({cause}); free disk space on its nodes until their use is below the watermark, or lift "
-            "the block, then run the command again"
+            f"writes nothing, because a disk of its nodes is too full ({cause}); free disk space there until its use "
+            "is below the high watermark, then run the command again"
         )
+    if kind == _BLOCK and status not in _PASSING:
+        return f"blocks the index ({cause}); lift the block, then run the command again"
     if kind == "media_type_header_exception":
         return "is older than this client; Dragoman needs Elasticsearch 9.3 or later"
-    match error.status_code:
+    match status:
         case 401:
             return (
                 "refused the credentials; give them in the URL (https://USER:PASSWORD@HOST) "

@@ -151,6 +151,8 @@ def client_of(url: str, **options: Any) -> Elasticsearch:
     return Elasticsearch(url, request_timeout=120, **options)
 
 
+BLOCK = "index.blocks.read_only_allow_delete"
+"""Setting of an index that the server sets when a disk is past its flood-stage watermark."""
 PRESSURE = 6_000_000
 """Bytes of writes that the killable server accepts at once."""
 REQUEST = 4_000_000

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
 _MAX_CHECKED = 1000
+_FULL_DISK = "read_only_allow_delete"
+"""The block that the server sets, and lifts again, by the use of its disks."""
 _RIGHTS = {True: ("read", "view_index_metadata", "monitor", "maintenance"), False: ("read", "index", "manage")}
 """Rights on the user's index that a companion needs (True), and that attaching in place needs (False)."""
 
@@ -118,6 +120,11 @@ def _has_documents_with(client: Elasticsearch, users: UsersIndex, field: str) ->
 
 def _check_writable(users: UsersIndex) -> None:
     blocks = [name for name, on in users.settings.get("blocks", {}).items() if on == "true" and name != "metadata"]
+    if _FULL_DISK in blocks:
+        raise StoreError(
+            f"{users.attachment.server} lets nobody write into {users.name}, because a disk of its nodes is too full "
+            f"(the block {_FULL_DISK}); free disk space there, then run the command again"
+        )
     if blocks:
         raise BadInput(f"{users.name} has the block {blocks[0]!r}; lift it, or attach with --companion")
 

@@ -217,9 +217,21 @@ class OwnIndex(ServerIndex):
             return
         if health["status"] == "red":
             raise StoreError(
-                f"shards of {self.name} on {self.server} have no node that holds them (red); "
-                "see _cluster/allocation/explain there"
+                f"shards of {self.name} on {self.server} have no node that holds them (red{self._why_red()}); "
+                "see _cluster/allocation/explain there, free disk space if it is the disk, then run the command again"
             )
+
+    def _why_red(self) -> str:
+        """Why no node takes the first shard of the index, after a colon; empty if the server does not say."""
+        from elasticsearch import ApiError  # noqa: PLC0415
+
+        try:
+            explained = self.client.cluster.allocation_explain(index=self.name, shard=0, primary=True)
+        except ApiError:  # another shard is the one without a node, or the user may not ask
+            return ""
+        nodes = explained.get("node_allocation_decisions", [])
+        reasons = [decider["explanation"] for node in nodes for decider in node["deciders"]]
+        return f": {reasons[0]}" if reasons else ""
 
     def publish(self) -> None:
         """Give the index its replicas and refreshes, and move the alias to it in one step."""

@@ -214,17 +214,13 @@ def _attempt(
                 if len(actions) > 1:  # perhaps only all actions for the shard together do not fit
                     raise StoreError(f"the server has too little memory for these writes ({why})")
                 outcome.refused[doc_id] = _MEMORY
-            elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
+            elif item["status"] in {429, 503}:
                 later.append(doc_id)
-                full = errors.TemporaryFailure(
-                    f"the server's queue is full ({errors.reason(item)}); run the command again later"
-                )
-            elif "cluster_block" in str(item["error"]):
-                raise StoreError(f"the server {_blocked(item)}")
+                full = errors.TemporaryFailure(f"{server} {errors.sentence(item['status'], item)}")
             elif isinstance(item["error"], dict) and item["error"].get("type") == "index_not_found_exception":
                 raise errors.IndexGone(f"the index {item['_index']} is gone from {server}; bring it back")
             elif item["status"] in {401, 403, 404}:
-                raise StoreError(f"the server {_blocked(item)}")
+                raise StoreError(f"{server} {errors.sentence(item['status'], item)}")
             else:
                 outcome.refused[doc_id] = errors.reason(item)
     return later, full
@@ -234,10 +230,3 @@ def _is_gone(item: Mapping[str, Any]) -> bool:
     """Whether an update failed because somebody else deleted the document."""
     error = item.get("error")
     return isinstance(error, dict) and error.get("type") == "document_missing_exception"
-
-
-def _blocked(item: Mapping[str, Any]) -> str:
-    return (
-        f"writes nothing into {item['_index']} ({errors.reason(item)}); "
-        "free disk on its nodes if it is the watermark, or see to the user's rights, then run the command again"
-    )

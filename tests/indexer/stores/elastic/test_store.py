@@ -2,7 +2,9 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -18,11 +20,13 @@ from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import register, remove
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
+from indexer.elastic import errors
 from indexer.elastic.address import INDEX_TYPES, Address, Credentials, without_credentials
 from indexer.ledger.database import open_database
 from indexer.readers.formats import read
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import StoredDocument, VectorQuery
+from indexer.stores.elastic import writing
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import read_documents
@@ -303,15 +307,39 @@ def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsear
         StoreLocation(elastic_url, "c").open(make=False)
 
 
-def test_a_disk_past_its_watermark_is_said_and_nothing_is_half_written(
-    store: ElasticStore, client: Elasticsearch
+def test_a_disk_past_its_watermark_is_waited_for_then_said_and_nothing_is_half_written(
+    store: ElasticStore, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.indices.put_settings(index=store.index, settings={"index.blocks.read_only_allow_delete": True})
-    with pytest.raises(StoreError, match=r"writes nothing.*free disk"):
-        store.put(MODEL, [item("a"), item("b")])
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "PATIENCE", 1.0)
+        with pytest.raises(StoreError, match=r"^http://.* a disk of its nodes is too full.*free disk") as full:
+            store.put(MODEL, [item("a"), item("b")])
+        with pytest.raises(StoreError, match=r"a disk of its nodes is too full"):
+            store.delete(["a"])
+    assert errors.is_temporary(full.value)
+    waited = threading.Event()
+
+    def wait(*_: object) -> None:
+        waited.set()
+        time.sleep(0.05)
+
+    monkeypatch.setattr(writing._Backoff, "wait", wait)
+    with ThreadPoolExecutor(1) as pool:
+        stored = pool.submit(store.put, MODEL, [item("c")])
+        assert waited.wait(60)
+        client.indices.put_settings(index=store.index, settings={"index.blocks.read_only_allow_delete": None})
+        assert stored.result(60).stored == 1
+    assert store.delete(["c"]) == 1
     client.indices.put_settings(index=store.index, settings={"index.blocks.read_only_allow_delete": None})
     assert store.count() == {}
     assert store.put(MODEL, [item("a"), item("b")]).stored == 2
+
+
+def test_a_block_of_its_owner_is_said_at_once(store: ElasticStore, client: Elasticsearch) -> None:
+    client.indices.put_settings(index=store.index, settings={"index.blocks.write": True})
+    with pytest.raises(StoreError, match=r"blocks the index .*lift the block"):
+        store.put(MODEL, [item("a")])
 
 
 def test_a_red_index_is_said(elastic_url: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,10 +349,10 @@ def test_a_red_index_is_said(elastic_url: str, client: Elasticsearch, monkeypatc
     nowhere = {"index.routing.allocation.require._name": "nobody", "index.write.wait_for_active_shards": "0"}
     mapping = Layout().mapping()
     client.indices.create(index=f"{prefix}-c-000001", mappings=mapping, settings=nowhere, wait_for_active_shards=0)
-    with pytest.raises(StoreError, match=r"have no node that holds them \(red\)"):
+    with pytest.raises(StoreError, match=r"have no node that holds them \(red: node does not match"):
         StoreLocation(elastic_url, "c").open()
     assert client.indices.exists(index=f"{prefix}-c-000001")
-    with templated(client, prefix, {"settings": nowhere}), pytest.raises(StoreError, match=r"\(red\)"):
+    with templated(client, prefix, {"settings": nowhere}), pytest.raises(StoreError, match=r"\(red: "):
         StoreLocation(elastic_url, "other").open()
     assert not client.indices.exists(index=f"{prefix}-other-000001"), "an index that can hold nothing stays"
 

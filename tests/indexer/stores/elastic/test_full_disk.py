@@ -1,0 +1,27 @@
+"""A server whose disk is past its watermark: what waits goes on, and what can't go on says so."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from encoders.folder import ModelFolder
+from tests.conftest import skip_or_fail
+from trials.full_disk import WATERMARKS, watermark
+from trials.servers.elastic import running
+from trials.servers.process import ServerMissing
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interruptible")
+def test_a_full_disk_of_the_server_ends_in_sentences_and_loses_nothing(
+    tmp_path: Path, default_folder: ModelFolder
+) -> None:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running(WATERMARKS))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
+        assert [fall for fall in watermark(server.url, tmp_path, small=True) if fall] == []

@@ -1,0 +1,246 @@
+"""An Elasticsearch server whose disk is past its flood-stage watermark: what waits, what says so, what goes on.
+
+The trial yields one text for each try: empty if the command or the service held, else what fell.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+from elasticsearch import Elasticsearch, helpers
+
+from encoders.document import Document
+from indexer.collection.settings import Settings
+from indexer.stores.elastic import own_index, writing
+from trials.command import environment_of
+from trials.command_attacks import chunk_states, said
+from trials.documents import contents, sentences
+from trials.servers.elastic import BLOCK, client_of
+from trials.servers.service import process
+
+WATERMARKS = {"cluster.routing.allocation.disk.threshold_enabled": "true", "cluster.info.update.interval": "10s"}
+"""Settings of a server that looks at its disk as often as it can."""
+_PATIENCE = 3.0
+"""Seconds that a command waits for disk space in the trial."""
+_WITHIN = 300.0
+_OWNERS = "pages"
+_MANY, _CHANGED = 400, 8
+
+_PATIENT_FOR = """
+import sys
+from indexer.stores.elastic import writing
+from query.cli import run
+writing.PATIENCE = float(sys.argv[1])
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+@contextmanager
+def full_disk(client: Elasticsearch, index: str) -> Iterator[None]:
+    """Set the watermarks higher than any disk, until the server has blocked an index; afterwards the block is gone."""
+    names = ("low", "high", "flood_stage")
+    watermarks = dict.fromkeys((f"cluster.routing.allocation.disk.watermark.{name}" for name in names), "1000tb")
+    client.cluster.put_settings(persistent=watermarks)
+    try:
+        wait_for(lambda: blocked(client, index), "the block")
+        yield
+    finally:
+        client.cluster.put_settings(persistent=dict.fromkeys(watermarks, None))
+        wait_for(lambda: not blocked(client, index), "the end of the block")
+
+
+def blocked(client: Elasticsearch, index: str) -> bool:
+    """Whether the server has blocked an index because of its disk."""
+    answer = client.indices.get_settings(index=index, name=BLOCK, flat_settings=True)
+    return any(entry["settings"].get(BLOCK) == "true" for entry in answer.body.values())
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    """Wait until something is so.
+
+    Raises:
+        TimeoutError: it is not so after five minutes.
+    """
+    deadline = time.monotonic() + _WITHIN
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not come within {_WITHIN:.0f} s")
+        time.sleep(0.1)
+
+
+def watermark(server: str, folder: Path, *, small: bool) -> Iterator[str]:
+    """Fill the disk while one process indexes, one follows and one answers; then let other commands write.
+
+    Args:
+        server: URL of a server that was started with ``WATERMARKS``.
+        folder: an empty folder.
+        small: leave out a part of the tries.
+    """
+    home, few, many = folder / "home", folder / "few.jsonl", folder / "many.jsonl"
+    settings = Settings.read(home=home, store=f"{server}/disk")
+    documents = sentences(_MANY)
+
+    def log(command: str) -> str:
+        return (folder / f"{command}.log").read_text(encoding="utf-8")
+
+    _write(few, documents[:60])
+    _write(many, documents)
+    at = ["-c", "few", "--store", settings.store, "--home", str(home), "-q"]
+    on = [*at, "--device", "cpu", "--no-calibration"]
+    with ExitStack() as stack:
+        client = stack.enter_context(client_of(server))
+        helpers.bulk(
+            client, ({"_index": _OWNERS, "_id": page["id"], "_source": page} for page in documents[:40]), refresh=True
+        )
+        for rebuild in ([], ["--rebuild"]):
+            _require(["index", str(few), *on, *rebuild])
+        _require(["index", str(few), *on, "-c", "spare"])
+        options = ["--log", "--allow-writes", "--elastic", server]
+        _, url = stack.enter_context(process(home, *options))
+        service = stack.enter_context(httpx.Client(base_url=url, timeout=120))
+        follow = ["attach", _OWNERS, *on, "-c", "help", "--text", "text", "--lang-field", "lang", "--every", "1"]
+        follower = stack.enter_context(_started(settings, [*follow, "--store", server, "--follow"], _PATIENCE))
+        wait_for(lambda: not _lacking(client), "the follower's first look")
+        indexing = stack.enter_context(_started(settings, ["index", str(many), *on, "-c", "many"], _WITHIN))
+        wait_for(lambda: chunk_states(home).get("pending") and _count(client, "disk-many-000001"), "the first chunk")
+        for running in (indexing, follower):
+            running.send_signal(signal.SIGSTOP)
+        for number in range(_CHANGED):
+            client.update(index=_OWNERS, id=str(documents[number]["id"]), doc={"text": f"The bridge fell. ({number})"})
+        client.indices.refresh(index=_OWNERS)
+        before = _found(service)
+        with full_disk(client, _OWNERS):
+            for running in (indexing, follower):
+                running.send_signal(signal.SIGCONT)
+            yield _fell("hits are others", before, _found(service), held=_found(service) == before)
+            yield from _answers(service)
+            yield from _refused(few, on, small=small)
+            for command in (["calibrate"], ["rollback"], ["status"], ["delete", "--all", "--yes", "-c", "spare"]):
+                status, text = said([command[0], *at, *command[1:]])
+                yield _fell(command, status, text, held=status == 0)
+            wait_for(lambda: "trying again" in log("attach"), "the follower's warning")
+            held = indexing.poll() is None and follower.poll() is None
+            yield _fell("a process ended", indexing.poll(), follower.poll(), held=held)
+        yield _fell("index", indexing.wait(_WITHIN), log("index"), held=indexing.returncode == 0)
+        wait_for(lambda: not _lacking(client), "the changed documents")
+        yield _fell("follow", follower.poll(), log("attach"), held=follower.poll() is None)
+        for command in (["index", str(few), *on], ["index", str(few), *on, "-c", "new"]):
+            status, text = said(command)
+            yield _fell(command, status, text, held=status == 0)
+        follower.send_signal(signal.SIGINT)
+        follower.wait(_WITHIN)
+    alone = Settings.read(home=folder / "alone")
+    _require(["index", str(many), "-c", "many", "--home", str(alone.home), "-q", "--device", "cpu", "--no-calibration"])
+    expected, actual = contents(alone, "many"), contents(settings, "many")
+    different = [doc_id for doc_id in {*expected, *actual} if expected.get(doc_id) != actual.get(doc_id)]
+    yield _fell("documents differ from an undisturbed run's", different[:3], held=not different)
+
+
+def _refused(source: Path, on: list[str], *, small: bool) -> Iterator[str]:
+    """Commands that need disk space: each ends with a sentence about the disk, and leaves no index behind."""
+    changed = source.with_name("changed.jsonl")
+    _write(changed, sentences(60, revision=1))
+    commands = {
+        "writes nothing, because a disk": [
+            ["index", str(changed), *on],
+            ["index", str(changed), *on, "--prune"],
+            ["delete", "d000001", *on[:-3]],
+        ],
+        "high watermark": [["index", str(source), *on, "-c", "new"], ["index", str(source), *on, "--rebuild"]],
+    }
+    with (
+        patch.object(writing, "PATIENCE", _PATIENCE),
+        patch.object(own_index, "_SHARDS_WITHIN", "1s"),
+        patch.object(own_index, "_YELLOW_WITHIN", "1s"),
+    ):
+        for sentence, refused in commands.items():
+            for command in refused[:1] if small else refused:
+                status, text = said(command)
+                held = status == 1 and sentence in text and text.count("\n") == 1
+                yield _fell(command, status, text, held=held)
+
+
+def _answers(service: httpx.Client) -> Iterator[str]:
+    """Calls of the service that write: the log's is answered, and a write is refused as the server refuses it."""
+    searched = service.post("/api/search", json={"query": "The river rose", "lang": "en", "collection": "few"}).json()
+    click = {"search": searched["search"], "id": searched["hits"][0]["id"]}
+    clicked = service.post("/api/clicks", json=click)
+    yield _fell("a click", clicked.status_code, clicked.text, held=clicked.status_code < 300)
+    written = service.put(f"/{_OWNERS}/_doc/new", json={"text": "Not written."})
+    yield _fell(written.status_code, written.text, held=written.status_code == 429 and "disk usage" in written.text)
+
+
+def _found(service: httpx.Client) -> Any:
+    """The ids that searches find: of two collections, across languages and by words."""
+    asked = {"query": "The old river", "lang": "en"}
+    return (
+        [
+            [hit["id"] for hit in service.post("/api/search", json={**asked, "collection": name}).json()["hits"]]
+            for name in ("few", "help")
+        ],
+        [
+            [hit["_id"] for hit in service.post(f"/{_OWNERS}/_search", json={"query": query}).json()["hits"]["hits"]]
+            for query in ({"cross_lingual": asked}, {"match": {"text": "the"}})
+        ],
+    )
+
+
+def _lacking(client: Elasticsearch) -> int:
+    """Number of the owner's documents that have no vector of their text."""
+    client.indices.refresh(index=_OWNERS)
+    answer = client.search(index=_OWNERS, size=1000, source={"includes": ["text", "lang", "dragoman.text_hash"]})
+    sources = [hit["_source"] for hit in answer["hits"]["hits"]]
+    return sum(
+        source.get("dragoman", {}).get("text_hash") != Document("", source["lang"], source["text"]).text_hash
+        for source in sources
+    )
+
+
+def _count(client: Elasticsearch, index: str) -> int:
+    """Number of documents of an index; 0 if there is no such index."""
+    if not client.indices.exists(index=index):
+        return 0
+    client.indices.refresh(index=index)
+    return int(client.count(index=index)["count"])
+
+
+@contextmanager
+def _started(settings: Settings, arguments: list[str], patience: float) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that waits so long for disk space; its output is in ``_log``."""
+    file = settings.home.parent / f"{arguments[0]}.log"
+    with file.open("wb") as log:
+        running = subprocess.Popen(
+            [sys.executable, "-c", _PATIENT_FOR, str(patience), *arguments],
+            stdout=log,
+            stderr=log,
+            env=environment_of(settings),
+        )
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.wait()
+
+
+def _write(file: Path, documents: Sequence[Mapping[str, Any]]) -> None:
+    file.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
+
+
+def _require(arguments: list[str]) -> None:
+    status, text = said(arguments)
+    if status:
+        raise RuntimeError(f"{arguments} failed: {text}")
+
+
+def _fell(*what: object, held: bool) -> str:
+    return "" if held else str(what)[:600]
