@@ -24,7 +24,7 @@ from encoders.errors import BadInput
 from indexer.ledger import database
 from query.cli import run
 from query.service.access import TokenFile
-from trials import DEMO, command_attacks, page_attacks, service_attacks
+from trials import DEMO, command_attacks, full_disk, page_attacks, rights_attacks, service_attacks
 from trials.database_accidents import (
     KILLED,
     copied,
@@ -39,7 +39,8 @@ from trials.servers.elastic import client_of
 from trials.servers.elastic import running as elastic_running
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
-from trials.servers.service import process
+from trials.servers.secured import secured_server
+from trials.servers.service import process, serving
 from trials.service_attacks import SECRET
 from trials.worker_accidents import BROKERS, Servers, Trial
 
@@ -211,6 +212,19 @@ def _page(target: Target) -> Iterator[str]:
         yield from page_attacks.hostile_report(opened, target.home, report)
 
 
+def _disk(target: Target) -> Iterator[str]:
+    with elastic_running(full_disk.WATERMARKS) as elastic:
+        yield from full_disk.watermark(elastic.url, target.folder, small=target.small)
+
+
+def _rights(target: Target) -> Iterator[str]:
+    """Rules of documents and fields, with a trial licence."""
+    with running(secured_server) as elastic:
+        options = rights_attacks.made(elastic, target.folder)
+        with serving(options) as service, rights_attacks.client_with_ca(elastic) as server:
+            yield from rights_attacks.rules(service, server)
+
+
 ATTACKS: dict[str, Attack] = {
     "headers and paths that are too long, and others' calls after them": _headers,
     "kills and full disks while a database is made": partial(_databases, again=False),
@@ -227,6 +241,8 @@ ATTACKS: dict[str, Attack] = {
     "`dragoman index` killed and interrupted, compared with an undisturbed run": _kills,
     "accidents to workers, by Redis and RabbitMQ": _workers,
     "hostile documents on the page and in a report, in a browser": _page,
+    "the server's disk watermark": _disk,
+    "rights of documents and fields of a licensed cluster": _rights,
 }
 """Attacks by what is tried."""
 

@@ -150,6 +150,13 @@ class OnServer(Protocol):
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Sources of documents without Dragoman's object; missing documents are left out."""
 
+    def require_visible(self, model: str) -> None:
+        """Check that the user may see the fields by which documents are found: a search by hidden fields finds nothing.
+
+        Raises:
+            NotAllowed: the server hides a field from this user.
+        """
+
 
 @dataclass(frozen=True)
 class VectorQuery:

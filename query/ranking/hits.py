@@ -101,6 +101,11 @@ class Ranking:
     scores: FloatArray
     details: Sequence[Detail] | None = None
 
+    def first(self, k: int) -> Ranking:
+        """The ranking of the k best of these documents."""
+        details = None if self.details is None else self.details[:k]
+        return Ranking(self.doc_ids[:k], self.langs[:k], self.scores[:k], details)
+
 
 def as_json(hit: Hit) -> dict[str, object]:
     """A hit as a JSON object."""

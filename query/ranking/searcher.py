@@ -30,7 +30,8 @@ from query.ranking.hits import Hit, Ranking
 from query.ranking.query_encoder import open_query_encoder
 from query.ranking.search_choice import PLAIN, RankingOptions, SearchChoice, choose
 
-_ATTEMPTS = 3
+_DEPTHS = (1, 100, 1000)
+"""Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
 _DOCUMENTS_A_SECOND = 1_000
 """Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
@@ -215,11 +216,13 @@ class Searcher:
                 + (f" (it knows {', '.join(known)})" if known and query.lang not in known else "")
             )
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
-        for _ in range(_ATTEMPTS):
+        for depth in _DEPTHS:
             try:
-                (ranking,) = ranker.rank(vectors, query.lang, targets, k, filters, texts=[query.content], detailed=True)
+                (ranking,) = ranker.rank(
+                    vectors, query.lang, targets, max(k, depth), filters, texts=[query.content], detailed=True
+                )
                 plain = self._applied.queries_in_stored_space(vectors, query.lang)
-                return self._hits(ranking, plain[0], explain=explain)
+                return self._hits(ranking.first(k), plain[0], explain=explain)
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")

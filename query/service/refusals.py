@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
-from indexer.elastic.errors import SearchRefused, reason
+from indexer.elastic.errors import NotAllowed, SearchRefused, reason
 
 _logger = logging.getLogger("dragoman.service")
 _UNAVAILABLE = "the collection can't be searched now; try again, the service's log says why"
@@ -58,7 +58,7 @@ def _store_refusal(error: StoreError) -> Refused:
     _logger.error("%s", error)
     cause = error.__cause__
     status = error.status if isinstance(error, SearchRefused) else getattr(cause, "status_code", None)
-    if status in {401, 403}:
+    if status in {401, 403} or isinstance(error, NotAllowed):
         return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
     if status == 400:
         message = error.reason if isinstance(error, SearchRefused) else reason(getattr(cause, "body", ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from elasticsearch import Elasticsearch
@@ -30,8 +31,33 @@ others:
   indices: [{names: [others], privileges: [all]}]
 rows:
   indices: [{names: [pages], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}]
+all_ruled:
+  indices: [{names: [ruled], privileges: [read, view_index_metadata]}]
+rows_ruled:
+  indices: [{names: [ruled], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}]
+no_text:
+  indices:
+  - {names: [ruled], privileges: [read, view_index_metadata], field_security: {grant: ["*"], except: [body]}}
+titles:
+  indices:
+  - {names: [ruled], privileges: [read, view_index_metadata], field_security: {grant: [headline, "dragoman*"]}}
+no_vectors:
+  indices:
+  - {names: [ruled], privileges: [read, view_index_metadata], field_security: {grant: [headline, body, row]}}
+rows_of_titles:
+  indices:
+  - names: [ruled]
+    privileges: [read, view_index_metadata]
+    query: '{"term": {"row": 1}}'
+    field_security: {grant: [headline, "dragoman*"]}
+rows_beside:
+  indices:
+  - {names: [ruled], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}
+  - {names: ["ours-*"], privileges: [read, view_index_metadata]}
+only_beside:
+  indices: [{names: ["ours-*"], privileges: [read, view_index_metadata]}]
 """
-_ROLE_NAMES = ("in_place", "beside", "reader", "source", "shop", "guest", "pages", "others", "rows")
+_ROLE_NAMES = re.findall(r"^(\w+):$", _ROLES, re.MULTILINE)
 """Each role has a user of its name."""
 
 

@@ -201,5 +201,13 @@ class ServerIndex:
         return [[self._with_id(hit) for hit in response["hits"]["hits"]] for response in answer["responses"]]
 
     def _with_id(self, hit: dict[str, Any]) -> dict[str, Any]:
-        """A hit with ``_id``, taken from the id column if the hit has none."""
-        return hit if "_id" in hit else {**hit, "_id": hit["fields"][self.id_field][0]}
+        """A hit with ``_id``, taken from the id column if the hit has none.
+
+        Raises:
+            NotAllowed: the server hides the column from this user.
+        """
+        if "_id" in hit:
+            return hit
+        if self.id_field not in hit.get("fields", {}):
+            raise errors.NotAllowed(f"{self.server} hides {self.id_field} of {self.name} from this user")
+        return {**hit, "_id": hit["fields"][self.id_field][0]}

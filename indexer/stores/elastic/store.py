@@ -14,6 +14,7 @@ from encoders.document import Document, FloatArray, Passages
 from indexer.elastic import connection
 from indexer.elastic.address import Address, Credentials
 from indexer.elastic.connection import PAGE, pages
+from indexer.elastic.errors import NotAllowed
 from indexer.stores.admission import Admission, admit, other_width, unknown_model
 from indexer.stores.contract import (
     LexicalHits,
@@ -253,6 +254,18 @@ class ServerStore:
         """Make everything that was put visible to searches."""
         self._index.publish()
 
+    def require_visible(self, model: str) -> None:
+        """Check that the user may see the fields by which documents are found: a search by hidden fields finds nothing.
+
+        Raises:
+            NotAllowed: the server hides a field from this user.
+        """
+        needed = {self._layout.name("lang"), self._layout.vector(model)}
+        with self._index.store_errors():
+            visible = self._index.client.field_caps(index=self.index, fields=sorted(needed))["fields"]
+        if hidden := needed - visible.keys():
+            raise NotAllowed(f"{self.address.server} hides {min(hidden)} of {self.index} from this user")
+
     def count(self, model: str = "") -> dict[str, int]:
         """Number of documents by language; if a model is named, of documents with a vector of that model."""
         self._index.refresh()
@@ -318,7 +331,10 @@ class ElasticStore(ServerStore):
         """The documents in the order of the ids."""
         fields = ["title", "text", "fields", self._layout.name("lang"), self._layout.name("revision")]
         stored = self._index.read_pages(doc_ids, fields)
-        documents = {doc_id: self._layout.document(doc_id, document.source) for doc_id, document in stored.items()}
+        try:
+            documents = {doc_id: self._layout.document(doc_id, document.source) for doc_id, document in stored.items()}
+        except KeyError as error:
+            raise NotAllowed(f"{self.address.server} hides {error.args[0]} of {self.index} from this user") from error
         return in_order(documents, doc_ids)
 
     def delete(self, doc_ids: Iterable[str]) -> int:

@@ -207,7 +207,8 @@ class ElasticEndpoint:
         begun = time.perf_counter()
         if self._stale:
             self._refresh_places()
-        place = next((served for served in self._places if index in served.names), None)
+        named = [served for served in self._places if index in served.names]
+        place = next((served for served in named if served.collection == index), named[0] if named else None)
         if place is None:
             raise Refused(404, f"no collection is served for the index {index!r}; see /api/collections")
         self._check_credentials(place, search, caller)
@@ -216,6 +217,8 @@ class ElasticEndpoint:
             searcher, filters = _narrowed(weighed, search, caller.authorization, place)
             result = self._api.run_search(searcher, search.asked, filters)
             hits = result.hits
+            if not hits and caller.authorization and isinstance(searcher.store, OnServer):
+                searcher.store.require_visible(searcher.stored_model)
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))
         return response.answer(search, hits, name, sources, place.read_fields[0], took), result.logged
