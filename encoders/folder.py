@@ -8,13 +8,14 @@ Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), a
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -186,9 +187,8 @@ def publishing(
     """Make a model folder atomically: yield a temporary folder beside the target to write into.
 
     The caller writes ``model.onnx``, the tokenizer and any further files. At the end of the block the hashes of graph
-    and tokenizer are filled into ``config``, ``config.json`` is written, and the temporary folder is renamed to the
-    target; an existing target is first moved aside. After an error the temporary folder is deleted. If two
-    processes publish the same model at once, the folder of one of them stays.
+    and tokenizer are filled into ``config``, ``config.json`` is written, and the temporary folder replaces the target
+    as ``replacing`` does.
 
     For the error message, ``instead`` says how the user names another folder, and ``kept`` what is not lost.
 
@@ -196,34 +196,81 @@ def publishing(
         MissingPart: the target can't be written, or its disk is full.
     """
     kept = kept and f"; {kept}"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise MissingPart(
-            f"models can't be written to {target.parent} ({error.strerror}); name another folder {instead}{kept}"
-        ) from error
+    with ExitStack() as stack:
+        try:
+            temporary = stack.enter_context(replacing(target))
+        except OSError as error:
+            raise MissingPart(
+                f"models can't be written to {target.parent} ({error.strerror}); name another folder {instead}{kept}"
+            ) from error
+        try:
+            yield temporary
+            config = replace(
+                config,
+                graph=_graph_hash(temporary / "model.onnx"),
+                tokenizer=file_hash(temporary / config.tokenizer_name),
+                forced=_is_forced(temporary / "parity.json"),
+            )
+            (temporary / "config.json").write_text(
+                json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
+            stack.close()
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            raise MissingPart(
+                f"the disk of {target.parent} is full; make room, or name another folder {instead}{kept}"
+            ) from error
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside the target to write into; at the end of the block it replaces the target.
+
+    The temporary folder is synced and renamed to the target; an existing target is first moved aside. So a kill or a
+    power loss leaves the old folder, the new folder or none, and each is whole. After an error the temporary folder is
+    deleted. If two processes replace the same folder at once, the folder of one of them stays.
+
+    Raises:
+        OSError: the target can't be written.
+    """
+    make_folder(target.parent)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         yield temporary
-        config = replace(
-            config,
-            graph=_graph_hash(temporary / "model.onnx"),
-            tokenizer=file_hash(temporary / config.tokenizer_name),
-            forced=_is_forced(temporary / "parity.json"),
-        )
-        (temporary / "config.json").write_text(
-            json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
         temporary.chmod(0o755)
+        _sync_all(temporary)
         _take_name(temporary, target)
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        raise MissingPart(
-            f"the disk of {target.parent} is full; make room, or name another folder {instead}{kept}"
-        ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder and its missing parents, and sync their names; an existing folder keeps its mode."""
+    if not folder.is_dir():
+        make_folder(folder.parent, mode)
+        folder.mkdir(mode=mode, exist_ok=True)
+        sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """Put a file's content or a folder's names on the disk, so that they outlast a power loss."""
+    if os.name == "nt":
+        return  # Windows syncs no folders, and files only where they are written
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems of networks sync no folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _sync_all(folder: Path) -> None:
+    """Sync a folder with everything in it."""
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
 
 
 def _graph_hash(graph: Path) -> str:
@@ -272,6 +319,7 @@ def _take_name(temporary: Path, target: Path) -> None:
     """Rename a folder to the target; if another process does so at the same time, one of the two folders stays."""
     if not target.exists():
         _rename(temporary, target)
+        sync(target.parent)
         return
     backup = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
     try:
@@ -279,6 +327,7 @@ def _take_name(temporary: Path, target: Path) -> None:
             target.rename(backup / "was")
         try:
             _rename(temporary, target)
+            sync(target.parent)  # before the old folder's files are removed
         except OSError:
             with suppress(FileNotFoundError):
                 (backup / "was").rename(target)

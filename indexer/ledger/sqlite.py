@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from encoders.folder import make_folder
 from encoders.zstd import ZstdError
 
 FOLDER_MODE = 0o700
@@ -24,15 +25,15 @@ FILE_MODE = 0o600
 UNREADABLE = (json.JSONDecodeError, UnicodeDecodeError, ZstdError)
 """What reading a damaged value raises: SQLite notices a damaged page only where the page has a structure."""
 _FOR_READING = "foreign_keys=ON", "busy_timeout=30000"
-_FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=NORMAL"
+_FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=FULL"
+"""FULL: each commit is on the disk when it returns. With NORMAL a power loss takes the latest commits back, in one file
+more than in another: the ledger would say that documents are stored, and the store would have lost them."""
 _STATE = "dragoman_state"
 
 
 def make_private_folder(folder: Path) -> None:
     """Make a folder and its missing parents, for their owner alone; an existing folder keeps its mode."""
-    if not folder.is_dir():
-        make_private_folder(folder.parent)
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    make_folder(folder, FOLDER_MODE)
 
 
 def sqlite_engine(

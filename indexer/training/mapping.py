@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -13,10 +12,11 @@ import numpy as np
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
+from encoders.folder import replacing
 from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import MateScores, mates, mean_mates
-from encoders.maps.networks import NETWORKS, Networks
+from encoders.maps.networks import Networks
 from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space import ANY, SpaceMaps
 from encoders.methods.combined import refuse_combined
@@ -214,10 +214,8 @@ def write(maps: SpaceMaps | Networks, folder: Path) -> None:
     """
     require_writable(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if (folder / NETWORKS).is_dir():
-            shutil.rmtree(folder / NETWORKS)
-        maps.write(folder)
+        with replacing(folder.expanduser().resolve()) as temporary:
+            maps.write(temporary)
     except OSError as error:
         raise BadInput(f"{folder} can't be written ({error.strerror or error}); choose another --output") from error
 

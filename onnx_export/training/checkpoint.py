@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from encoders.errors import DISK_FULL, BadInput, MissingPart
+from encoders.folder import sync
 
 _DIGEST = 32
 
@@ -44,6 +45,7 @@ def write_whole(file: Path, data: bytes) -> None:
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(file)
+        sync(file.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         reason = "its disk is full" if error.errno in DISK_FULL else error.strerror

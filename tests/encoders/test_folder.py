@@ -2,7 +2,9 @@
 
 import errno
 import json
+import os
 import shutil
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
@@ -11,6 +13,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from encoders import folder
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, publishing
 from encoders.methods.registry import open_encoder
@@ -85,6 +88,40 @@ def test_two_that_replace_a_model_at_once_leave_the_whole_folder_of_one(tmp_path
     ModelFolder.open(target).check_files()
     assert target.joinpath("model.onnx").read_bytes() in (f"a {rounds - 1}".encode(), f"b {rounds - 1}".encode())
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_folder_is_synced_before_it_gets_its_name_and_the_name_before_the_old_folder_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "models" / "m"
+    synced: list[tuple[str, bytes, int]] = []
+
+    def record(path: Path) -> None:
+        graph = target / "model.onnx"
+        old = len(list(target.parent.glob(".m.old.*/was/model.onnx"))) if target.parent.exists() else 0
+        synced.append((path.suffix or path.name, graph.read_bytes() if graph.exists() else b"", old))
+
+    monkeypatch.setattr(folder, "sync", record)
+    _publish(target, b"old")
+    _publish(target, b"new")
+    parents, first, second = synced[:1], synced[1:6], synced[6:]
+    assert parents == [(tmp_path.name, b"", 0)]
+    assert {name for name, *_ in first[:3]} == {".onnx", ".json"}
+    assert [graph for _, graph, _ in first] == [b""] * 4 + [b"old"]
+    assert [graph for _, graph, _ in second] == [b"old"] * 4 + [b"new"]
+    assert (first[-1][0], second[-1]) == ("models", ("models", b"new", 1))
+
+
+def test_a_file_system_that_syncs_no_folders_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+
+    def refuse(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(descriptor)
+
+    monkeypatch.setattr("encoders.folder.os.fsync", refuse)
+    assert _publish(tmp_path / "m").config.dim == 4
 
 
 def test_a_model_that_can_t_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

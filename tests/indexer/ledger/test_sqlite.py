@@ -86,6 +86,14 @@ def test_a_file_that_can_t_be_written_is_read_and_a_write_is_refused(file: Path)
             connection.exec_driver_sql("INSERT INTO numbers VALUES (2)")
 
 
+def test_a_commit_is_on_the_disk_when_it_returns(file: Path) -> None:
+    engine = sqlite_engine(f"sqlite:///{file}")
+    with engine.connect() as connection:
+        full = 2
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == full
+    engine.dispose()
+
+
 def test_what_another_process_writes_meanwhile_is_read(file: Path) -> None:
     with read_only(file) as (_, engine):
         assert rows(engine) == 1

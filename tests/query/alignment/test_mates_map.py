@@ -11,6 +11,7 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
+from encoders.maps.space import SpaceMaps
 from indexer.training.aligned_documents import AlignedVectors
 from indexer.training.mapping import MappingPlan, learn, write
 from indexer.training.nca import LearntNetworks, learn_networks
@@ -98,3 +99,24 @@ def test_what_cannot_be_read_or_compared_gets_one_sentence(
     damaged.rows["en"][3, 5] = np.nan
     with pytest.raises(BadInput, match="a number that is not finite"):
         learn_networks(by_concept(damaged), SPEC, 0, QUIET)
+
+
+def test_a_mapping_that_is_killed_while_it_is_written_leaves_the_earlier_one_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = by_concept(rotated(60))
+    earlier, later = (learn(documents, SPEC, MappingPlan(ridge=ridge)).maps for ridge in (0.1, 1.0))
+    write(earlier, tmp_path / "m")
+    files = {file.name: file.read_bytes() for file in (tmp_path / "m").iterdir()}
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SpaceMaps, "arrays", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write(later, tmp_path / "m")
+    assert {file.name: file.read_bytes() for file in (tmp_path / "m").iterdir()} == files
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    write(later, tmp_path / "m")
+    assert (tmp_path / "m" / "maps.npz").read_bytes() != files["maps.npz"]
