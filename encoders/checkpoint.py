@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -11,9 +12,11 @@ import numpy as np
 from encoders.document import FloatArray
 from encoders.errors import StoreError
 
+_DIGEST = 16
+
 
 class Checkpoint:
-    """The finished batches of calls of ``OnnxSession.run``, a file for each call."""
+    """The finished batches of calls of ``OnnxSession.run``, each with its hash, a file for each call."""
 
     def __init__(self, folder: Path | None, progress: Callable[[int, int], None]) -> None:
         """Keep files in a folder; none: keep nothing.
@@ -42,16 +45,17 @@ class Checkpoint:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with file.open("a+b") as kept:
                 kept.seek(0)
-                data = kept.read()
-                rows = np.frombuffer(data, dtype=np.float32, count=len(data) // (4 * dim) * dim).reshape(-1, dim)
-                ends = np.cumsum(np.array(sizes, dtype=np.int64))
-                done = int(np.searchsorted(ends, _sound(rows), side="right"))
-                starts = [0, *ends[:done].tolist()]
-                for start, size in zip(starts, sizes[:done], strict=False):
-                    yield rows[start : start + size]
-                kept.truncate(starts[-1] * 4 * dim)
+                done = end = 0
+                for size in sizes:
+                    batch = kept.read(4 * dim * size)
+                    if len(batch) < 4 * dim * size or kept.read(_DIGEST) != _digest(batch):
+                        break
+                    done, end = done + 1, kept.tell()
+                    yield np.frombuffer(batch, dtype=np.float32).reshape(size, dim)
+                kept.truncate(end)
                 for vectors in self._told(compute(done), done, len(sizes)):
-                    kept.write(np.ascontiguousarray(vectors, dtype=np.float32).tobytes())
+                    batch = np.ascontiguousarray(vectors, dtype=np.float32).tobytes()
+                    kept.write(batch + _digest(batch))
                     kept.flush()
                     yield vectors
         except OSError as error:
@@ -69,10 +73,9 @@ class Checkpoint:
             self._progress(number, batches)
 
 
-def _sound(rows: FloatArray) -> int:
-    """Number of rows before the first that a failed write left without numbers."""
-    sound = np.isfinite(rows).all(axis=1) & rows.any(axis=1)
-    return len(rows) if sound.all() else int(sound.argmin())
+def _digest(batch: bytes) -> bytes:
+    """A hash of a batch: a full disk or a power loss leaves a part of it, or zeros in its midst."""
+    return hashlib.blake2b(batch, digest_size=_DIGEST).digest()
 
 
 checkpoint: ContextVar[Checkpoint | None] = ContextVar("checkpoint", default=None)

@@ -1,0 +1,53 @@
+"""What is kept of a long document is what was computed, or is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.checkpoint import Checkpoint
+from encoders.document import FloatArray
+
+_SIZES, _DIM = (3, 3, 3), 400
+_BATCHES = [np.random.default_rng(number).standard_normal((3, _DIM)).astype(np.float32) for number in range(3)]
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """The file of three batches."""
+    assert _batches(tmp_path) == [0, 1, 2]
+    (file,) = tmp_path.iterdir()
+    return file
+
+
+def _batches(folder: Path) -> list[int]:
+    """Get all batches, and check them; returns the numbers of those that were computed."""
+    computed = []
+
+    def compute(done: int) -> Iterator[FloatArray]:
+        for number in range(done, 3):
+            computed.append(number)
+            yield _BATCHES[number]
+
+    batches = Checkpoint(folder, lambda *_: None).batches("key", _SIZES, _DIM, compute)
+    for batch, expected in zip(batches, _BATCHES, strict=True):
+        assert batch.tobytes() == expected.tobytes()
+    return computed
+
+
+@pytest.mark.parametrize("page", range(4))
+def test_zeros_that_a_power_loss_left_in_a_row_are_computed_again(kept: Path, page: int) -> None:
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[: page * 4096] + bytes(4096) + whole[(page + 1) * 4096 :])
+    assert _batches(kept.parent) == [number for number in range(3) if (number + 1) * 4816 > page * 4096]
+    assert kept.read_bytes() == whole
+    assert _batches(kept.parent) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 4816, 4817, 14_447])
+def test_a_file_cut_anywhere_goes_on_after_its_last_whole_batch(kept: Path, size: int) -> None:
+    kept.write_bytes(kept.read_bytes()[:size])
+    assert _batches(kept.parent) == list(range(size // 4816, 3))
