@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
@@ -101,10 +101,18 @@ class AttachedCollection:
             return catch_up(store, self.encoder, self.engine, self.collection, console=self.console)
 
 
-def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, forget: bool = False) -> list[Detached]:
+def detach(
+    engine: sa.Engine,
+    collection: Collection,
+    settings: Settings,
+    *,
+    forget: bool = False,
+    also: Callable[[], None] = lambda: None,
+) -> list[Detached]:
     """Remove the vectors from the attached indices and delete the collection; returns what was done in each index.
 
-    With ``forget`` the vectors stay in the indices, and no request is sent to the server.
+    With ``forget`` the vectors stay in the indices, and no request is sent to the server. ``also`` is that of
+    ``collection.remove``.
 
     Raises:
         StoreError: the server is away or refuses, or another process catches up with the index; repeat the call.
@@ -117,7 +125,7 @@ def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, for
 
             for uuid, index in attach_ledger.remembered(engine, collection.name) or [("", attachment.index)]:
                 detached.append(detach_index(attachment, settings.credentials, index=index, uuid=uuid))
-        collections.remove(engine, collection, settings, forget=forget)
+        collections.remove(engine, collection, settings, forget=forget, also=also)
     return detached
 
 

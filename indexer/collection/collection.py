@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -140,8 +141,17 @@ def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spe
     return collection
 
 
-def remove(engine: sa.Engine, collection: Collection, settings: Settings, *, forget: bool = False) -> None:
-    """Remove a collection: its runs, so that workers drop their chunks; then its stores; then its row.
+def remove(
+    engine: sa.Engine,
+    collection: Collection,
+    settings: Settings,
+    *,
+    forget: bool = False,
+    also: Callable[[], None] = lambda: None,
+) -> None:
+    """Remove a collection: its runs, so that workers drop their chunks; its stores; what ``also`` removes; its row.
+
+    The row is removed last, for without it another call can't remove the rest after an interruption.
 
     Stores that the row does not name are removed too: a process killed after it switched generations leaves such a
     store. Vectors in a user's index are no store of the collection; ``attaching.detach`` removes them first. With
@@ -152,6 +162,7 @@ def remove(engine: sa.Engine, collection: Collection, settings: Settings, *, for
     if not (forget or in_place):
         _drop_stores(engine, collection, settings)
     shutil.rmtree(settings.checkpoints(collection.name), ignore_errors=True)
+    also()
     with transaction(engine) as session:
         session.execute(sa.delete(AttachedIndex).where(AttachedIndex.collection == collection.name))
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))

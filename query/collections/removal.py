@@ -34,13 +34,14 @@ def remove_collection(
     Raises:
         StoreError: the store can't be reached.
     """
-    detached: list[Detached] = []
+
+    def remove_rows() -> None:
+        evaluation_log.forget(engine, collection.name)
+        calibration_table.forget(engine, collection.name)
+        judged_queries.delete_searches(engine, collection.name)
+
     if is_attached(collection.store):
-        detached = detach(engine, collection, settings, forget=forget)
-    else:
-        with collection_lock(settings, collection.name, engine):
-            collections.remove(engine, collection, settings, forget=forget)
-    evaluation_log.forget(engine, collection.name)
-    calibration_table.forget(engine, collection.name)
-    judged_queries.delete_searches(engine, collection.name)
-    return detached
+        return detach(engine, collection, settings, forget=forget, also=remove_rows)
+    with collection_lock(settings, collection.name, engine):
+        collections.remove(engine, collection, settings, forget=forget, also=remove_rows)
+    return []

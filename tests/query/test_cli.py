@@ -14,6 +14,7 @@ from encoders.folder import ModelFolder, model_cache
 from indexer.collection.settings import Settings
 from indexer.index import collection_lock
 from indexer.ledger.database import open_database
+from query.calibration import table as calibration_table
 from query.cli import _LINES, root, run
 from query.commands import index as index_command
 from query.commands.options import COLLECTION
@@ -154,6 +155,25 @@ def test_delete_removes_documents_then_the_collection(
     assert "c is gone, with everything that belonged to it" in capsys.readouterr().out
     assert run(["search", "x", "-c", "c", *place]) == 1
     assert list((tmp_path / "store").iterdir()) == []
+
+
+def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command(
+    tmp_path: Path, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ["-c", "c", "--home", str(tmp_path), "-q"]
+    source, encoder = str(DEMO / "docs.tr.jsonl"), str(word_model.path)
+    assert run(["index", source, "--encoder", encoder, "--no-calibration", *place]) == 0
+    assert run(["calibrate", "--balance", "0.5", *place]) == 0
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(calibration_table, "forget", killed)
+        assert run(["delete", "--all", *place]) == 130
+    assert run(["delete", "--all", *place]) == 0
+    with open_database(Settings.read(home=tmp_path).database) as engine:
+        assert calibration_table.all_calibrations(engine, "c") == []
 
 
 @pytest.mark.parametrize(
