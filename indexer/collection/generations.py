@@ -54,13 +54,13 @@ def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: 
     unfinished = Generation(**row.building) if row.building else None
     if unfinished and unfinished.model == spec.model:
         return unfinished
-    if unfinished:
-        row.location(settings, read_database_id(engine)).drop(unfinished.number)
     named = (row.building, row.previous, {"number": row.generation})
     number = 1 + max(generation["number"] for generation in named if generation)
     new = Generation(number, encoder, spec.method, spec.model, spec.dim)
     with transaction(engine) as session:
         session.get_one(Collection, name).building = asdict(new)
+    if unfinished:  # after the row: a row that names a removed store would be resumed with an empty store
+        row.location(settings, read_database_id(engine)).drop(unfinished.number)
     return new
 
 

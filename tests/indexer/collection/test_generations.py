@@ -16,6 +16,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
+from indexer.ledger.ledger import Ledger
 from trials.servers.elastic import client_of
 
 pytestmark = pytest.mark.usefixtures("default_folder")
@@ -148,6 +149,29 @@ def test_a_rebuild_begun_with_another_model_is_removed(
     index(settings, source, method="sentences", rebuild=True)
     assert row(settings).method == "sentences"
     assert places(settings) == [1, 3]
+
+
+def test_a_rebuild_whose_store_was_removed_for_another_model_encodes_everything_again(
+    settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(settings, source)
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "finish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index(settings, source, method="first", rebuild=True)
+    drop = StoreLocation.drop
+
+    def removed_and_interrupted(location: StoreLocation, generation: int = 1) -> None:
+        drop(location, generation)
+        interrupted()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreLocation, "drop", removed_and_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index(settings, source, method="sentences", rebuild=True)
+    assert index(settings, source, method="first", rebuild=True).encoded == 3
+    assert row(settings).method == "first"
+    assert stored(settings)[0] == ["chess", "flood", "flut"]
 
 
 def test_a_generation_that_a_kill_left_behind_goes_with_the_collection(
