@@ -35,6 +35,7 @@ from trials.database_accidents import (
     require_complete,
 )
 from trials.documents import sentences
+from trials.power_loss import losses
 from trials.servers.elastic import client_of
 from trials.servers.elastic import running as elastic_running
 from trials.servers.postgres import PostgresServer
@@ -243,6 +244,7 @@ ATTACKS: dict[str, Attack] = {
     "hostile documents on the page and in a report, in a browser": _page,
     "the server's disk watermark": _disk,
     "rights of documents and fields of a licensed cluster": _rights,
+    "power loss: what was not synced is gone": lambda target: losses(target.folder, 24 if target.small else 240),
 }
 """Attacks by what is tried."""
 

@@ -1,0 +1,437 @@
+"""Power loss: of what a command wrote, a disk has what was synced, and of the rest any part, in any order.
+
+A library that is preloaded into the command tells this process of each change of a folder before it happens. A sync
+makes this process note what the disk has from then on; at a change that was drawn the command is killed, and the folder
+gets a state that a disk may have. File systems promise more than is assumed here: that they write in some order, and
+that they sync a new file's name with the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from typing import Any, Self
+
+import sqlalchemy as sa
+
+from encoders.folder import ModelFolder
+from encoders.maps.networks import read_mapping
+from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database, reading
+from query.calibration.mapped_calibration import read_calibration
+from query.calibration.table import CalibrationRow
+from trials import DEMO, ROOT
+
+_LIBRARY = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int told(const char *kind, const char *path) {
+    const char *folder = getenv("POWER_LOSS_FOLDER"), *listener = getenv("POWER_LOSS_SOCKET");
+    if (!folder || strncmp(path, folder, strlen(folder))) return 0;
+    int before = errno;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char message[PATH_MAX + 8];
+    strncpy(address.sun_path, listener, sizeof address.sun_path - 1);
+    int length = snprintf(message, sizeof message, "%s %s", kind, path);
+    int link = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (connect(link, (struct sockaddr *)&address, sizeof address) || send(link, message, length, 0) != length
+        || recv(link, message, 1, 0) != 1) raise(SIGKILL);
+    close(link);
+    errno = before;
+    return 1;
+}
+
+static int told_of_file(const char *kind, int file) {
+    char name[64], path[PATH_MAX];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(name, path, sizeof path - 1);
+    if (length < 0) return 0;
+    path[length] = 0;
+    return told(kind, path);
+}
+
+static void told_of_name(int folder, const char *path) {
+    if (*path == '/') told("change", path); else if (folder != AT_FDCWD) told_of_file("change", folder);
+}
+
+#define REAL(name) __typeof__(name) *real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+#define SYNC(name) int name(int file) { REAL(name); return told_of_file("sync", file) ? 0 : real(file); }
+SYNC(fsync)
+SYNC(fdatasync)
+#define CHANGE(type, name, parameters, arguments) \\
+    type name parameters { REAL(name); told_of_file("change", file); return real arguments; }
+CHANGE(ssize_t, write, (int file, const void *data, size_t size), (file, data, size))
+CHANGE(ssize_t, pwrite, (int file, const void *data, size_t size, off_t at), (file, data, size, at))
+CHANGE(ssize_t, pwrite64, (int file, const void *data, size_t size, off64_t at), (file, data, size, at))
+CHANGE(int, ftruncate, (int file, off_t size), (file, size))
+CHANGE(int, ftruncate64, (int file, off64_t size), (file, size))
+int rename(const char *from, const char *to) { REAL(rename); told_of_name(AT_FDCWD, from); return real(from, to); }
+int unlink(const char *path) { REAL(unlink); told_of_name(AT_FDCWD, path); return real(path); }
+int rmdir(const char *path) { REAL(rmdir); told_of_name(AT_FDCWD, path); return real(path); }
+int mkdir(const char *path, mode_t mode) { REAL(mkdir); told_of_name(AT_FDCWD, path); return real(path, mode); }
+int unlinkat(int folder, const char *path, int flags) {
+    REAL(unlinkat); told_of_name(folder, path); return real(folder, path, flags);
+}
+"""
+"""Source of a library that, preloaded, sends each change and sync of a folder to a socket, and waits for an answer."""
+_RUNNER = """
+import json, os, sys
+from query.cli import root, run
+import encoders.methods.registry, indexer.index, indexer.stores.embedded, onnx_export.cr5_folder
+import query.fitting.calibrate, query.migration.finish, query.migration.migrate
+
+for name in root.list_commands(None):
+    root.get_command(None, name)
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        with open(os.environ["POWER_LOSS_LOG"], "a") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        status = run(json.loads(line))
+        sys.stdout.flush()
+        os._exit(status)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""A process that has everything imported, and forks for each command."""
+_PAGE = 4096
+_Listing = dict[str, int]
+
+
+class Disk:
+    """The state of a folder on a disk, by what was synced.
+
+    Files and folders are told apart by their inodes. Each one that the disk has is kept open, for the number of an
+    inode that is gone would be given again.
+    """
+
+    def __init__(self, folder: Path, chance: random.Random) -> None:
+        """All that is in the folder is on the disk."""
+        self._folder, self._chance = folder, chance
+        self._open: dict[int, int] = {}
+        self._files: dict[int, bytes] = {}
+        self._folders: dict[int, _Listing] = {}
+        for path in (folder, *folder.rglob("*")):
+            self.sync(path)
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        for descriptor in self._open.values():
+            os.close(descriptor)
+
+    def sync(self, path: Path) -> None:
+        """The disk has the present content of a file, or the present names of a folder."""
+        with suppress(FileNotFoundError):  # synced after its removal
+            inode = self._keep(path)
+            if path.is_dir():
+                self._folders[inode] = {entry.name: self._keep(entry) for entry in path.iterdir()}
+            else:
+                self._files[inode] = path.read_bytes()
+
+    def _keep(self, path: Path) -> int:
+        inode = path.stat().st_ino
+        if inode not in self._open:
+            self._open[inode] = os.open(path, os.O_RDONLY)
+        return inode
+
+    def lose_power(self) -> None:
+        """Put the folder to a state that the disk may have."""
+        folders: dict[int, _Listing] = {}
+        for path in (self._folder, *self._folder.rglob("*")):
+            inode = self._keep(path)
+            if path.is_dir():
+                folders[inode] = {entry.name: self._keep(entry) for entry in path.iterdir()}
+        listings = self._draw_listings(folders)
+        new = self._folder.with_name(f"{self._folder.name}.new")
+        self._write(self._folder.stat().st_ino, new, listings)
+        shutil.rmtree(self._folder)
+        new.rename(self._folder)
+
+    def _draw_listings(self, present: Mapping[int, _Listing]) -> dict[int, _Listing]:
+        """Draw each folder's names; the two changes of a rename, which name the same inode, are drawn together."""
+        is_new = self._draw_choice()
+        drawn: dict[int, bool] = {}
+        changes = list(self._changed_names(present))
+        groups: list[set[int]] = []
+        for _, _, inodes in changes:
+            joined = [group for group in groups if group & inodes]
+            groups = [group for group in groups if not group & inodes] + [set().union(inodes, *joined)]
+        for group in groups:
+            drawn |= dict.fromkeys(group, is_new())
+        listings = {folder: dict(self._folders.get(folder, {})) for folder in {*present, *self._folders}}
+        for folder, name, inodes in changes:
+            if drawn[min(inodes)]:
+                listings[folder].pop(name, None)
+                if name in present.get(folder, {}):
+                    listings[folder][name] = present[folder][name]
+        return listings
+
+    def _changed_names(self, present: Mapping[int, _Listing]) -> Iterator[tuple[int, str, set[int]]]:
+        """Each name that the disk and the present folder have for other inodes: its folder, the name, the inodes."""
+        for folder in sorted({*present, *self._folders}):
+            before, after = self._folders.get(folder, {}), present.get(folder, {})
+            for name in sorted({*before, *after}):
+                if before.get(name) != after.get(name):
+                    yield folder, name, {listing[name] for listing in (before, after) if name in listing}
+
+    def _draw_choice(self) -> Callable[[], bool]:
+        """Nothing that was not synced is there, or all of it, or any part."""
+        kind = self._chance.choice(("nothing", "all", "any", "any"))
+        return (lambda: self._chance.random() < 0.5) if kind == "any" else lambda: kind == "all"
+
+    def _write(self, folder: int, target: Path, listings: Mapping[int, _Listing]) -> None:
+        target.mkdir(mode=0o700)
+        for name, inode in listings.get(folder, {}).items():
+            status = os.fstat(self._open[inode])
+            if stat.S_ISDIR(status.st_mode):
+                self._write(inode, target / name, listings)
+            else:
+                (target / name).write_bytes(self._draw_content(inode, status.st_size))
+                (target / name).chmod(status.st_mode & 0o777)
+
+    def _draw_content(self, inode: int, size: int) -> bytes:
+        before, after = self._files.get(inode, b""), os.pread(self._open[inode], size, 0)
+        is_new = self._draw_choice()
+        length = len(after) if is_new() else len(before)
+        pages = (
+            (after if is_new() else before)[begin : begin + _PAGE].ljust(_PAGE, b"\0")
+            for begin in range(0, length, _PAGE)
+        )
+        return b"".join(pages)[:length]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a command: its exit status, None if the power was lost before; and the changes it had made."""
+
+    status: int | None
+    changes: int
+
+
+class Machine:
+    """Runs commands on a folder, and loses its power."""
+
+    def __init__(self, scratch: Path, folder: Path) -> None:
+        """Start the process that runs commands; ``scratch`` has its library, socket and log."""
+        library, listener, self.log = scratch / "power.so", scratch / "socket", scratch / "log"
+        compiler = ["gcc", "-shared", "-fPIC", "-w", "-x", "c", "-o", str(library), "-", "-ldl"]
+        subprocess.run(compiler, input=_LIBRARY.encode(), check=True)
+        self.folder = folder
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(str(listener))
+        self._listener.listen(64)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "LD_PRELOAD": str(library),
+            "POWER_LOSS_FOLDER": str(folder),
+            "POWER_LOSS_SOCKET": str(listener),
+            "POWER_LOSS_LOG": str(self.log),
+        }
+        self._runner = subprocess.Popen(
+            [sys.executable, "-c", _RUNNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
+        )
+
+    def __enter__(self) -> Self:
+        """Nothing more."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process."""
+        self._runner.kill()
+        self._runner.communicate()
+        self._listener.close()
+
+    def run(self, command: Sequence[str], disk: Disk | None = None, lost_at: int | None = None) -> Outcome:
+        """Run a command until its end, or until the change of this number, at which it is killed."""
+        assert self._runner.stdin
+        assert self._runner.stdout
+        self._runner.stdin.write(json.dumps(command).encode() + b"\n")
+        child, changes, killed = int(self._runner.stdout.readline()), 0, False
+        with DefaultSelector() as selector:
+            for source in (self._listener, self._runner.stdout):
+                selector.register(source, EVENT_READ)
+            while True:
+                if self._listener not in [key.fileobj for key, _ in selector.select()]:
+                    status = int(self._runner.stdout.readline())
+                    return Outcome(None if killed else status, changes)
+                with self._listener.accept()[0] as link:
+                    kind, _, path = link.recv(8192).decode().partition(" ")
+                    if changes == lost_at and not killed:
+                        killed = True
+                        os.kill(child, signal.SIGKILL)
+                    if not killed:
+                        changes += 1
+                        if kind == "sync" and disk:
+                            disk.sync(Path(path))
+                        link.send(b".")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command in the life of a home.
+
+    Attributes:
+        goes_on: whether the same command completes what a lost power broke off; else nothing of it is done, or all.
+    """
+
+    name: str
+    command: list[str]
+    goes_on: bool = True
+
+
+class Life:
+    """The life of a home, command by command, and the power lost in any of them."""
+
+    def __init__(self, scratch: Path, machine: Machine, chance: random.Random) -> None:
+        """Run every command once undisturbed; ``scratch`` keeps the home as it was before each of them."""
+        self._machine, self._chance, self._scratch = machine, chance, scratch
+        self._home, self._models = machine.folder / "home", machine.folder / "models"
+        self.steps = self._make_steps()
+        machine.folder.mkdir()
+        self._changes: list[int] = []
+        self._states = [self._state()]
+        for number, step in enumerate(self.steps):
+            shutil.copytree(machine.folder, self._before(number))
+            outcome = machine.run(step.command)
+            if outcome.status:
+                raise RuntimeError(f"{step.name} failed: {machine.log.read_text()[-2000:]}")
+            self._changes.append(outcome.changes)
+            self._states.append(self._state())
+
+    def _before(self, number: int) -> Path:
+        return self._scratch / f"before-{number}"
+
+    def _make_steps(self) -> list[Step]:
+        encoders = [str(self._scratch / name) for name in ("cr5", "narrow")]
+        sources = [str(file) for file in sorted(DEMO.glob("docs.*.jsonl"))]
+        for encoder, dimensions in zip(encoders, ("20", "10"), strict=True):
+            self._machine.run(["train", "cr5", *sources, "-o", encoder, "--dimensions", dimensions, "-q"])
+        records = [json.loads(line) for source in sources for line in Path(source).read_bytes().splitlines()]
+        changed = self._scratch / "changed.jsonl"
+        changed.write_text(
+            "".join(
+                json.dumps({**record, "text": record["text"][number % 3 :]}) + "\n"
+                for number, record in enumerate(records[20:])
+            )
+        )
+        at = ["-c", "c", "--home", str(self._home), "-q"]
+        index = ["--no-calibration", "--device", "cpu", *at]
+        to_narrow = ["migrate", "--encoder", encoders[1], "--device", "cpu", *at]
+        train = ["-o", str(self._models / "cr5"), "-q"]
+        return [
+            Step("first index", ["index", *sources, "--encoder", encoders[0], *index]),
+            Step("calibrate", ["calibrate", "--balance", "0.5", "--device", "cpu", *at]),
+            Step("index again", ["index", str(changed), "--prune", *index]),
+            Step("delete", ["delete", records[30]["id"], records[200]["id"], *at], goes_on=False),
+            Step("migrate", [*to_narrow, "--anyway"], goes_on=False),
+            Step("encode again", [*to_narrow, "--re-encode"]),
+            Step("roll back", ["rollback", *at], goes_on=False),
+            Step("rebuild", ["index", *sources, "--encoder", encoders[1], "--rebuild", *index]),
+            Step("train a model", ["train", "cr5", *sources, "--dimensions", "20", *train]),
+            Step("replace a model", ["train", "cr5", *sources, "--dimensions", "10", *train]),
+            Step("train a mapping", ["train", "mapping", "-c", "c", "--home", str(self._home), *train[:1],
+                                     str(self._models / "mapping"), "-q"]),
+            Step("delete all", ["delete", "--all", "--yes", *at]),
+        ]  # fmt: skip
+
+    def attempt(self, number: int) -> str:
+        """Lose the power in a command, or after it; returns what fell, empty if nothing did."""
+        step, folder = self.steps[number], self._machine.folder
+        shutil.rmtree(folder)
+        shutil.copytree(self._before(number), folder)
+        lost_at = self._chance.randrange(self._changes[number] + 1 + self._changes[number] // 10)
+        with closing(Disk(folder, self._chance)) as disk:
+            outcome = self._machine.run(step.command, disk, lost_at)
+            disk.lose_power()
+        what = f"{step.name}, power lost at change {lost_at} of {self._changes[number]}"
+        before, after = self._states[number : number + 2]
+        try:
+            self._check_models()
+            if outcome.status is None and step.goes_on:
+                self._machine.run(step.command)
+            state = self._state()
+        except Exception as error:  # noqa: BLE001 - it is what fell
+            return f"{what}: {error!r}"
+        if state == after or (state == before and outcome.status is None and not step.goes_on):
+            return ""
+        return f"{what}: {_difference(state, after)}; {self._machine.log.read_text()[-300:]}"
+
+    def _check_models(self) -> None:
+        for folder in self._models.glob("[!.]*"):
+            if folder.name == "mapping":
+                read_mapping(folder)
+            else:
+                ModelFolder.open(folder).check_files()
+
+    def _state(self) -> dict[str, Any]:
+        """All that commands are to leave, but for times and numbers of generations: each rebuild makes another."""
+        state: dict[str, Any] = {
+            str(file.relative_to(self._models)): file.read_bytes()
+            for file in self._models.glob("[!.]*/**/*")
+            if file.is_file()
+        }
+        if not (self._home / "dragoman.db").exists():
+            return state
+        settings = Settings.read(home=self._home)
+        with open_database(settings.database) as engine:
+            with reading(engine) as connection:
+                for row in connection.execute(sa.select(CalibrationRow.__table__)):
+                    read_calibration(row.artifact)
+                    # without its id: a map learnt twice may differ in a last bit
+                    key = f"calibration of {row.collection}, model {row.model}, active: {row.active}"
+                    state[key] = state.get(key, 0) + 1
+            for collection in collections.all_collections(engine):
+                state[f"collection {collection.name}"] = (collection.encoder, collection.model)
+                with closing(collection.open_store(settings)) as store:
+                    for model in store.models():
+                        for page in store.scan(model):
+                            for item in page:
+                                document = item.document
+                                state[f"{model} {document.doc_id}"] = (
+                                    document.text, item.vector.tobytes(), item.passages.vectors.tobytes(),
+                                    item.passages.offsets.tobytes(),
+                                )  # fmt: skip
+        return state
+
+
+def _difference(state: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
+    keys = sorted(key for key in {*state, *expected} if state.get(key) != expected.get(key))
+    lost = sum(key not in state for key in keys)
+    return f"{len(keys)} differ, {lost} of them lost: {keys[:3]}"
+
+
+def losses(folder: Path, tries: int, *, seed: int = 0) -> Iterator[str]:
+    """Lose the power in each command in turn, at changes drawn at random; yields what fell in each try, or nothing."""
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    with Machine(scratch, folder / "disk") as machine:
+        life = Life(scratch, machine, random.Random(seed))
+        for number in range(tries):
+            yield life.attempt(number % len(life.steps))
