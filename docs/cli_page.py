@@ -13,8 +13,8 @@ _HEAD = """\
 # Commands
 
 Made from `--help` by `make docs`; edit the commands, not this page. Every option that names a place has a `DRAGOMAN_*`
-variable; an empty variable counts as not set. Exit status: 0 done; 1 refused, with one sentence on stderr; 2 wrong usage;
-130 interrupted.
+variable; an empty variable counts as not set. Exit status: 0 done; 1 refused, with one sentence on stderr; 2 wrong
+usage; 130 interrupted.
 """
 
 

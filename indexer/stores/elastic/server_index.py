@@ -98,10 +98,12 @@ class ServerIndex:
         *,
         excludes: Sequence[str] = (),
         routing: Mapping[str, str] | None = None,
+        as_searched: bool = False,
     ) -> dict[str, ServerDocument]:
         """Current documents by id, also before a refresh; ids that the index does not have are left out.
 
-        ``routing`` has the routing values by id, for documents that were placed by one.
+        ``routing`` has the routing values by id, for documents that were placed by one. ``as_searched``: the documents
+        that searches find, as they were at the last refresh.
         """
         if not doc_ids:
             return {}
@@ -110,16 +112,22 @@ class ServerIndex:
             {"_id": doc_id, "routing": routing[doc_id]} if doc_id in routing else {"_id": doc_id} for doc_id in doc_ids
         ]
         answer = self.client.mget(
-            index=self.name, docs=requests, source_includes=list(fields), source_excludes=list(excludes)
+            index=self.name,
+            docs=requests,
+            source_includes=list(fields),
+            source_excludes=list(excludes),
+            realtime=not as_searched,
         )
         return self._existing(answer["docs"])
 
-    def read_pages(self, doc_ids: Iterable[str], fields: Sequence[str]) -> dict[str, ServerDocument]:
-        """Current documents by any number of ids."""
+    def read_pages(
+        self, doc_ids: Iterable[str], fields: Sequence[str], *, as_searched: bool = False
+    ) -> dict[str, ServerDocument]:
+        """Documents by any number of ids, as by ``read``."""
         documents: dict[str, ServerDocument] = {}
         with self.store_errors():
             for page in pages(list(dict.fromkeys(doc_ids))):
-                documents |= self.read(page, fields)
+                documents |= self.read(page, fields, as_searched=as_searched)
         return documents
 
     def read_with_vectors(self, doc_ids: Sequence[str], field: str = "") -> dict[str, ServerDocument]:

@@ -322,15 +322,15 @@ class ElasticStore(ServerStore):
         return self.index
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Sources of documents without Dragoman's object; missing documents are left out."""
-        with self._index.store_errors():
-            stored = self._index.read(doc_ids, ["title", "text", "lang", "fields"])
+        """Sources of documents without Dragoman's object, as searches find them; missing documents are left out."""
+        stored = self._index.read_pages(doc_ids, ["title", "text", "lang", "fields"], as_searched=True)
         return {doc_id: dict(document.source) for doc_id, document in stored.items()}
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents in the order of the ids."""
+        """The documents in the order of the ids, as searches find them: what a prune deletes is whole until its end."""
+        self._index.refresh()
         fields = ["title", "text", "fields", self._layout.name("lang"), self._layout.name("revision")]
-        stored = self._index.read_pages(doc_ids, fields)
+        stored = self._index.read_pages(doc_ids, fields, as_searched=True)
         try:
             documents = {doc_id: self._layout.document(doc_id, document.source) for doc_id, document in stored.items()}
         except KeyError as error:

@@ -25,7 +25,7 @@ from indexer.elastic.address import INDEX_TYPES, Address, Credentials, without_c
 from indexer.ledger.database import open_database
 from indexer.readers.formats import read
 from indexer.readers.source import ReadOptions
-from indexer.stores.contract import StoredDocument, VectorQuery
+from indexer.stores.contract import MissingDocuments, StoredDocument, VectorQuery
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
@@ -292,6 +292,28 @@ def test_the_ten_nearest_of_real_vectors_are_found(
             found += sum(held[lang][doc_id] @ query >= tenth - 1e-6 for doc_id in near.doc_ids)
     store.close()
     assert found >= 0.99 * 2 * (pages // 4) * 10
+
+
+def test_documents_are_read_as_searches_find_them_until_another_process_has_published(
+    store: ElasticStore, client: Elasticsearch, elastic_url: str
+) -> None:
+    """Else searches would fail from the first deletion of a long prune until its end."""
+    store.put(MODEL, [item("a"), item("b", "before")])
+    store.publish()
+    client.indices.put_settings(index=store.index, settings={"refresh_interval": "-1"})
+    with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials(), make=False)) as reader:
+        query = VectorQuery(MODEL, {"en": item("a").vector[None]}, 5)
+        reader.search(query)  # the first search of a process refreshes
+        store.delete(["a"])
+        store.put(MODEL, [item("b", "after")])
+        found = reader.search(query)["en"][0].doc_ids
+        assert [document.text for document in reader.get(sorted(found))] == ["text", "before"]
+        assert reader.originals(["a", "b"])["b"]["text"] == "before"
+        store.publish()
+        assert reader.search(query)["en"][0].doc_ids == ["b"]
+        assert [document.text for document in reader.get(["b"])] == ["after"]
+        with pytest.raises(MissingDocuments):
+            reader.get(["a"])
 
 
 def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
