@@ -19,7 +19,7 @@ from indexer.ledger.tables import LEASED, PENDING, RUNNING, Chunk, IndexRun
 from indexer.workers.hints import Hints
 from indexer.workers.leases import DIED, IS_PENDING
 from indexer.workers.logs import logger
-from indexer.workers.registry import remove_dead_workers
+from indexer.workers.registry import Worker, remove_dead_workers
 
 MOST_AT_ONCE = 1_000
 """Maximum messages that one sweep sends; the next sweep sends more."""
@@ -53,6 +53,7 @@ def sweep(
     Raises:
         StoreError: the database or the broker is away.
     """
+    _follow_clock(engine)
     if not _take_turn(engine, model, every):
         return []
     remove_dead_workers(engine)
@@ -90,9 +91,28 @@ def send_hints(engine: sa.Engine, hints: Hints, model: str) -> None:
         hints.send(model, chunks)
 
 
+def _follow_clock(engine: sa.Engine) -> None:
+    """If the database's clock was set back, set leases and heartbeats back by as much.
+
+    A last sweep in the future tells so. A worker that lives renews its lease anyway; the chunk of a worker that died
+    would else stay leased until the clock reached the old time once more.
+    """
+    with transaction(engine) as session:
+        swept = session.scalar(sa.select(sa.func.max(IndexRun.swept)).where(IndexRun.swept > clock()))
+        if swept is None:
+            return
+        forget = sa.update(IndexRun).where(IndexRun.swept > clock()).values(swept=0.0)
+        if not session.execute(forget, execution_options={"synchronize_session": False}).rowcount:  # type: ignore[attr-defined]
+            return  # another sweep did it
+        for row, keys in ((Chunk, (Chunk.run_id, Chunk.number)), (Worker, (Worker.id,))):
+            ahead = sa.select(*keys).where(row.until > swept).with_for_update(skip_locked=True)
+            update = sa.update(row).where(sa.tuple_(*keys).in_(ahead)).values(until=row.until - swept + clock())
+            session.execute(update, execution_options={"synchronize_session": False})
+
+
 def _take_turn(engine: sa.Engine, model: str, every: float) -> bool:
     first_run = sa.select(sa.func.min(IndexRun.id)).where(*_IS_GOING, IndexRun.model == model).scalar_subquery()
-    is_due = (IndexRun.swept < clock() - every) | (IndexRun.swept > clock())  # or the database's clock was set back
+    is_due = IndexRun.swept < clock() - every
     claim_turn = sa.update(IndexRun).where(IndexRun.id == first_run, is_due).values(swept=clock())
     with transaction(engine) as session:
         return bool(session.execute(claim_turn, execution_options={"synchronize_session": False}).rowcount)  # type: ignore[attr-defined]

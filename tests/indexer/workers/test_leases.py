@@ -19,6 +19,7 @@ from indexer.workers import sweeps
 from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
 from indexer.workers.run_control import cancel, pause, resume
 from indexer.workers.sweeps import send_hints, sweep
+from tests.conftest import until
 from tests.indexer.workers.conftest import Field, records
 
 Taker = Callable[..., Leases]
@@ -269,6 +270,27 @@ def test_a_sweep_goes_on_after_the_database_s_clock_was_put_back(field: Field) -
         session.execute(sa.update(tables.IndexRun).values(swept=clock() + 3600))
     sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
     assert field.hints.waiting(field.model) == 1
+
+
+def test_no_chunk_stays_leased_for_an_hour_after_the_database_s_clock_was_put_back(field: Field, taker: Taker) -> None:
+    field.write(records(2 * CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    dead, alive = taker("dead", seconds=1.0), taker("alive", seconds=600.0)
+    assert dead.take(run, 0)
+    lease = alive.take(run, 1)
+    assert lease is not None
+    with transaction(field.engine) as session:  # as the clock shows it after it was put back by an hour
+        session.execute(sa.update(tables.IndexRun).values(swept=tables.IndexRun.swept + 3600))
+        session.execute(sa.update(Chunk).values(until=Chunk.until + 3600))
+    assert alive.renew(lease)
+
+    def is_free() -> bool:
+        sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+        return states(field) == {0: PENDING, 1: LEASED}
+
+    until(is_free, 60)
+    assert alive.renew(lease)
 
 
 def test_a_sweep_is_one_worker_s_turn(field: Field) -> None:
