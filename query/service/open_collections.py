@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import aliased
 
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
@@ -35,12 +34,6 @@ _RETRY_SECONDS = 60.0
 _MAX_CALIBRATIONS = 4
 """Searchers kept of a collection for calibrations that requests name, beside that of the active calibration."""
 
-_OTHER_CALIBRATIONS = aliased(CalibrationRow)
-_NEWEST = (
-    sa.select(sa.func.max(_OTHER_CALIBRATIONS.created))
-    .where(_OTHER_CALIBRATIONS.collection == Collection.name, _OTHER_CALIBRATIONS.active)
-    .scalar_subquery()
-)
 _STATE = (
     sa.select(
         Collection.created,
@@ -49,23 +42,22 @@ _STATE = (
         Collection.model,
         Collection.encoder,
         Collection.method,
+        CalibrationRow.model,
         CalibrationRow.id,
-        _NEWEST,
+        CalibrationRow.created,
     )
-    .outerjoin(
-        CalibrationRow,
-        sa.and_(
-            CalibrationRow.collection == Collection.name,
-            CalibrationRow.model == Collection.model,
-            CalibrationRow.active,
-        ),
-    )
+    .outerjoin(CalibrationRow, sa.and_(CalibrationRow.collection == Collection.name, CalibrationRow.active))
     .where(Collection.name == sa.bindparam("name"))
+    .order_by(CalibrationRow.model)
 )
-"""What decides how a collection is searched, the last two items of its calibration; read before every search.
+"""What decides how a collection is searched, a row for each active calibration; read before every search.
 
 The time of creation tells a collection that was deleted and made anew from the one before it.
 """
+_OF_COLLECTION = 6
+"""Number of columns of ``_STATE`` that are the collection's; the others are a calibration's."""
+_State = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""What decides how a collection is searched: items of its own, and of its active calibrations."""
 _NAMES = sa.select(Collection.name).order_by(Collection.name)
 
 
@@ -80,7 +72,7 @@ class _OpeningFailure:
         failed_at: time of the attempt, in seconds of ``time.monotonic``.
     """
 
-    state: tuple[Any, ...]
+    state: _State
     kind: type[ModelMismatch] | type[MissingPart]
     sentence: str
     failed_at: float
@@ -91,7 +83,7 @@ class _OpenCollection:
     """A collection that is open.
 
     Attributes:
-        state: of the collection in the database when it was opened; the last two items are of its calibration.
+        state: of the collection in the database when it was opened.
         searcher: with the active calibration.
         by_calibration: searchers of the same store with other calibrations, by the id that requests gave.
         counted_at: time of the last count of its documents, in seconds of ``time.monotonic``.
@@ -99,7 +91,7 @@ class _OpenCollection:
         retired: whether the collection was opened anew or removed; the last search then closes this one.
     """
 
-    state: tuple[Any, ...]
+    state: _State
     searcher: Searcher
     by_calibration: dict[str, Searcher] = field(default_factory=dict)
     counted_at: float = 0.0
@@ -171,13 +163,13 @@ class OpenCollections:
 
     def _acquire(self, name: str) -> _OpenCollection:
         with self._engine.connect() as connection:
-            row = connection.execute(_STATE, {"name": name}).one_or_none()
-        if row is None:
+            rows = connection.execute(_STATE, {"name": name}).all()
+        if not rows:
             with self._lock:
                 self._retire(self._open.pop(name, None))
             collections.require(self._engine, name)
             raise BadInput(f"there is no collection {name!r}")
-        state = tuple(row)
+        state = tuple(rows[0][:_OF_COLLECTION]), tuple(tuple(row[_OF_COLLECTION:]) for row in rows)
         with self._lock:
             opened = self._open.get(name)
             if opened is not None and opened.state == state:
@@ -189,7 +181,7 @@ class OpenCollections:
         self._recount(opened)
         return opened
 
-    def _reopen(self, name: str, state: tuple[Any, ...]) -> _OpenCollection:
+    def _reopen(self, name: str, state: _State) -> _OpenCollection:
         """Open a collection or its new calibration; a thread that waited for another thread's opening gets that one."""
         with self._lock:
             previous = self._open.get(name)
@@ -199,7 +191,7 @@ class OpenCollections:
         failure = self._failures.get(name)
         if failure is not None and failure.state == state and time.monotonic() - failure.failed_at < _RETRY_SECONDS:
             raise failure.kind(failure.sentence)
-        same_store = previous is not None and previous.state[:-2] == state[:-2]
+        same_store = previous is not None and previous.state[0] == state[0]
         try:
             with self._opening():
                 return self._opened(name, state, previous if same_store else None)
@@ -207,7 +199,7 @@ class OpenCollections:
             self._failures[name] = _OpeningFailure(state, type(error), str(error), time.monotonic())
             raise
 
-    def _opened(self, name: str, state: tuple[Any, ...], same_store: _OpenCollection | None) -> _OpenCollection:
+    def _opened(self, name: str, state: _State, same_store: _OpenCollection | None) -> _OpenCollection:
         """Open a collection; if its store is open, only its new calibration."""
         if same_store is not None:
             searcher = self._with_calibration(same_store.searcher, "")

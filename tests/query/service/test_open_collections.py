@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from encoders.errors import BadInput, StoreError
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.index import index
-from indexer.ledger.database import open_database
+from indexer.ledger.database import now, open_database, transaction
+from query.calibration.calibration_choice import DEFAULT
+from query.calibration.summary import Summary
+from query.calibration.table import CalibrationRow
 from query.collections.removal import remove_collection
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
@@ -59,6 +64,28 @@ def test_a_collection_that_was_deleted_and_made_anew_is_searched_as_it_is_now(
     remove(settings)
     make(settings, word_model, "coffee of the second collection")
     assert first_text(served) == "coffee of the second collection"
+
+
+def test_a_calibration_that_is_made_after_the_clock_was_put_back_is_noticed(
+    served: OpenCollections, settings: Settings, word_model: ModelFolder
+) -> None:
+    make(settings, word_model, "coffee")
+    with open_database(settings.database) as engine:
+        calibrate(engine, "first", now())
+        with served.searcher("c") as before:
+            pass
+        calibrate(engine, "second", now() - dt.timedelta(days=1))
+        with served.searcher("c") as after:
+            assert after is not before
+
+
+def calibrate(engine: sa.Engine, model: str, created: dt.datetime) -> None:
+    """Add an active calibration for another model than the collection's, as a migration does."""
+    values = {"collection": "c", "id": model, "model": model, "created": created, "active": True}
+    with transaction(engine) as session:
+        session.execute(
+            sa.insert(CalibrationRow).values(**values, summary=Summary(DEFAULT, 10, {}, "you").as_json(), artifact=b"")
+        )
 
 
 def test_a_deleted_collection_is_closed_though_nobody_asks_for_it(
