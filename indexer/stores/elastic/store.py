@@ -338,8 +338,10 @@ class ElasticStore(ServerStore):
         return in_order(documents, doc_ids)
 
     def delete(self, doc_ids: Iterable[str]) -> int:
-        """Delete documents with their vectors and passages; returns how many there were."""
-        return self._index.delete(doc_ids)
+        """Delete documents with their vectors and passages, for searches, too; returns how many there were."""
+        removed = self._index.delete(doc_ids)
+        self._index.refresh()
+        return removed
 
     def drop(self) -> None:
         """Remove the index."""

@@ -294,6 +294,19 @@ def test_the_ten_nearest_of_real_vectors_are_found(
     assert found >= 0.99 * 2 * (pages // 4) * 10
 
 
+def test_another_process_s_searches_find_a_deleted_document_no_more(
+    store: ElasticStore, client: Elasticsearch, elastic_url: str
+) -> None:
+    store.put(MODEL, [item("a"), item("b")])
+    store.publish()
+    client.indices.put_settings(index=store.index, settings={"refresh_interval": "-1"})
+    with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials(), make=False)) as reader:
+        query = VectorQuery(MODEL, {"en": item("a").vector[None]}, 5)
+        assert set(reader.search(query)["en"][0].doc_ids) == {"a", "b"}
+        assert store.delete(["a"]) == 1
+        assert reader.search(query)["en"][0].doc_ids == ["b"]
+
+
 def test_documents_are_read_as_searches_find_them_until_another_process_has_published(
     store: ElasticStore, client: Elasticsearch, elastic_url: str
 ) -> None:
@@ -304,7 +317,7 @@ def test_documents_are_read_as_searches_find_them_until_another_process_has_publ
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials(), make=False)) as reader:
         query = VectorQuery(MODEL, {"en": item("a").vector[None]}, 5)
         reader.search(query)  # the first search of a process refreshes
-        store.delete(["a"])
+        store._index.delete(["a"])
         store.put(MODEL, [item("b", "after")])
         found = reader.search(query)["en"][0].doc_ids
         assert [document.text for document in reader.get(sorted(found))] == ["text", "before"]
