@@ -226,6 +226,14 @@ def _rights(target: Target) -> Iterator[str]:
             yield from rights_attacks.rules(service, server)
 
 
+def _reads(target: Target) -> Iterator[str]:
+    with ExitStack() as stack:
+        _, url = stack.enter_context(process(target.home, "--elastic", target.elastic))
+        client = stack.enter_context(httpx.Client(base_url=url, timeout=60))
+        cluster = stack.enter_context(client_of(target.elastic))
+        yield from service_attacks.forbidden_reads(client, cluster, _ATTACHED, "front-secret", "the secret")
+
+
 ATTACKS: dict[str, Attack] = {
     "headers and paths that are too long, and others' calls after them": _headers,
     "kills and full disks while a database is made": partial(_databases, again=False),
@@ -245,6 +253,7 @@ ATTACKS: dict[str, Attack] = {
     "the server's disk watermark": _disk,
     "rights of documents and fields of a licensed cluster": _rights,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, 24 if target.small else 240),
+    "reads of indices that are not served": _reads,
 }
 """Attacks by what is tried."""
 

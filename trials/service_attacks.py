@@ -5,6 +5,7 @@ An attack yields one text for each try: empty if the service held, else what fel
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import select
@@ -13,10 +14,10 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 from elasticsearch import Elasticsearch
@@ -278,3 +279,172 @@ def scripts_and_pipelines(index: str) -> list[tuple[str, str, str]]:
         ("POST", "/_bulk", bulk_of({"update": {"_id": "one", "_index": index}}, {"script": script, "upsert": {}})),
         ("POST", f"/{index}/_bulk", bulk_of({"update": {"_id": "one", "script": script}}, {"doc": {}})),
     ]
+
+
+def names_of(index: str, secret: str) -> list[str]:
+    """Names, patterns, lists and expressions that an index which is not served can be reached by."""
+    return [
+        *(
+            secret,
+            f"{index},{secret}",
+            f"{secret},{index}",
+            "*",
+            "_all",
+            "_All",
+            "front-*",
+            f"{secret}*",
+            f"{secret[:-1]}?",
+        ),
+        *(f"*,-{index}", f"{index},*", f"-{index},{secret}", f"<{secret}>", f"<{secret}{{now/d}}>", f"a:{secret}"),
+        *(
+            f"*:{secret}",
+            f"{secret}::data",
+            f"{secret}::*",
+            f".{secret}",
+            f"{secret},",
+            f",{secret}",
+            f"{secret}%2C{index}",
+        ),
+        *(
+            "".join(f"%{byte:02x}" for byte in secret.encode()),
+            f"%{ord(secret[0]):02X}{secret[1:]}",
+            f"{index}%2c{secret}",
+        ),
+        *("%252a", f"..%2f{secret}", f"{index}%2F..%2F{secret}", f"{index}/../{secret}", f"./{secret}", f"//{secret}"),
+        *(f"{secret};{index}", f"{secret}%00", f"{secret}%20", f"%20{secret}", f"{secret}%0a", f"{secret}%23"),
+        *(secret.upper(), f"{secret}%3F", "%2A", f"%3C{secret}%3E", "%5Fall", f"%E2%80%AE{secret}", "%EF%BC%8A"),
+        *(".*", ".dragoman*", ".security", ".kibana", ".tasks", "_", "%2E"),
+    ]
+
+
+_READS: tuple[tuple[str, str, str], ...] = (
+    ("POST", "/{name}/_search", "{}"),
+    ("GET", "/{name}/_search?q=text:secret", ""),
+    ("GET", "/{name}/_count", ""),
+    ("GET", "/{name}/_doc/s", ""),
+    ("HEAD", "/{name}/_doc/s", ""),
+    ("GET", "/{name}/_source/s", ""),
+    ("GET", "/{name}", ""),
+    ("HEAD", "/{name}", ""),
+    ("GET", "/{name}/_mapping", ""),
+    ("GET", "/{name}/_field_caps?fields=*", ""),
+    ("POST", "/{name}/_explain/s", '{"query": {"match_all": {}}}'),
+    ("GET", "/{name}/_termvectors/s?fields=text", ""),
+    ("POST", "/{name}/_validate/query?explain=true", "{}"),
+    ("POST", "/{name}/_mget", '{"ids": ["s"]}'),
+    ("POST", "/{name}/_msearch", "{}\n{}\n"),
+    ("POST", "/{name}/_pit?keep_alive=1m", ""),
+    ("GET", "/_cluster/health/{name}?level=shards", ""),
+    ("GET", "/_cat/indices/{name}", ""),
+    ("GET", "/_cat/count/{name}", ""),
+    ("GET", "/{name}/_settings", ""),
+    ("GET", "/{name}/_stats", ""),
+    ("GET", "/{name}/_alias", ""),
+    ("GET", "/_resolve/index/{name}", ""),
+    ("POST", "/{name}/_async_search", "{}"),
+    ("POST", "/{name}/_search/template", '{"source": {"query": {"match_all": {}}}}'),
+    ("POST", "/{name}/_terms_enum", '{"field": "text"}'),
+    ("POST", "/{name}/_rank_eval", '{"requests": []}'),
+    ("POST", "/{name}/_knn_search", "{}"),
+    ("POST", "/{name}/_eql/search", '{"query": "any where true"}'),
+)
+"""Method, path and body of reads of an index that the path names."""
+
+
+def _bodies_naming(index: str, name: str) -> Iterator[tuple[str, str, str]]:
+    """Method, path and body of reads whose bodies and parameters name an index."""
+    doc = {"_index": name, "_id": "s"}
+    lookup = {"terms": {"text": {"index": name, "id": "s", "path": "text"}}}
+    like = {"more_like_this": {"fields": ["text"], "like": [doc], "min_term_freq": 1, "min_doc_freq": 1}}
+    shape = {"geo_shape": {"text": {"indexed_shape": {"index": name, "id": "s", "path": "text"}}}}
+    percolate = {"percolate": {"field": "text", "index": name, "id": "s"}}
+    for query in (lookup, like, shape, percolate):
+        wrapped = {"bool": {"filter": [{"nested": {"path": "a", "query": {"bool": {"must_not": [query]}}}}]}}
+        yield "POST", f"/{index}/_search", json.dumps({"query": query})
+        yield "POST", f"/{index}/_search", json.dumps({"query": wrapped})
+        yield "POST", f"/{index}/_count", json.dumps({"query": query})
+        yield "POST", f"/{index}/_validate/query?explain=true", json.dumps({"query": query})
+        yield "POST", f"/{index}/_search", json.dumps({"aggs": {"a": {"filter": query}}})
+        yield "POST", f"/{index}/_search", json.dumps({"post_filter": query})
+        yield "POST", f"/{index}/_search", json.dumps({"rescore": {"query": {"rescore_query": query}}})
+        yield "POST", f"/{index}/_search", json.dumps({"knn": {"field": "v", "query_vector": [1], "filter": query}})
+        yield "POST", f"/{index}/_search", json.dumps({"query": {"bool": {"must": CLAUSE, "filter": query}}})
+        yield "POST", f"/{index}/_msearch", f"{{}}\n{json.dumps({'query': query})}\n"
+        yield "POST", f"/{index}/_field_caps?fields=*", json.dumps({"index_filter": query})
+    yield "POST", "/_mget", json.dumps({"docs": [doc]})
+    yield "POST", f"/{index}/_mget", json.dumps({"docs": [{"_id": "a"}, doc]})
+    yield "POST", f"/_mget?index={quote(name)}", json.dumps({"ids": ["s"]})
+    yield "POST", f"/{index}/_search?index={quote(name)}", "{}"
+    yield "POST", f"/{index}/_termvectors/a?fields=text", json.dumps(doc)
+    yield "POST", f"/{index}/_search", json.dumps({"indices_boost": [{name: 2.0}]})
+    for header in (
+        {"index": name},
+        {"index": [name]},
+        {"index": [index, name]},
+        {"indices": [name]},
+        {"index": f"{index},{name}"},
+    ):
+        yield "POST", "/_msearch", f"{json.dumps(header)}\n{{}}\n"
+        yield "POST", f"/{index}/_msearch", f"{{}}\n{{}}\n{json.dumps(header)}\n{{}}\n"
+
+
+def _held_open(pit: str, scroll: str) -> Iterator[tuple[str, str, str]]:
+    """Method, path and body of reads by an id of a search of another index."""
+    yield "POST", "/_search", json.dumps({"pit": {"id": pit}})
+    yield "POST", "/{index}/_search", json.dumps({"pit": {"id": pit}})
+    yield "POST", "/_search/scroll", json.dumps({"scroll_id": scroll})
+    yield "GET", f"/_search/scroll?scroll_id={quote(scroll)}", ""
+    yield "GET", f"/_search/scroll/{quote(scroll, safe='')}", ""
+    yield "POST", "/{index}/_search?scroll=1m", "{}"
+
+
+def forbidden_reads(
+    service: httpx.Client, cluster: Elasticsearch, index: str, secret: str, canary: str
+) -> Iterator[str]:
+    """Read an index that is not served by every call and name; its text ``canary`` and its existence are in no answer.
+
+    The cluster has a closed copy of the index and an alias to it, too.
+    """
+    closed, alias = f"{secret}-closed", f"{secret}-alias"
+    cluster.index(index=closed, id="s", document={"text": canary}, refresh=True)
+    cluster.indices.close(index=closed)
+    cluster.indices.put_alias(index=secret, name=alias)
+    pit = cluster.open_point_in_time(index=secret, keep_alive="5m")["id"]
+    scroll = cluster.search(index=secret, scroll="5m", size=1)["_scroll_id"]
+    try:
+        for name in [*names_of(index, secret), closed, alias, f"{alias},{index}"]:
+            for method, path, body in _READS:
+                yield _read(service, method, path.replace("{name}", name), body, canary)
+        for name in (
+            secret,
+            f"{index},{secret}",
+            f"{secret}*",
+            "*",
+            "_all",
+            closed,
+            alias,
+            f"a:{secret}",
+            f"<{secret}>",
+            "",
+        ):
+            for method, path, body in _bodies_naming(index, name):
+                yield _read(service, method, path, body, canary)
+        for method, path, body in _held_open(pit, str(scroll)):
+            yield _read(service, method, path.replace("{index}", index), body, canary)
+    finally:
+        cluster.close_point_in_time(id=pit)
+        cluster.clear_scroll(scroll_id=scroll)
+        cluster.indices.delete(index=closed)
+        cluster.indices.delete_alias(index=secret, name=alias)
+
+
+def _read(service: httpx.Client, method: str, path: str, body: str, canary: str) -> str:
+    """Ask by a path that no client mends: the answer is 4xx, and what is secret is not in it."""
+    url = service.base_url
+    connection = http.client.HTTPConnection(url.host, url.port, timeout=60)
+    with closing(connection):
+        connection.request(method, path, body.encode(), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read().decode(errors="replace")
+    held = 400 <= answer.status < 500 and canary not in text
+    return _fell((method, path, body[:100], answer.status, text[:100]), held=held)

@@ -24,7 +24,7 @@ from query.service.options import ServiceOptions
 from tests.conftest import read_documents
 from trials.servers.elastic import client_of
 from trials.servers.service import serving
-from trials.service_attacks import forbidden_writes, own_documents
+from trials.service_attacks import forbidden_reads, forbidden_writes, own_documents
 
 LANGS = ("en", "de", "ja")
 FIELDS = ("--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu")
@@ -382,6 +382,17 @@ def test_an_index_is_nowhere_named_unseen(site: Site, service: httpx.Client, pat
     assert answer.status_code in {400, 403}, answer.text
     assert "no index" in answer.text or "is not taken here" in answer.text
     assert site.secret not in answer.text.replace(f"'{site.secret}' is no index", "")
+
+
+def test_no_call_and_no_name_reads_an_index_that_is_not_served(site: Site, service: httpx.Client) -> None:
+    with client_of(site.server) as cluster:
+        falls = [fall for fall in forbidden_reads(service, cluster, site.index, site.secret, "the secret") if fall]
+        assert falls == []
+        with serving(replace(site.options, indices=(site.secret,))) as open_service:  # so the calls do read
+            read = [
+                fall for fall in forbidden_reads(open_service, cluster, site.index, site.secret, "the secret") if fall
+            ]
+            assert len(read) > 20
 
 
 WRITES = [
