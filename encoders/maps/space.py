@@ -170,7 +170,7 @@ class SpaceMaps:
     def write(self, folder: Path) -> None:
         """Write ``mapping.json`` and ``maps.npz`` into an existing folder."""
         (folder / HEADER).write_text(json.dumps(self.header(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        np.savez(folder / _WEIGHTS, allow_pickle=False, **self.arrays())
+        np.savez(folder / WEIGHTS, allow_pickle=False, **self.arrays())
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -185,7 +185,7 @@ class SpaceMaps:
             header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
             if header["format"] != FORMAT:
                 raise BadInput(f"{folder / HEADER} is of another version; make it again: dragoman train mapping")
-            with np.load(folder / _WEIGHTS, allow_pickle=False) as arrays:
+            with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:
                 return cls.of(header, arrays)
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise BadInput(
@@ -206,7 +206,7 @@ def model_and_about(header: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return model, about
 
 
-_WEIGHTS = "maps.npz"
+WEIGHTS = "maps.npz"
 
 
 def _round(weights: np.ndarray) -> FloatArray:

@@ -16,9 +16,9 @@ from encoders.folder import replacing
 from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import MateScores, mates, mean_mates
-from encoders.maps.networks import Networks
+from encoders.maps.networks import NETWORKS, Networks
 from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
-from encoders.maps.space import ANY, SpaceMaps
+from encoders.maps.space import ANY, HEADER, WEIGHTS, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from encoders.wording import counted
 from indexer.training.aligned_documents import AlignedVectors
@@ -221,12 +221,12 @@ def write(maps: SpaceMaps | Networks, folder: Path) -> None:
 
 
 def require_writable(folder: Path) -> None:
-    """Check that a mapping can be written to a path: it is absent, an empty folder, or a mapping.
+    """Check that a mapping can be written to a path: it is absent, an empty folder, or a mapping and nothing else.
 
     Raises:
         BadInput: the path holds something else.
     """
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; choose another --output")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "mapping.json").is_file():
+    if folder.is_dir() and {file.name for file in folder.iterdir()} - {HEADER, WEIGHTS, NETWORKS}:
         raise BadInput(f"{folder} holds something that is no mapping; choose another --output")

@@ -120,3 +120,12 @@ def test_a_mapping_that_is_killed_while_it_is_written_leaves_the_earlier_one_who
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     write(later, tmp_path / "m")
     assert (tmp_path / "m" / "maps.npz").read_bytes() != files["maps.npz"]
+
+
+def test_a_file_beside_a_mapping_is_not_replaced_with_it(tmp_path: Path) -> None:
+    maps = learn(by_concept(rotated(60)), SPEC, MappingPlan(ridge=0.1)).maps
+    write(maps, tmp_path / "m")
+    (tmp_path / "m" / "notes.txt").write_text("mine")
+    with pytest.raises(BadInput, match="holds something that is no mapping"):
+        write(maps, tmp_path / "m")
+    assert (tmp_path / "m" / "notes.txt").read_text() == "mine"
