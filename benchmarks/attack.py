@@ -24,7 +24,7 @@ from encoders.errors import BadInput
 from indexer.ledger import database
 from query.cli import run
 from query.service.access import TokenFile
-from trials import DEMO, command_attacks, full_disk, page_attacks, rights_attacks, service_attacks
+from trials import DEMO, busy_server, command_attacks, full_disk, page_attacks, rights_attacks, service_attacks
 from trials.database_accidents import (
     KILLED,
     copied,
@@ -218,6 +218,11 @@ def _disk(target: Target) -> Iterator[str]:
         yield from full_disk.watermark(elastic.url, target.folder, small=target.small)
 
 
+def _busy(target: Target) -> Iterator[str]:
+    with elastic_running(busy_server.BUSY) as elastic:
+        yield from busy_server.busy(elastic.url, target.folder, small=target.small)
+
+
 def _rights(target: Target) -> Iterator[str]:
     """Rules of documents and fields, with a trial licence."""
     with running(secured_server) as elastic:
@@ -251,6 +256,7 @@ ATTACKS: dict[str, Attack] = {
     "accidents to workers, by Redis and RabbitMQ": _workers,
     "hostile documents on the page and in a report, in a browser": _page,
     "the server's disk watermark": _disk,
+    "real 429 of a busy server": _busy,
     "rights of documents and fields of a licensed cluster": _rights,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, 24 if target.small else 240),
     "reads of indices that are not served": _reads,

@@ -87,7 +87,7 @@ def catch_up(
         removed=passes.removed + pruned,
         refused=ledger.refusals(),
         behind=behind,
-        languages=store.count(),
+        languages=store.users.index.retry_while_away(store.count),
         seconds=time.monotonic() - started,
     )
 

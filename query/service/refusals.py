@@ -68,10 +68,15 @@ def _store_refusal(error: StoreError) -> Refused:
 
 def headers(refused: Refused) -> dict[str, str]:
     """Headers of a refusal: when to try again, in seconds, if that can help; how to send a token, if that is needed."""
-    values = {"Retry-After": str(math.ceil(refused.after))} if refused.after else {}
+    values = wait_header(refused.after)
     if refused.status == 401:
         values["WWW-Authenticate"] = 'Basic realm="dragoman", charset="UTF-8"'
     return values
+
+
+def wait_header(seconds: float) -> dict[str, str]:
+    """The header that says after how many seconds to try again; none for 0."""
+    return {"Retry-After": str(math.ceil(seconds))} if seconds else {}
 
 
 def answer(error: Exception, *, unfit: int = 400) -> JSONResponse:

@@ -114,7 +114,13 @@ def _check_routing(client: Elasticsearch, users: UsersIndex) -> None:
 def _has_documents_with(client: Elasticsearch, users: UsersIndex, field: str) -> bool:
     """Whether any document has a field."""
     with users.index.store_errors():
-        answer = client.search(index=users.name, size=0, query={"exists": {"field": field}}, terminate_after=1)
+        answer = client.search(
+            index=users.name,
+            size=0,
+            query={"exists": {"field": field}},
+            terminate_after=1,
+            allow_partial_search_results=False,
+        )
     return bool(answer["hits"]["total"]["value"])
 
 
@@ -159,7 +165,13 @@ def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
 def _check_versions(client: Elasticsearch, users: UsersIndex) -> None:
     with users.index.store_errors():
         answer = client.search(
-            index=users.name, size=_MAX_CHECKED, source=False, version=True, seq_no_primary_term=True, sort=["_seq_no"]
+            index=users.name,
+            size=_MAX_CHECKED,
+            source=False,
+            version=True,
+            seq_no_primary_term=True,
+            sort=["_seq_no"],
+            allow_partial_search_results=False,
         )
     if any(is_external(hit) for hit in answer["hits"]["hits"]):
         raise BadInput(

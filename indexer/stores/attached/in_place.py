@@ -169,7 +169,7 @@ class AttachedStore(JoinedStore):
         for page in pages(doc_ids):
             query = {"bool": {"filter": [{"ids": {"values": page}}, has_vector]}}
             body = {"size": len(page), "query": query, "_source": self._layout.stamp_fields(model)}
-            (hits,) = self._index.search([body])
+            (hits,) = self._index.retry_while_away(partial(self._index.search, [body]))
             stamps |= {hit["_id"]: stamp for hit in hits if (stamp := self._layout.stamp(hit["_source"]))}
         return stamps
 

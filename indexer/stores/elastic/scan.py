@@ -1,8 +1,12 @@
-"""Reading many documents by searches, page by page: by id, all in order, or at random."""
+"""Reading many documents by searches, page by page: by id, all in order, or at random.
+
+All in order and at random a server is waited for that is away or has no room, as the pages before would be read again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from indexer.elastic.connection import PAGE, pages
@@ -49,7 +53,7 @@ def pages_in_order(
         "track_total_hits": False,
     }
     while True:
-        (hits,) = index.search([paged])
+        (hits,) = index.retry_while_away(partial(index.search, [paged]))
         if not hits:
             return
         yield hits
@@ -70,7 +74,8 @@ def random_ids(
     }
     doc_ids: list[str] = []
     while len(doc_ids) < count:
-        (hits,) = index.search([{**body, "size": min(PAGE, count - len(doc_ids))}])
+        page_body = {**body, "size": min(PAGE, count - len(doc_ids))}
+        (hits,) = index.retry_while_away(partial(index.search, [page_body]))
         if not hits:
             break
         doc_ids += [hit["_id"] for hit in hits]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _JSON = {"content-type": "application/json", "accept": "application/json"}
 _MAX_HITS = 20_000
 """Maximum hits of one request: with vectors, 20,000 × 384 numbers are 40 MB to transfer."""
+_PAUSES = (0.2, 0.5)
+"""Seconds before a refused search is sent again: a queue of searches is full for a moment, and a caller waits."""
 
 T = TypeVar("T")
 
@@ -197,16 +200,36 @@ class ServerIndex:
         return [*answers, *(self._search_at_once(batch) if batch else ())]
 
     def _search_at_once(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
+        """The hits of several searches in one request; those that a full queue refused are sent again, after pauses."""
+        answers: dict[int, Hits] = {}
+        pauses = iter(_PAUSES)
+        while True:
+            waiting = [number for number in range(len(bodies)) if number not in answers]
+            refused: errors.SearchRefused | None = None
+            for number, response in zip(waiting, self._msearch([bodies[number] for number in waiting]), strict=True):
+                if "error" not in response:
+                    answers[number] = [self._with_id(hit) for hit in response["hits"]["hits"]]
+                    continue
+                reason = errors.reason(response)
+                if reason.startswith("index_not_found_exception"):
+                    raise errors.IndexGone(self.lost)
+                refused = errors.SearchRefused(self.server, int(response.get("status", 500)), reason)
+                if not errors.is_temporary(refused):
+                    raise refused
+            if refused is None:
+                return [answers[number] for number in range(len(bodies))]
+            pause = next(pauses, None)
+            if pause is None:
+                raise refused
+            time.sleep(pause)
+
+    def _msearch(self, bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The server's answer to each of several searches: all hits, or an error."""
         header = {"index": self.name, "allow_partial_search_results": False}
-        searches = [part for body in bodies for part in (header, body)]
         with self.store_errors():
-            answer = self.client.msearch(searches=searches)
-        failed = next((response for response in answer["responses"] if "error" in response), None)
-        if failed is not None:
-            if errors.reason(failed).startswith("index_not_found_exception"):
-                raise errors.IndexGone(self.lost)
-            raise errors.SearchRefused(self.server, int(failed.get("status", 500)), errors.reason(failed))
-        return [[self._with_id(hit) for hit in response["hits"]["hits"]] for response in answer["responses"]]
+            answer = self.client.msearch(searches=[part for body in bodies for part in (header, body)])
+        responses: list[dict[str, Any]] = answer["responses"]
+        return responses
 
     def _with_id(self, hit: dict[str, Any]) -> dict[str, Any]:
         """A hit with ``_id``, taken from the id column if the hit has none.

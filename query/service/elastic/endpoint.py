@@ -44,6 +44,8 @@ _PRODUCT_HEADER = {"x-elastic-product": "Elasticsearch"}
 _SEARCH_ID_HEADER = "x-dragoman-search"
 """Header of an answer with the search's id in the query log, which /api/clicks takes."""
 _JSON_TYPE = "application/json"
+_BUSY_SECONDS = 2.0
+"""Seconds until a caller may try again what the cluster had no room for."""
 _REFRESH_SECONDS = 2.0
 """Seconds until the list of collections is read again."""
 
@@ -140,7 +142,8 @@ class ElasticEndpoint:
         status, returned_headers, content = await self._upstream.send(
             call.method, call.target, headers, body, caller.authorization, repeatable=repeatable
         )
-        return Response(content, status, {**_PRODUCT_HEADER, **returned_headers})
+        wait_header = refusals.wait_header(_BUSY_SECONDS) if status in {429, 503} else {}
+        return Response(content, status, {**_PRODUCT_HEADER, **returned_headers, **wait_header})
 
     def _require_allowed(self, call: Call, values: list[Any], caller: Caller) -> None:
         """Refuse a call that may not be passed on to the cluster.

@@ -80,6 +80,8 @@ def test_documents_of_a_shard_that_is_away_are_not_taken_for_deleted(elastic: El
         owner.follow()
     with pytest.raises(TemporaryFailure, match="can't read all of"):
         store.gone(texts(40))
+    with pytest.raises(StoreError, match="is not ready"):
+        store.check("model-c")
     if owner.attachment.companion:
         with pytest.raises(StoreError, match="is not ready"):
             store.prune(0)

@@ -1,0 +1,242 @@
+"""An Elasticsearch server without room: full queues of searches and of writes, and a circuit breaker that trips.
+
+The trial yields one text for each try: empty if what was asked held, else what fell.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+from elasticsearch import Elasticsearch, helpers
+
+from encoders.document import Document
+from indexer.collection.settings import Settings
+from indexer.collection.store_location import StoreLocation
+from indexer.stores.contract import StoredDocument
+from indexer.stores.elastic import writing
+from trials import DEMO
+from trials.command_attacks import TOPICS, said
+from trials.documents import contents, sentences
+from trials.fake_encoder import FakeEncoder
+from trials.full_disk import wait_for
+from trials.servers.elastic import LITTLE_ROOM, client_of
+from trials.servers.service import process
+
+BUSY = {"thread_pool.search.size": "1", "thread_pool.search.queue_size": "8", **LITTLE_ROOM}
+"""Settings of a server with room for eight searches beside that which runs, and for 6 MB of writes at once."""
+_OWNERS = "busy-pages"
+_CALLERS, _WRITERS = 12, 4
+_PATIENCE = 3.0
+"""Seconds that a command waits for the breaker in the trial."""
+_BREAKER = "indices.breaker.request.limit"
+_ASKED = {"query": "The old river", "lang": "en"}
+_WORDS = {"query": {"match": {"text": "the"}}}
+_JSON_LINES = {"Content-Type": "application/x-ndjson"}
+
+_Call = Callable[[httpx.Client], httpx.Response]
+CALLS: Mapping[str, _Call] = {
+    "/api/search": lambda service: service.post("/api/search", json={**_ASKED, "collection": "own"}),
+    "/api/search, attached": lambda service: service.post("/api/search", json={**_ASKED, "collection": "help"}),
+    "the clause": lambda service: service.post(f"/{_OWNERS}/_search", json={"query": {"cross_lingual": _ASKED}}),
+    "_search": lambda service: service.post(f"/{_OWNERS}/_search", json=_WORDS),
+    "_msearch": lambda service: service.post(
+        f"/{_OWNERS}/_msearch", content=f"{{}}\n{json.dumps(_WORDS)}\n" * 2, headers=_JSON_LINES
+    ),
+}
+"""Searches through the service, by their names."""
+
+
+def busy(server: str, folder: Path, *, small: bool) -> Iterator[str]:
+    """Search and write more than a server has room for, then let its circuit breaker trip.
+
+    Args:
+        server: URL of a server that was started with ``BUSY``.
+        folder: an empty folder.
+        small: make fewer searches.
+    """
+    settings = Settings.read(home=folder / "home", store=f"{server}/busy")
+    at = ["--home", str(settings.home), "-q"]
+    on = [*at, "--device", "cpu", "--no-calibration"]
+    with ExitStack() as stack:
+        client = stack.enter_context(client_of(server))
+        pages = ({"_index": _OWNERS, "_id": page["id"], "_source": page} for page in sentences(60))
+        helpers.bulk(client, pages, refresh=True)
+        demo = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en")]
+        attached = [_OWNERS, "-c", "help", "--store", server, "--text", "text", "--lang-field", "lang"]
+        for command in (["index", *demo, "-c", "own", "--store", settings.store, *on], ["attach", *attached, *on]):
+            _require(command)
+        _, url = stack.enter_context(process(settings.home, "--elastic", server))
+        service = stack.enter_context(httpx.Client(base_url=url, timeout=120))
+        quiet = {name: _ids(call(service).raise_for_status()) for name, call in CALLS.items()}
+        yield from _storm(service, client, quiet, at, 5 if small else 25)
+        yield from _served(service, quiet)
+        yield from _writes(settings, client, on)
+        yield from _breaker(service, client, demo, on)
+        yield from _served(service, quiet)
+
+
+def _storm(
+    service: httpx.Client, client: Elasticsearch, quiet: Mapping[str, Any], at: list[str], count: int
+) -> Iterator[str]:
+    """Search with many callers at once, ``count`` times each call, while commands search, too."""
+    before = _rejected_searches(client)
+
+    def ask(caller: int) -> list[str]:
+        with httpx.Client(base_url=service.base_url, timeout=120) as own:
+            calls = list(CALLS.items())[caller % len(CALLS) :] + list(CALLS.items())[: caller % len(CALLS)]
+            return [_answered(name, call(own), quiet[name]) for _ in range(count) for name, call in calls]
+
+    with ThreadPoolExecutor(_CALLERS) as pool:
+        futures = [pool.submit(ask, caller) for caller in range(_CALLERS)]
+        commands = (["search", "coffee", "-c", "own", "--lang", "en"], ["evaluate", "-c", "own", *TOPICS])
+        for _ in range(1 if count < 10 else 4):
+            for command in commands:
+                yield _ended(command, *said([*command, *at]))
+        for future in futures:
+            yield from future.result()
+    yield "" if _rejected_searches(client) > before else "the server had room for all searches, so nothing was tried"
+
+
+def _answered(name: str, answer: httpx.Response, expected: Any) -> str:
+    """What fell: an answer is whole, or a refusal that says when to try again; of an ``_msearch`` each search is."""
+    if answer.status_code == 200:
+        held = all(ids in (whole, "429") for ids, whole in zip(_ids(answer), expected, strict=True))
+    else:
+        held = answer.status_code in {429, 503} and int(answer.headers.get("Retry-After", 0)) > 0
+        held = held and "error" in answer.json()
+    return "" if held else f"{name}: {answer.status_code} {answer.text[:300]}"
+
+
+def _ids(answer: httpx.Response) -> list[Any]:
+    """The ids of the hits of each search of an answer, and the status of each that was refused in it."""
+    body = answer.json()
+    return [_ids_of(one) for one in body.get("responses", [body])]
+
+
+def _ids_of(body: Mapping[str, Any]) -> Any:
+    if "error" in body:
+        return str(body["status"])
+    hits = body["hits"] if isinstance(body["hits"], list) else body["hits"]["hits"]
+    return [hit.get("id", hit.get("_id")) for hit in hits]
+
+
+def _ended(command: list[str], status: int, text: str) -> str:
+    """What fell: a command does its work, or ends with one sentence."""
+    held = status == 0 or (status == 1 and text.count("\n") == 1 and "again" in text)
+    return "" if held else f"{command}: {status} {text[-300:]}"
+
+
+def _served(service: httpx.Client, quiet: Mapping[str, Any]) -> Iterator[str]:
+    """When the server has room again, every search finds what it found before."""
+    for name, call in CALLS.items():
+        answer = call(service)
+        held = answer.status_code == 200 and _ids(answer) == quiet[name]
+        yield "" if held else f"{name}, afterwards: {answer.status_code} {answer.text[:300]}"
+
+
+def _writes(settings: Settings, client: Elasticsearch, on: list[str]) -> Iterator[str]:
+    """Index while others write more than the server has room for: nothing is refused, nothing is lost."""
+    before, ended = _rejected_writes(client), threading.Event()
+    source = settings.home.parent / "docs.jsonl"
+    documents = sentences(300)
+    source.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
+
+    def write(writer: int) -> list[str]:
+        encoder, written = FakeEncoder(), list[str]()
+        with closing(StoreLocation(settings.store, f"writer-{writer}", settings.credentials).open()) as store:
+            store.create(encoder.spec.model, encoder.spec.dim)
+            while len(written) < 24 or not ended.is_set():
+                batch = [Document(f"d{len(written) + at}", "en", f"a long page {at} " * 15_000) for at in range(8)]
+                encoded = encoder.encode_documents(batch)
+                report = store.put(
+                    encoder.spec.model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(batch)]
+                )
+                if report.stored != len(batch):
+                    return [f"writer {writer}: {report}"]
+                written += [document.doc_id for document in batch]
+                if len(written) > 2_000:
+                    break
+            store.publish()
+            held = sorted(store.ids()) == sorted(written)
+            store.drop()
+        return ["" if held else f"writer {writer}: other documents"]
+
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        futures = [pool.submit(write, writer) for writer in range(_WRITERS)]
+        try:
+            status, text = said(["index", str(source), "-c", "crowded", "--store", settings.store, *on])
+        finally:
+            ended.set()
+        for future in futures:
+            yield from future.result()
+    yield "" if status == 0 else f"index among many writers: {status} {text}"
+    held = contents(settings, "crowded").keys() == {document["id"] for document in documents}
+    yield "" if held else "index among many writers lost documents"
+    yield "" if _rejected_writes(client) > before else "the server had room for all writes, so nothing was tried"
+
+
+def _breaker(service: httpx.Client, client: Elasticsearch, demo: list[str], on: list[str]) -> Iterator[str]:
+    """While the circuit breaker trips, searches are refused and commands wait; then both go on."""
+    prune = ["index", *demo, "-c", "own", "--prune", *on]
+    with tripping(client):
+        for name, call in CALLS.items():
+            answer = call(service)
+            refused = answer.status_code in {429, 503} and "Retry-After" in answer.headers
+            if name == "_msearch":
+                refused = answer.status_code == 200 and set(_ids(answer)) == {"429"}
+            yield "" if refused else f"{name}, tripping: {answer.status_code} {answer.text[:300]}"
+        with patch.object(writing, "PATIENCE", _PATIENCE):
+            for command in (
+                ["search", "coffee", "-c", "own", "--lang", "en", *on[:-3]],
+                ["calibrate", "-c", "own", *on[:-3]],
+                prune,
+            ):
+                status, text = said(command)
+                yield f"{command}, tripping: status 0" if status == 0 else _ended(command, status, text)
+    with ThreadPoolExecutor(1) as pool:
+        with tripping(client):
+            waiting = pool.submit(said, prune)
+            tripped = _trips(client)
+            wait_for(lambda: waiting.done() or _trips(client) > tripped + 2, "the breaker's trips")
+        status, text = waiting.result()
+    yield "" if status == 0 else f"{prune}: {status} {text}"
+
+
+@contextmanager
+def tripping(client: Elasticsearch) -> Iterator[None]:
+    """A circuit breaker of the server trips at every search."""
+    client.cluster.put_settings(persistent={_BREAKER: "1b"})
+    try:
+        yield
+    finally:
+        client.cluster.put_settings(persistent={_BREAKER: None})
+
+
+def _trips(client: Elasticsearch) -> int:
+    (node,) = client.nodes.stats(metric="breaker")["nodes"].values()
+    return int(node["breakers"]["request"]["tripped"])
+
+
+def _rejected_searches(client: Elasticsearch) -> int:
+    (node,) = client.nodes.stats(metric="thread_pool")["nodes"].values()
+    return int(node["thread_pool"]["search"]["rejected"])
+
+
+def _rejected_writes(client: Elasticsearch) -> int:
+    (node,) = client.nodes.stats(metric="indexing_pressure")["nodes"].values()
+    total = node["indexing_pressure"]["memory"]["total"]
+    return int(total["coordinating_rejections"] + total["primary_rejections"])
+
+
+def _require(arguments: list[str]) -> None:
+    status, text = said(arguments)
+    if status:
+        raise RuntimeError(f"{arguments} failed: {text}")
