@@ -21,10 +21,20 @@ from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
 from encoders.errors import BadInput
+from indexer.collection.settings import Settings
 from indexer.ledger import database
 from query.cli import run
 from query.service.access import TokenFile
-from trials import DEMO, busy_server, command_attacks, full_disk, page_attacks, rights_attacks, service_attacks
+from trials import (
+    DEMO,
+    attach_race,
+    busy_server,
+    command_attacks,
+    full_disk,
+    page_attacks,
+    rights_attacks,
+    service_attacks,
+)
 from trials.database_accidents import (
     KILLED,
     copied,
@@ -223,6 +233,24 @@ def _busy(target: Target) -> Iterator[str]:
         yield from busy_server.busy(elastic.url, target.folder, small=target.small)
 
 
+def _races(target: Target) -> Iterator[str]:
+    """An owner writes as fast as the server takes it, then 4 and 30 times a second while ``attach --follow`` runs."""
+    for companion in (False, True):
+        prefix, database = f"race-{companion}".lower(), f"sqlite:///{target.folder}/race-{companion}.db"
+        count = 100 if target.small else 1000
+        yield from attach_race.falls(attach_race.race(target.elastic, prefix, database, count, companion=companion))
+    calibrations = 0
+    for rate in (4, 30):
+        settings = Settings.read(home=target.folder / f"followed-{rate}")
+        seconds = 12 if target.small else 75
+        outcome = attach_race.race_with_follow(
+            target.elastic, settings, f"followed-{rate}", seconds=seconds, per_second=rate, companion=False
+        )
+        yield from attach_race.falls(outcome)
+        calibrations += outcome.calibrations
+    yield "" if calibrations else "no calibration was made, so nothing raced with it"
+
+
 def _rights(target: Target) -> Iterator[str]:
     """Rules of documents and fields, with a trial licence."""
     with running(secured_server) as elastic:
@@ -258,6 +286,7 @@ ATTACKS: dict[str, Attack] = {
     "the server's disk watermark": _disk,
     "real 429 of a busy server": _busy,
     "rights of documents and fields of a licensed cluster": _rights,
+    "an owner's writes and deletes while attach, `attach --follow` and calibrations run": _races,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, 24 if target.small else 240),
     "reads of indices that are not served": _reads,
 }

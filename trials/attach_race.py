@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -197,6 +197,14 @@ class RaceOutcome:
     encoded: int = 0
     calibrations: int = 0
     warnings: list[str] = field(default_factory=list)
+
+
+def falls(outcome: RaceOutcome) -> Iterator[str]:
+    """One text for each of the owner's writes, empty; and one for each document that is not as the owner left it."""
+    yield from [""] * outcome.writes.total()
+    for what in ("lost", "wrong", "touched"):
+        yield from (f"{what}: {doc_id}" for doc_id in getattr(outcome, what))
+    yield from (warning for warning in outcome.warnings if "trying again" in warning)
 
 
 def race(server: str, prefix: str, database: str, writes: int, *, companion: bool, seed: int = 0) -> RaceOutcome:
