@@ -31,6 +31,7 @@ from trials import (
     busy_server,
     command_attacks,
     full_disk,
+    long_running,
     page_attacks,
     rights_attacks,
     service_attacks,
@@ -53,6 +54,7 @@ from trials.servers.process import running
 from trials.servers.secured import secured_server
 from trials.servers.service import process, serving
 from trials.service_attacks import SECRET
+from trials.soak import soak
 from trials.worker_accidents import BROKERS, Servers, Trial
 
 _FORBIDDEN = ("front-own", "front-own-000001", "own", "front-secret", "front-new", "help", "front-*")
@@ -267,6 +269,22 @@ def _reads(target: Target) -> Iterator[str]:
         yield from service_attacks.forbidden_reads(client, cluster, _ATTACHED, "front-secret", "the secret")
 
 
+def _week(target: Target) -> Iterator[str]:
+    outcome = soak(target.folder, f"{target.elastic}/week", 30 if target.small else 240)
+    yield from [""] * (sum(outcome.tries.values()) - len(outcome.falls))
+    yield from outcome.falls
+    if not target.small:  # so short a time is all beginning
+        yield from outcome.watched.grown()
+
+
+def _long_running(target: Target) -> Iterator[str]:
+    """What runs for long; each part in a folder and at a place of its own."""
+    yield from long_running.many_collections(target.folder, 20 if target.small else 200)
+    for name, use in (("worker", long_running.worker_and_watch), ("follow", long_running.following)):
+        (target.folder / name).mkdir()
+        yield from use(target.folder / name, f"{target.elastic}/{name}", 10 if target.small else 60)
+
+
 ATTACKS: dict[str, Attack] = {
     "headers and paths that are too long, and others' calls after them": _headers,
     "kills and full disks while a database is made": partial(_databases, again=False),
@@ -289,6 +307,9 @@ ATTACKS: dict[str, Attack] = {
     "an owner's writes and deletes while attach, `attach --follow` and calibrations run": _races,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, 24 if target.small else 240),
     "reads of indices that are not served": _reads,
+    "a week of service: collections made, changed, deleted while searched": _week,
+    "3,000 searches: memory stays": lambda target: long_running.searches(target.home, 300 if target.small else 3_000),
+    "worker, `attach --follow`, `status --watch`, 200 collections in a process: nothing grows": _long_running,
 }
 """Attacks by what is tried."""
 

@@ -20,6 +20,7 @@ from query.cli import run
 from query.service.access import Token
 from query.service.options import LOOPBACK, ServiceOptions
 from tests.conftest import until
+from trials.long_running import searches
 from trials.servers.service import process
 from trials.service_attacks import SECRET, changed_tokens
 
@@ -76,6 +77,11 @@ def test_it_is_killed_and_another_goes_on(calibrated: Settings) -> None:
         assert httpx.post(f"{url}/api/search", json={"query": "coffee"}).status_code == 401
         again = httpx.post(f"{url}/api/search", json={"query": "coffee"}, headers={"Authorization": f"Bearer {SECRET}"})
         assert again.json()["hits"] == before
+
+
+@pytest.mark.long
+def test_further_searches_take_no_memory_in_a_process_or_a_service(demo: Settings) -> None:
+    assert not any(searches(demo.home, 300))
 
 
 @pytest.mark.parts

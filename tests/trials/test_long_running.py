@@ -1,0 +1,14 @@
+"""What runs for long, or is used often in one process, uses no more of the machine than before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trials import long_running
+
+
+@pytest.mark.parts
+def test_collections_that_were_closed_hold_nothing(tmp_path: Path) -> None:
+    assert not any(long_running.many_collections(tmp_path, 30))

@@ -1,0 +1,105 @@
+"""What a process uses, read from ``/proc`` (Linux), and whether it stays the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from urllib.parse import urlsplit
+
+MEMORY, DESCRIPTORS, THREADS = "memory in MB", "descriptors", "threads"
+CONNECTIONS, LOG = "connections to Elasticsearch", "write-ahead log in MB"
+BOUNDS: Mapping[str, float] = {MEMORY: 24.0, DESCRIPTORS: 12.0, THREADS: 3.0, CONNECTIONS: 8.0, LOG: 16.0}
+"""How much more than before a process may use. What is kept on purpose is full long before (pools of connections,
+4,096 vectors of queries, threads), and measures noise of a few MB, files and connections; what leaks at each change
+of a collection passes these bounds within minutes."""
+_EVERY = 0.25
+"""Seconds between two samples."""
+
+Sample = Mapping[str, float]
+
+
+@dataclass
+class Watched:
+    """Samples of a process, oldest first."""
+
+    samples: list[Sample] = field(default_factory=list)
+
+    def medians(self, begin: float, end: float) -> dict[str, float]:
+        """The median of each figure in a part of the time, from 0 to 1."""
+        count = len(self.samples)
+        part = self.samples[int(begin * count) : max(int(end * count), int(begin * count) + 1)]
+        return {name: median(sample[name] for sample in part) for name in part[0]}
+
+    def grown(self, bounds: Mapping[str, float] = BOUNDS) -> Iterator[str]:
+        """One text a figure: empty if the last quarter's median is not above the second quarter's by its bound.
+
+        The first quarter is left out: pools and caches fill meanwhile.
+        """
+        before, after = self.medians(0.25, 0.5), self.medians(0.75, 1.0)
+        for name, value in after.items():
+            held = value <= before[name] + bounds[name]
+            yield "" if held else f"{name}: {before[name]:,.1f} in the second quarter, {value:,.1f} in the last"
+
+    def shown(self) -> str:
+        """Start, second and last quarter of each figure, one line each."""
+        begin, before, after = self.medians(0.0, 0.0), self.medians(0.25, 0.5), self.medians(0.75, 1.0)
+        return "\n".join(f"{name}: {begin[name]:,.1f}, {before[name]:,.1f}, {after[name]:,.1f}" for name in begin)
+
+
+def sample(pid: int, elastic: str = "", databases: Sequence[Path] = ()) -> Sample:
+    """What a process uses now; connections to the Elasticsearch at a URL, and the size of databases' logs, if given."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
+    figures = {
+        MEMORY: int(status["VmRSS"].split()[0]) / 1024,
+        DESCRIPTORS: float(len(list(Path(f"/proc/{pid}/fd").iterdir()))),
+        THREADS: float(status["Threads"]),
+    }
+    if elastic:
+        figures[CONNECTIONS] = float(_connections(pid, urlsplit(elastic).port or 0))
+    if databases:
+        figures[LOG] = sum(_size(Path(f"{database}-wal")) for database in databases) / (1 << 20)
+    return figures
+
+
+def _connections(pid: int, port: int) -> int:
+    """Number of a process's TCP connections to a port."""
+    own = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            own.add(str(descriptor.readlink()))
+        except OSError:  # closed meanwhile
+            continue
+    rows = [row.split() for row in Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    return sum(int(row[2].rpartition(":")[2], 16) == port and f"socket:[{row[9]}]" in own for row in rows)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+@contextmanager
+def watching(pid: int, elastic: str = "", databases: Sequence[Path] = ()) -> Iterator[Watched]:
+    """Take samples of a process until the block ends."""
+    watched, ended = Watched([sample(pid, elastic, databases)]), threading.Event()
+
+    def take() -> None:
+        while not ended.wait(_EVERY):
+            try:
+                watched.samples.append(sample(pid, elastic, databases))
+            except (FileNotFoundError, ProcessLookupError):  # the process ended
+                return
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    try:
+        yield watched
+    finally:
+        ended.set()
+        thread.join()

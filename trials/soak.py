@@ -1,0 +1,491 @@
+"""A service is used for a while as in a week: collections are made, changed and deleted while everybody searches.
+
+Owners give commands by other processes; callers search all the time. What a search may find is known at any time, to
+the document and its text, so every answer is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import httpx
+from elasticsearch import Elasticsearch, helpers
+
+from trials.command_attacks import said
+from trials.process_figures import Watched, watching
+from trials.servers.service import process
+from trials.service_attacks import HALF, JSON_LINES, VALUES, closed, connected
+
+LANGUAGES = ("de", "en", "fr")
+_WORDS = {lang: [f"{lang}{number:03d}" for number in range(80)] for lang in LANGUAGES}
+_DOCUMENTS = 75
+"""Documents of a new collection: a migration takes a sample of at least 50."""
+_CALLERS = 3
+_PAUSE = 0.02
+"""Seconds between a caller's requests, so that the owners' commands get their share of two cores."""
+_PLACES_SECONDS = 4.0
+"""Seconds until the Elasticsearch-shaped endpoint knows of a new collection: it reads the list every two seconds."""
+_READER, _WRITER = "a-reader-with-32-characters-alone", "a-writer-with-32-characters-alone"
+
+Documents = dict[str, str]
+"""Titles of documents by id; a title names its document's life and revision."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a search of a collection may find.
+
+    Attributes:
+        must: ids and titles of documents that it finds.
+        may: ids and titles of documents that it may find.
+        exists: whether the collection may be there.
+        missing: whether the collection may not be there.
+        since: when this began, in seconds of ``time.monotonic``.
+    """
+
+    must: frozenset[tuple[str, str]] = frozenset()
+    may: frozenset[tuple[str, str]] = frozenset()
+    exists: bool = False
+    missing: bool = True
+    since: float = 0.0
+
+
+@dataclass
+class Collection:
+    """A collection and what is known of it, in the order of time."""
+
+    name: str
+    known: list[Known] = field(default_factory=lambda: [Known()])
+    documents: Documents = field(default_factory=dict)
+
+    def change(self, documents: Documents, *, exists: bool = True, missing: bool = False) -> None:
+        """A change of the documents begins; ``finish`` ends it."""
+        before, after = self.known[-1], frozenset(documents.items())
+        now = time.monotonic()
+        self.known.append(
+            Known(before.must & after, before.may | after, exists or before.exists, missing or before.missing, now)
+        )
+
+    def finish(self, documents: Documents, *, exists: bool = True) -> None:
+        """The change is done."""
+        self.documents = documents
+        items = frozenset(documents.items())
+        self.known.append(Known(items, items, exists, not exists, time.monotonic()))
+
+    def between(self, begun: float) -> Known:
+        """All that was so at some moment from ``begun`` until now."""
+        known = list(self.known)
+        first = max(number for number, state in enumerate(known) if state.since <= begun)
+        states = known[first:]
+        return Known(
+            frozenset.intersection(*(state.must for state in states)),
+            frozenset.union(*(state.may for state in states)),
+            any(state.exists for state in states),
+            any(state.missing for state in states),
+        )
+
+
+class _TimeIsOver(Exception):
+    """No command is given any more."""
+
+
+@dataclass
+class Soak:
+    """What owners and callers share.
+
+    Attributes:
+        url: of the service.
+        place: URL of a place for stores in Elasticsearch.
+        home: of the service.
+        encoders: folders of two encoders.
+        deadline: when it ends, in seconds of ``time.monotonic``.
+        collections: those of the last lives, newest last.
+        falls: what fell.
+        tries: number of answers and changes that were checked.
+    """
+
+    url: str
+    place: str
+    home: Path
+    encoders: tuple[Path, Path]
+    deadline: float
+    commands: Executor
+    collections: list[Collection] = field(default_factory=list)
+    falls: list[str] = field(default_factory=list)
+    tries: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def elastic(self) -> str:
+        """URL of the server."""
+        return self.place.rpartition("/")[0]
+
+    @property
+    def index_name(self) -> str:
+        """Name of the index that is attached."""
+        return f"{self.place.rpartition('/')[2]}-help"
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over, or so much fell that the rest says nothing new."""
+        return time.monotonic() > self.deadline or len(self.falls) > 100
+
+    def check(self, kind: str, what: object, *, held: bool) -> None:
+        """Count a try; note what fell."""
+        self.tries[kind] += 1
+        if not held:
+            self.falls.append(f"{kind}: {what}"[:600])
+
+    def new_collection(self, name: str) -> Collection:
+        """A collection that callers search from now on; of those with other names the oldest is forgotten."""
+        for collection in self.collections:
+            if collection.name == name:
+                return collection
+        collection = Collection(name)
+        self.collections = [*self.collections, collection][-9:]
+        return collection
+
+    def command(self, *arguments: str) -> bool:
+        """Give a command, in another process; whether it was done."""
+        if self.over:
+            raise _TimeIsOver
+        status, sentence = self.commands.submit(said, [*arguments, "--home", str(self.home), "-q"]).result()
+        self.check(f"dragoman {arguments[0]}", f"{arguments}: {status}, {sentence[-300:]}", held=status == 0)
+        return status == 0
+
+    def client(self, token: str = _READER) -> httpx.Client:
+        """A caller."""
+        return httpx.Client(base_url=self.url, timeout=180, headers={"Authorization": f"Bearer {token}"})
+
+    def search(self, client: httpx.Client, collection: Collection, draw: random.Random, *, elastic: bool) -> None:
+        """Search a collection for everything it has, by /api or by Elasticsearch's path, and check the answer."""
+        lang = draw.choice(LANGUAGES)
+        query = " ".join(draw.choices(_WORDS[lang][:20], k=2))
+        begun = time.monotonic()
+        if elastic:
+            body = {"query": {"cross_lingual": {"query": query, "lang": lang}}, "size": 500}
+            answer = client.post(f"/{collection.name}/_search", json=body)
+        else:
+            request = {"query": query, "lang": lang, "collection": collection.name, "k": 500}
+            answer = client.post("/api/search", json=request)
+        known = collection.between(begun)
+        late = collection.between(begun - _PLACES_SECONDS) if elastic else known
+        kind = f"searches by {'Elasticsearch' if elastic else '/api'}"
+        if answer.status_code != 200:
+            by_places = elastic and late.missing and "no collection is served" in answer.text
+            gone = answer.status_code == 404 and (known.missing or by_places) and "no collection" in answer.text
+            changing = known.missing and known.exists and answer.status_code in {400, 404, 409, 503}
+            self.check(kind, (collection.name, known.exists, answer.status_code, answer.text), held=gone or changing)
+            return
+        if elastic:
+            hits = {(hit["_id"], hit["_source"]["title"]) for hit in answer.json()["hits"]["hits"]}
+        else:
+            hits = {(hit["id"], hit["title"]) for hit in answer.json()["hits"]}
+        lost, wrong = known.must - hits, hits - known.may
+        what = (collection.name, "lost", sorted(lost)[:3], len(lost), "wrong", sorted(wrong)[:3], len(wrong))
+        self.check(kind, what, held=known.exists and not lost and not wrong)
+
+
+def documents_of(titles: Documents) -> list[dict[str, str]]:
+    """Documents whose texts are drawn by their titles, in all languages."""
+    records = []
+    for doc_id, title in titles.items():
+        draw, lang = random.Random(f"{doc_id} {title}"), LANGUAGES[int(doc_id) % len(LANGUAGES)]
+        records.append({"id": doc_id, "lang": lang, "title": title, "text": " ".join(draw.choices(_WORDS[lang], k=12))})
+    return records
+
+
+def changed(titles: Documents, stamp: str) -> Documents:
+    """The documents after some were deleted, some replaced and some added."""
+    draw = random.Random(stamp)
+    ids = sorted(titles)
+    deleted = set(draw.sample(ids, 5))
+    replaced = dict.fromkeys(draw.sample(ids, 10), stamp)
+    added = {str(1000 + draw.randrange(1000)): stamp for _ in range(8)}
+    return {doc_id: title for doc_id, title in {**titles, **replaced, **added}.items() if doc_id not in deleted}
+
+
+def make_index(client: Elasticsearch, name: str) -> None:
+    """Make an owner's index for such documents."""
+    text, keyword = {"type": "text"}, {"type": "keyword"}
+    properties = {"text": text, "title": text, "lang": keyword, "id": keyword}
+    client.indices.create(index=name, settings={"number_of_replicas": 0}, mappings={"properties": properties})
+
+
+class Owner:
+    """Makes, changes and deletes collections, one after the other; each name is used twice."""
+
+    def __init__(self, soak: Soak, kind: str, options: tuple[str, ...] = ()) -> None:
+        """``kind`` begins the collections' names; ``options`` are given when a collection is made."""
+        self.soak, self.kind, self.options = soak, kind, options
+        self.folder = soak.home.parent / kind
+        self.folder.mkdir()
+        self.collection = Collection(kind)
+
+    def run(self) -> None:
+        """Live until the time is over."""
+        with suppress(_TimeIsOver):
+            for number in count():
+                self.collection = self.soak.new_collection(f"{self.kind}-{number // 2}")
+                self.live(number)
+
+    def live(self, number: int) -> None:
+        """A collection's life."""
+        wide = ("--encoder", str(self.soak.encoders[1]))
+        self.make({str(doc): f"{number}.0" for doc in range(_DOCUMENTS)})
+        for revision in range(1, 3):
+            self.index(changed(self.collection.documents, f"{number}.{revision}"), "--prune")
+        self.delete_documents(4)
+        self.same("calibrate", "--balance", "0.5")
+        before = self.collection.documents
+        self.index(changed(before, f"{number}.3"), "--rebuild", *wide)
+        self.to(before, "rollback")
+        self.same("migrate", *wide, "--anyway", "--re-encode")
+        self.index(changed(before, f"{number}.4"), "--prune")
+        self.delete()
+
+    def make(self, titles: Documents) -> None:
+        """Make the collection."""
+        self.index(titles, "--encoder", str(self.soak.encoders[0]), *self.options, new=True)
+
+    def index(self, after: Documents, *options: str, new: bool = False) -> None:
+        """Index documents."""
+        source = self.folder / "docs.jsonl"
+        source.write_text("".join(json.dumps(record) + "\n" for record in documents_of(after)), encoding="utf-8")
+        self.to(after, "index", str(source), *options, new=new)
+
+    def delete_documents(self, count: int) -> None:
+        """Delete documents by their ids."""
+        ids = sorted(self.collection.documents)[:count]
+        after = {doc_id: title for doc_id, title in self.collection.documents.items() if doc_id not in ids}
+        self.to(after, "delete", *ids)
+
+    def same(self, *arguments: str) -> None:
+        """Give a command that changes no document: all are found meanwhile."""
+        self.soak.command(*arguments, "-c", self.collection.name)
+        self.found()
+
+    def to(self, after: Documents, *arguments: str, new: bool = False) -> None:
+        """Give a command after which these are the documents."""
+        self.collection.change(after, missing=new)
+        self.soak.command(*arguments, "-c", self.collection.name)
+        self.collection.finish(after)
+        self.found()
+
+    def delete(self) -> None:
+        """Delete the collection."""
+        self.collection.change({}, missing=True)
+        self.soak.command("delete", "--all", "--yes", "-c", self.collection.name)
+        self.collection.finish({}, exists=False)
+        if not self.collection.name.endswith("1"):  # else perhaps nobody asks before it is made anew
+            self.found()
+
+    def found(self) -> None:
+        """Search at once: a finished change is seen."""
+        with self.soak.client() as client:
+            self.soak.search(client, self.collection, random.Random(), elastic=False)
+
+
+class IndexOwner(Owner):
+    """Has an index, which is attached and detached; its documents are written through the service."""
+
+    def live(self, number: int) -> None:
+        """An attached index's life."""
+        self.make({str(doc): f"{number}.0" for doc in range(_DOCUMENTS)})
+        for revision in range(1, 6):
+            self.write(changed(self.collection.documents, f"{number}.{revision}"))
+        self.same("calibrate", "--balance", "0.5")
+        self.delete()
+
+    def make(self, titles: Documents) -> None:
+        """Make the index, and attach it."""
+        self.collection.change(titles, missing=True)
+        with Elasticsearch(self.soak.elastic) as client:
+            make_index(client, self.soak.index_name)
+            name, records = self.soak.index_name, documents_of(titles)
+            actions = ({"_index": name, "_id": record["id"], "_source": record} for record in records)
+            helpers.bulk(client, actions, refresh=True)
+        fields = ("--text", "text", "--title", "title", "--lang-field", "lang")
+        at = ("--store", self.soak.elastic, "--encoder", str(self.soak.encoders[0]))
+        self.to(titles, "attach", self.soak.index_name, *fields, *at, new=True)
+
+    def write(self, after: Documents) -> None:
+        """Write through the service, and let the vectors catch up."""
+        before = self.collection.documents
+        self.collection.change(after)
+        lines: list[dict[str, Any]] = [{"delete": {"_id": doc_id}} for doc_id in before.keys() - after.keys()]
+        for record in documents_of(after):
+            if before.get(record["id"]) != record["title"]:
+                lines += [{"index": {"_id": record["id"]}}, record]
+        body = "".join(json.dumps(line) + "\n" for line in lines)
+        until = time.monotonic() + _PLACES_SECONDS
+        with self.soak.client(_WRITER) as client:
+            while True:
+                answer = client.post(
+                    f"/{self.soak.index_name}/_bulk?refresh=true", content=body, headers={"Content-Type": JSON_LINES}
+                )
+                if answer.status_code != 403 or time.monotonic() > until:
+                    break
+                time.sleep(0.1)  # the list of collections is read every two seconds
+        held = answer.status_code == 200 and not answer.json()["errors"]
+        self.soak.check("writes", (answer.status_code, answer.text[:300]), held=held)
+        self.to(after, "attach")
+
+    def delete(self) -> None:
+        """Detach the index, and delete it."""
+        self.collection.change({}, missing=True)
+        self.soak.command("detach", "-c", self.collection.name)
+        self.collection.finish({}, exists=False)
+        self.found()
+        with Elasticsearch(self.soak.elastic) as client:
+            client.indices.delete(index=self.soak.index_name)
+
+
+def _call(soak: Soak, seed: int) -> None:
+    """A caller: mostly searches, and reads of all kinds."""
+    draw = random.Random(seed)
+    with soak.client() as client:
+        while not soak.over:
+            time.sleep(_PAUSE)
+            kind = draw.random()
+            if kind < 0.8 and soak.collections:
+                soak.search(client, draw.choice(soak.collections), draw, elastic=kind < 0.3)
+            else:
+                _read(soak, client, draw)
+
+
+def _read(soak: Soak, client: httpx.Client, draw: random.Random) -> None:
+    path, statuses = draw.choice(
+        [
+            ("/", {200}),
+            ("/openapi.json", {200}),
+            ("/metrics", {200}),
+            ("/api/health", {200}),
+            ("/api/ready", {200, 503}),
+            ("/api/collections", {200}),
+            (f"/api/documents/{draw.randrange(90)}?collection=file-0", {200, 404, 503}),
+            ("/nothing/_count", {403, 404}),
+            (f"/{soak.index_name}/_count", {200, 403, 404}),
+            (f"/{soak.index_name}/_doc/1", {200, 403, 404}),
+        ]
+    )
+    answer = client.get(path)
+    soak.check("reads", (path, answer.status_code, answer.text[:300]), held=answer.status_code in statuses)
+
+
+def _misuse(soak: Soak, seed: int) -> None:
+    """A caller whose requests are wrong, broken off, or without a right token."""
+    draw = random.Random(seed)
+    search = json.dumps({"query": "en001", "lang": "en", "collection": "file-0"}).encode()
+    whole = (
+        b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
+        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (_READER.encode(), len(search), search)
+    )
+    with soak.client() as client:
+        while not soak.over:
+            time.sleep(5 * _PAUSE)
+            for begun in (HALF, whole, whole[:50], b"\xff\r\n\r\n"):
+                with suppress(ConnectionError), connected(client, "127.0.0.7") as opened:
+                    opened.sendall(begun)
+                    if draw.random() < 0.3:
+                        opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset
+            parameters, more, _ = draw.choice(VALUES)
+            body = json.dumps({"query": {"cross_lingual": {"query": "en001"}}, **more})
+            headers = {"Content-Type": "application/json"}
+            for answer, statuses in (
+                (client.post(f"/file-0/_search{parameters}", content=body, headers=headers), {400, 404}),
+                (client.post("/api/search", content=b"{", headers=headers), {422}),
+                (client.get("/api/collections", headers={"Authorization": "Bearer wrong"}), {401, 429}),
+            ):
+                what = (str(answer.url)[:80], answer.status_code, answer.text[:300])
+                soak.check("wrong requests", what, held=answer.status_code in statuses)
+        with connected(client) as opened:
+            soak.check("connections", "a new connection is closed", held=not closed(opened))
+
+
+def _write_tokens(file: Path, *more: str) -> None:
+    lines = [f"reader {_READER}", f"writer {_WRITER} write", *more]
+    new = file.with_suffix(".new")
+    new.write_text("\n".join(lines), encoding="utf-8")
+    new.chmod(0o600)
+    new.replace(file)
+
+
+def _change_tokens(soak: Soak, file: Path) -> None:
+    """Give a token away and take the one before back, all the time."""
+    number = 0
+    while not soak.over:
+        old, number = number, number + 1
+        _write_tokens(file, f"guest a-guest-with-{number:032d}")
+        for token, statuses in ((number, {200}), (old, {401, 429})):
+            with soak.client(f"a-guest-with-{token:032d}") as client:
+                status = client.get("/api/collections").status_code
+                soak.check("tokens", (token - number, status), held=status in statuses)
+        time.sleep(1.0)
+
+
+def train_encoders(folder: Path) -> tuple[Path, Path]:
+    """Two encoders of other widths that know all words."""
+    source = folder / "concepts.jsonl"
+    titles = {str(number): f"t{number}" for number in range(300)}
+    records = [{**record, "concept": f"c{int(record['id']) // 3}"} for record in documents_of(titles)]
+    source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    encoders = folder / "narrow", folder / "wide"
+    for encoder, dimensions in zip(encoders, ("16", "24"), strict=True):
+        status, sentence = said(
+            ["train", "cr5", str(source), "-o", str(encoder), "--dimensions", dimensions, "--ridge", "1", "-q"]
+        )
+        if status:
+            raise RuntimeError(sentence)
+    return encoders
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was tried, what fell, and what the service used."""
+
+    tries: Mapping[str, int]
+    falls: list[str]
+    watched: Watched
+
+
+def soak(folder: Path, place: str, seconds: float) -> Outcome:
+    """Use a service for so many seconds.
+
+    Args:
+        folder: an empty folder.
+        place: URL of a place for stores in an Elasticsearch without security: a server and a prefix.
+        seconds: after which no command is given any more.
+    """
+    elastic = place.rpartition("/")[0]
+    encoders, home, tokens = train_encoders(folder), folder / "home", folder / "tokens"
+    _write_tokens(tokens)
+    said(["status", "--home", str(home)])
+    options = ("--tokens", str(tokens), "--log", "--elastic", elastic, "--allow-writes", "--seconds", "120")
+    with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as commands, process(home, *options) as (service, url):
+        shared = Soak(url, place, home, encoders, time.monotonic() + seconds, commands)
+        owners = [
+            Owner(shared, "file"),
+            Owner(shared, "server", ("--store", f"{place}?replicas=0")),
+            IndexOwner(shared, "attached"),
+        ]
+        with watching(service.pid, elastic, [home / "dragoman.db"]) as watched, ThreadPoolExecutor(16) as threads:
+            futures = [threads.submit(owner.run) for owner in owners]
+            futures += [threads.submit(_call, shared, number) for number in range(_CALLERS)]
+            futures += [threads.submit(_misuse, shared, 100), threads.submit(_change_tokens, shared, tokens)]
+            for future in futures:
+                future.result()
+        if service.poll() is not None:
+            shared.falls.append(f"the service ended with {service.returncode}")
+        return Outcome(shared.tries, shared.falls, watched)
