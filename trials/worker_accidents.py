@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ from indexer.ledger.database import open_database, open_engine, transaction, upg
 from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.workers.hints import Hints, queue_of
 from trials import ROOT
+from trials.clock import Clock
 from trials.command import DRAGOMAN, environment_of
 from trials.documents import contents, findings, poison, sentences
 from trials.servers.elastic import BLOCK, ElasticServer, client_of
@@ -41,31 +43,9 @@ PUBLISHER = "the publisher killed"
 LEASE = 3.0
 BROKERS: dict[str, Callable[[Path], RabbitServer | RedisServer]] = {"rabbitmq": RabbitServer, "redis": RedisServer}
 T = TypeVar("T")
-_HOUR_FAST = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <sys/time.h>
-#include <time.h>
-int clock_gettime(clockid_t clock, struct timespec *now) {
-    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
-    int failed = real(clock, now);
-    if (!failed && clock == CLOCK_REALTIME) now->tv_sec += 3600;
-    return failed;
-}
-int gettimeofday(struct timeval *now, void *zone) {
-    struct timespec exact;
-    clock_gettime(CLOCK_REALTIME, &exact);
-    now->tv_sec = exact.tv_sec; now->tv_usec = exact.tv_nsec / 1000;
-    return 0;
-}
-time_t time(time_t *now) {
-    struct timespec exact;
-    clock_gettime(CLOCK_REALTIME, &exact);
-    if (now) *now = exact.tv_sec;
-    return exact.tv_sec;
-}
-"""
-"""Source of a library that, preloaded, sets a process's clock an hour ahead; libfaketime would break Python's sleep."""
+_HOUR, _DAY = 3600, 86_400
+_ENDS_WITHIN = 600.0
+"""Seconds from the last accident in which a run must end; a chunk that stays leased for an hour shows by this."""
 
 
 @dataclass
@@ -130,9 +110,8 @@ class Trial:
         self.source = folder / "docs.jsonl"
         self.documents, self.revision, self._before = documents, 0, 0
         self._write()
-        self._clock = folder / "clock.so"
-        compiler = ["gcc", "-shared", "-fPIC", "-x", "c", "-o", str(self._clock), "-", "-ldl"]
-        subprocess.run(compiler, input=_HOUR_FAST.encode(), check=True)
+        self._clocks = {name: Clock(folder, name) for name in ("publisher", "worker-0")}
+        self._clocks["worker-1"] = Clock(folder, "worker-1", ahead=_HOUR)
         prefix = f"accidents-{seed}-{os.getpid()}"
         self.settings = Settings.read(
             folder / "home", f"{servers.elastic.url}/{prefix}?replicas=0", servers.database.url, servers.broker.url
@@ -158,6 +137,20 @@ class Trial:
             "messages doubled": self._double_messages,
         }
 
+    def clock_accidents(self) -> dict[str, Callable[[], bool]]:
+        """Clocks that are set an hour or a day ahead, or back, by kind; each returns whether it hit something."""
+        servers = {
+            "the broker's clock set": self.servers.broker,
+            "the database's clock set": self.servers.database,
+            "Elasticsearch's clock set": self.servers.elastic,
+        }
+        return {
+            "a worker's clock set": self._set_a_worker_s_clock,
+            "the publisher's clock set": lambda: self._is_running("publisher") and self._set(self._clocks["publisher"]),
+            **{kind: partial(self._set_a_server_s_clock, server) for kind, server in servers.items()},
+            "the database's clock set back, and a worker killed": self._set_back_and_kill,
+        }
+
     def run(self, kinds: Sequence[str], pause: tuple[float, float]) -> TrialOutcome:
         """Let workers index while accidents of these kinds happen, one after the other; then compare.
 
@@ -167,12 +160,20 @@ class Trial:
         Args:
             kinds: kinds of accidents, in their order.
             pause: minimum and maximum seconds between two accidents.
+
+        Raises:
+            TimeoutError: the run does not end, or an accident hits nothing for as long.
         """
         happened: Counter[str] = Counter()
-        started = time.monotonic()
+        started = last = time.monotonic()
+        accidents = {**self.accidents(), **self.clock_accidents()}
+        if self.clock_accidents().keys() & set(kinds):
+            self._give_servers_clocks()
         try:
             waiting = list(kinds)
             while waiting or not self._is_done():
+                if time.monotonic() - last > _ENDS_WITHIN:
+                    raise TimeoutError(f"no end {_ENDS_WITHIN:.0f} s after the last of {happened.total()} accidents")
                 if self._is_done():
                     self._change_everything()
                 self._keep_alive()
@@ -182,8 +183,9 @@ class Trial:
                 if kind is None:
                     continue
                 waiting.remove(kind)
-                if self.accidents()[kind]():
+                if accidents[kind]():
                     happened[kind] += 1
+                    last = time.monotonic()
                 else:
                     waiting.append(kind)
             seconds = time.monotonic() - started
@@ -222,17 +224,15 @@ class Trial:
         """Start what is not running, as a service manager does, and a user who gives the command again."""
         worker = ["worker", "--lease", f"{LEASE}", "--grace", "2", "--device", "cpu"]
         for number in range(WORKERS):
-            self._ensure(f"worker-{number}", *worker, "--concurrency", f"{self.concurrency}", is_fast=number == 1)
+            self._ensure(f"worker-{number}", *worker, "--concurrency", f"{self.concurrency}")
         if not self._is_begun():
             self._ensure("publisher", "index", str(self.source), "-c", self.name, "--no-calibration", "-q")
 
-    def _ensure(self, name: str, *arguments: str, is_fast: bool = False) -> None:
-        """Start a process unless it runs; a fast one's clock is an hour ahead."""
+    def _ensure(self, name: str, *arguments: str) -> None:
+        """Start a process unless it runs."""
         if self._is_running(name):
             return
-        environment = environment_of(self.settings)
-        if is_fast:
-            environment["LD_PRELOAD"] = str(self._clock)
+        environment = {**environment_of(self.settings), **self._clocks[name].environment}
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [*DRAGOMAN, *arguments], stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True
@@ -357,6 +357,38 @@ class Trial:
             is_hit = self._is_at_work() and bool(self._leased())
             client.indices.put_settings(index=indices, settings={BLOCK: None})
         return is_hit
+
+    def _give_servers_clocks(self) -> None:
+        """Start the servers again with clocks that can be set."""
+        for server in (self.servers.broker, self.servers.database, self.servers.elastic):
+            server.kill()
+            server.clock = Clock(server.folder)
+            server.start()
+
+    def _set(self, clock: Clock | None) -> bool:
+        assert clock
+        clock.set(self.chance.choice([ahead for ahead in (-_DAY, -_HOUR, 0, _HOUR, _DAY) if ahead != clock.ahead]))
+        return True
+
+    def _set_a_worker_s_clock(self) -> bool:
+        busy = self._draw_busy_worker()
+        return busy is not None and self._set(self._clocks[busy.name]) and self._has_its_chunk(busy)
+
+    def _set_a_server_s_clock(self, server: ServerProcess) -> bool:
+        return self._is_at_work() and self._set(server.clock)
+
+    def _set_back_and_kill(self) -> bool:
+        """Let a worker die and the clock that its lease is measured by go back: its chunk must be free soon."""
+        busy = self._draw_busy_worker()
+        if busy is None:
+            return False
+        self._kill(busy.name)
+        if not self._has_its_chunk(busy):
+            return False
+        clock = self.servers.database.clock
+        assert clock
+        clock.set(clock.ahead - _HOUR)
+        return True
 
     def _drop_messages(self) -> bool:
         with suppress(OSError), Connection(self.servers.broker.url) as connection:

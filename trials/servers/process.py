@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from trials.clock import Clock
+
 
 class ServerMissing(Exception):
     """A server's program is not on this machine; the message names the program and the command that installs it."""
@@ -31,6 +33,7 @@ class ServerProcess:
         user, group: user and group that run it; None: this process's user.
         started_within: maximum seconds that it may take to start.
         allowed: whether the current test may start servers; a test of ``make check`` may not.
+        clock: its time of day; None: this machine's.
     """
 
     name = ""
@@ -38,6 +41,7 @@ class ServerProcess:
     group: str | None = None
     started_within = 120.0
     allowed = True
+    clock: Clock | None = None
 
     def __init__(self, folder: Path) -> None:
         """Prepare a server with its data in an empty folder."""
@@ -69,13 +73,14 @@ class ServerProcess:
         if not self.allowed:
             raise RuntimeError(f"a test of `make check` starts {self.name}: mark it `parts`, for `make test`")
         log = self.folder / "log"
+        environment = {**self.environment(), **(self.clock.environment if self.clock else {})}
         with log.open("ab") as out:
             process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=dict(self.environment()),
+                env=environment,
                 cwd=self.folder,
                 start_new_session=True,
                 user=self.user,
