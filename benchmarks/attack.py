@@ -14,6 +14,7 @@ from functools import partial
 from io import StringIO
 from itertools import product
 from pathlib import Path
+from random import Random
 from unittest.mock import patch
 
 import httpx
@@ -194,18 +195,28 @@ def _kills(target: Target) -> Iterator[str]:
         yield from command_attacks.kills_while_indexing(folder, "a stub", seed=seed)
 
 
-def _workers(target: Target) -> Iterator[str]:
-    """Accidents to two workers, on each broker."""
-    for broker, make in BROKERS.items():
-        folder = target.folder / broker
-        folder.mkdir()
-        with running(make) as queue, running(PostgresServer) as postgres, elastic_running() as elastic:
-            trial = Trial(Servers(queue, postgres, elastic), folder, 640, seed=0, name=f"trial-{broker}")
-            kinds = sorted(trial.accidents())
-            outcome = trial.run(kinds[:2] if target.small else kinds * 3, (0.2, 1.0))
-        yield from [""] * (outcome.happened.total() - 1)
-        wrong = (outcome.lost, outcome.doubled, outcome.different, outcome.findings)
-        yield "" if outcome.is_right else f"{broker}: lost, doubled, different, findings: {wrong}"
+def _workers(target: Target, *, broker: str, times: int, clocks: bool = False) -> Iterator[str]:
+    """Accidents of each kind to two workers, so many times each, or their clocks and the servers' set."""
+    folder = target.folder / broker
+    folder.mkdir()
+    with running(BROKERS[broker]) as queue, running(PostgresServer) as postgres, elastic_running() as elastic:
+        trial = Trial(Servers(queue, postgres, elastic), folder, 640, seed=0, name=f"trial-{broker}")
+        accidents = sorted(trial.clock_accidents() if clocks else trial.accidents())
+        kinds = accidents[:2] if target.small else accidents * times
+        Random(0).shuffle(kinds)
+        try:
+            outcome = trial.run(kinds, (0.2, 1.0))
+        except TimeoutError as error:
+            yield f"{broker}: {error}"
+            return
+    yield from [""] * (outcome.happened.total() - 1)
+    wrong = (outcome.lost, outcome.doubled, outcome.different, outcome.findings)
+    yield "" if outcome.is_right else f"{broker}: lost, doubled, different, findings: {wrong}"
+
+
+def _clocks(target: Target) -> Iterator[str]:
+    for broker in BROKERS:
+        yield from _workers(target, broker=broker, times=4, clocks=True)
 
 
 def _page(target: Target) -> Iterator[str]:
@@ -299,12 +310,14 @@ ATTACKS: dict[str, Attack] = {
     "`nan` and `inf` as options": _numbers,
     "tokens: guessed, taken away, given twice, too short": _tokens,
     "`dragoman index` killed and interrupted, compared with an undisturbed run": _kills,
-    "accidents to workers, by Redis and RabbitMQ": _workers,
+    "accidents to workers, by Redis": partial(_workers, broker="redis", times=10),
+    "accidents to workers, by RabbitMQ": partial(_workers, broker="rabbitmq", times=5),
     "hostile documents on the page and in a report, in a browser": _page,
     "the server's disk watermark": _disk,
     "real 429 of a busy server": _busy,
     "rights of documents and fields of a licensed cluster": _rights,
     "an owner's writes and deletes while attach, `attach --follow` and calibrations run": _races,
+    "clocks set back and forth on workers, brokers and database": _clocks,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, 24 if target.small else 240),
     "reads of indices that are not served": _reads,
     "a week of service: collections made, changed, deleted while searched": _week,
