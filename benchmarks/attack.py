@@ -21,9 +21,11 @@ import httpx
 from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
+from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
 from indexer.ledger import database
+from onnx_export.models import DEFAULT, find_model
 from query.cli import run
 from query.service.access import TokenFile
 from trials import (
@@ -36,6 +38,7 @@ from trials import (
     page_attacks,
     rights_attacks,
     service_attacks,
+    user_attacks,
 )
 from trials.database_accidents import (
     KILLED,
@@ -296,6 +299,17 @@ def _long_running(target: Target) -> Iterator[str]:
         yield from use(target.folder / name, f"{target.elastic}/{name}", 10 if target.small else 60)
 
 
+def _ordinary_user(target: Target) -> Iterator[str]:
+    home, folder = target.folder / "home", target.folder / "tried"
+    folder.mkdir()
+    place = ["--home", str(home), "--device", "cpu", "-q", "--no-calibration"]
+    model = find_model(DEFAULT, Console(quiet=True)).path
+    with redirect_stdout(StringIO()):
+        run(["index", str(DEMO / "docs.en.jsonl"), str(DEMO / "docs.de.jsonl"), "-c", "demo", *place])
+        run(["evaluate", "-c", "demo", *command_attacks.TOPICS, "--langs", "de", "--home", str(home), "-q"])
+    yield from user_attacks.without_rights(home, model, folder, only="a home" if target.small else "")
+
+
 ATTACKS: dict[str, Attack] = {
     "headers and paths that are too long, and others' calls after them": _headers,
     "kills and full disks while a database is made": partial(_databases, again=False),
@@ -323,6 +337,7 @@ ATTACKS: dict[str, Attack] = {
     "a week of service: collections made, changed, deleted while searched": _week,
     "3,000 searches: memory stays": lambda target: long_running.searches(target.home, 300 if target.small else 3_000),
     "worker, `attach --follow`, `status --watch`, 200 collections in a process: nothing grows": _long_running,
+    "an ordinary user without rights on folders": _ordinary_user,
 }
 """Attacks by what is tried."""
 

@@ -76,6 +76,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command with arguments and return its exit status."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it complains of a cache that it can do without
     try:
         root.main(args=arguments, prog_name="dragoman", standalone_mode=False)
     except click.exceptions.Exit as exit_:

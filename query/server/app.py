@@ -64,7 +64,7 @@ class Service:
 
         Raises:
             BadInput: a named collection does not exist.
-            StoreError: the database can't be opened.
+            StoreError: the database can't be opened, or with a query log not be written.
         """
         self._options = options
         self._metrics = Metrics()

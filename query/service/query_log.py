@@ -30,8 +30,13 @@ class QueryLog:
     """Writes the log in a separate thread, so that no search waits for the database."""
 
     def __init__(self, engine: sa.Engine, days: int, metrics: Metrics) -> None:
-        """Start the thread; entries are kept for ``days``, and the metrics count those that were lost."""
+        """Start the thread; entries are kept for ``days``, and the metrics count those that were lost.
+
+        Raises:
+            StoreError: the database can't be written.
+        """
         self._engine, self._days, self._metrics = engine, days, metrics
+        self._remove_old()
         self._queue: Queue[SearchRow | ClickRow | None] = Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._work, name="query log", daemon=True)
         self._thread.start()
@@ -54,7 +59,7 @@ class QueryLog:
             self._metrics.log_lost.inc()
 
     def _work(self) -> None:
-        cleaned_at = -_SECONDS_BETWEEN_CLEANINGS
+        cleaned_at = time.monotonic()
         while True:
             if time.monotonic() - cleaned_at >= _SECONDS_BETWEEN_CLEANINGS:
                 cleaned_at = time.monotonic()

@@ -64,6 +64,7 @@ def test_a_home_that_can_t_be_written_is_searched_and_shown(
                 ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"],
                 ["calibrate", "-c", "demo"],
                 ["delete", "x"],
+                ["serve", "--log"],
             ):
                 arguments = [*command, "-q", "--home", str(tmp_path / "view"), "-c", "demo"]
                 assert run(arguments) == 1, command

@@ -1,0 +1,257 @@
+"""Commands of an ordinary user who has no right to a folder or a file: they work, or say it in a sentence.
+
+An attack yields one text for each try: empty if the command held, else what fell.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trials import DEMO, ROOT
+from trials.command_attacks import SHOWN, TOPICS
+
+_WITHIN = 600
+"""Seconds in which the commands of a situation must end."""
+_COMMANDS = """
+import json, sys, traceback
+from trials.command_attacks import said
+outcomes = []
+for command in json.loads(sys.argv[1]):
+    try:
+        outcomes.append(said(command))
+    except BaseException:
+        outcomes.append((-1, traceback.format_exc()))
+print(json.dumps(outcomes))
+"""
+
+
+def _as_ordinary_user() -> list[str]:
+    """What runs a command without the superuser's right to every file: nothing, but for the superuser."""
+    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Modes of files and folders, and commands that run into them.
+
+    Attributes:
+        modes: by file or folder, in the order in which they are set.
+        environment: variables; those that are None are unset.
+        refused: whether every command must be refused, by status 1.
+        works: whether every command must work.
+    """
+
+    what: str
+    modes: Mapping[Path, int]
+    commands: Sequence[Sequence[str]]
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    refused: bool = False
+    works: bool = False
+
+    def tries(self) -> Iterator[str]:
+        """Give the commands; each try is a command."""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.environment}
+        with _modes(self.modes):
+            done = subprocess.run(
+                [*_as_ordinary_user(), sys.executable, "-c", _COMMANDS, json.dumps(self.commands)],
+                env={name: value for name, value in environment.items() if value is not None},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_WITHIN,
+                check=False,
+            )
+        if done.returncode:
+            yield f"{self.what}: {done.stderr[-300:]}"
+            return
+        *_, last = done.stdout.splitlines()
+        outcomes = json.loads(last)
+        for command, (status, sentence) in zip(self.commands, outcomes, strict=True):
+            lines = [line for line in sentence.strip().splitlines() if not line.startswith("warning: ")]
+            if status == 0:
+                held = not lines and not self.refused
+            else:  # after what a service logs, or how the command is used
+                held = status in {1, 2} and lines[-1].startswith("Error: ") and not self.works
+            held = held and "Traceback" not in sentence
+            yield "" if held else f"{self.what}: dragoman {' '.join(command)}: {status}, {sentence[-300:]}"
+        beside = done.stderr.strip()
+        wrong = beside if self.works else "Traceback" in beside
+        yield f"{self.what}: beside the sentences: {beside[-300:]}" if wrong else ""
+
+
+@contextmanager
+def _modes(modes: Mapping[Path, int]) -> Iterator[None]:
+    """Set modes of files and folders, and set them back."""
+    before = []
+    try:
+        for path, mode in modes.items():
+            before.append((path, path.stat().st_mode))
+            path.chmod(mode)
+        yield
+    finally:
+        for path, mode in reversed(before):
+            if path.exists():  # a command may delete what it can't read
+                path.chmod(mode)
+
+
+class _Stage:
+    """What the situations share: sources, an encoder, a closed folder and copies of a home, in an empty folder."""
+
+    def __init__(self, home: Path, model: Path, folder: Path, port: int) -> None:
+        folder.chmod(0o755)
+        self.home, self.folder, self.port = home, folder, port
+        self.source = Path(shutil.copy(DEMO / "docs.en.jsonl", folder / "source.jsonl"))
+        self.encoder = Path(shutil.copytree(model, folder / "encoder"))
+        self.closed = folder / "closed"
+        self.closed.mkdir()
+        self.report = ["report", "-c", "demo", "-o", str(folder / "report.html")]
+        self.align = ["align", str(self.source), f"{DEMO}/docs.de.jsonl", "--encoder", str(self.encoder)]
+
+    def index(self, collection: str, source: Path | None = None) -> list[str]:
+        """A command that indexes."""
+        options = ["--encoder", str(self.encoder), "--device", "cpu", "--no-calibration"]
+        return ["index", str(source or self.source), "-c", collection, *options]
+
+    def copy(self, name: str) -> Path:
+        """A copy of the home."""
+        return Path(shutil.copytree(self.home, self.folder / name.replace(" ", "-")))
+
+    @property
+    def migrate(self) -> list[str]:
+        return ["migrate", "-c", "demo", "--encoder", str(self.encoder), "--anyway"]
+
+    @property
+    def writes(self) -> list[list[str]]:
+        """Commands that write into the home."""
+        elsewhere = ["--text", "text", "--lang", "en", "--store", "http://127.0.0.1:1"]
+        return [
+            self.index("new"), self.index("demo"), ["delete", "demo:en:mould", "-c", "demo"],
+            ["calibrate", "-c", "demo"],
+            ["delete", "--all", "-y", "-c", "demo"], ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"], self.migrate,
+            ["rollback", "-c", "demo"], ["serve", "-c", "demo", "--log", "--port", str(self.port)],
+            ["pause", "-c", "demo"], ["cancel", "-c", "demo"], ["attach", "help", "-c", "help", *elsewhere],
+            ["detach", "-c", "demo"],
+        ]  # fmt: skip
+
+
+def _at(home: Path, *commands: Sequence[str]) -> list[list[str]]:
+    return [[*command, "--home", str(home), "-q"] for command in commands]
+
+
+_MATES = ["mates", "-c", "demo", "--languages", "de,en", "--splits", "1"]
+
+
+def _homes(stage: _Stage) -> Iterator[Situation]:
+    reads = [*SHOWN, _MATES, stage.report]
+    place = stage.copy("read-only")
+    inner = sorted(place.rglob("*"), reverse=True)
+    modes = {path: 0o555 if path.is_dir() else 0o444 for path in (*inner, place)}
+    yield Situation("a home that can't be written is read", modes, _at(place, *reads), works=True)
+    yield Situation("a home that can't be written", modes, _at(place, *stage.writes), refused=True)
+    every = [*SHOWN, *stage.writes, ["demo"], ["db", "upgrade"], stage.report]
+    missing = stage.closed / "home"
+    yield Situation("a home in a folder that can't be written", {stage.closed: 0o555}, _at(missing, *every))
+    yield Situation("a home in a folder that can't be seen", {stage.closed: 0}, _at(missing, *every), refused=True)
+    place = stage.copy("another's")
+    yield Situation("a home of another user", {place: 0}, _at(place, *every), refused=True)
+    for what, name, mode in (
+        ("a home whose folder alone can't be written", ".", 0o555),
+        ("a database that can't be read", "dragoman.db", 0),
+        ("a database that can be read alone", "dragoman.db", 0o444),
+        ("a store that can't be looked into", "store", 0),
+        ("a store that can't be written", "store", 0o555),
+        ("a store's file that can't be read", "store/demo.db", 0),
+        ("a store's file that can be read alone", "store/demo.db", 0o444),
+    ):
+        place = stage.copy(what)
+        yield Situation(what, {place / name: mode}, _at(place, *reads, *stage.writes))
+
+
+def _inputs(stage: _Stage) -> Iterator[Situation]:
+    place, source, encoder, align = stage.copy("of inputs"), stage.source, stage.encoder, stage.align
+    train = ["train", "cr5", str(source), "-o", str(stage.folder / "cr5"), "-q"]
+    commands = [*_at(place, stage.index("new"), stage.index("demo"), align), train]
+    yield Situation("a source that can't be read", {source: 0}, commands, refused=True)
+    sources = stage.folder / "sources"
+    sources.mkdir()
+    hidden = Path(shutil.copy(source, sources / "hidden.jsonl"))
+    shutil.copy(DEMO / "docs.de.jsonl", sources)
+    commands = _at(place, stage.index("more", sources))
+    yield Situation("a folder of sources with a file that can't be read", {hidden: 0}, commands)
+    yield Situation("a folder of sources that can't be looked into", {sources: 0}, commands, refused=True)
+    topics, qrels = (Path(shutil.copy(DEMO / name, stage.folder)) for name in ("topics.tsv", "qrels.txt"))
+    judged = ["--topics", str(topics), "--qrels", str(qrels), "-c", "demo"]
+    for unread in (topics, qrels):
+        commands = _at(place, ["evaluate", *judged], ["calibrate", *judged])
+        yield Situation(f"{unread.name} that can't be read", {unread: 0}, commands, refused=True)
+    commands = _at(place, [*align, "--gold-file", str(qrels)], ["report", "-c", "demo", "--qrels", str(qrels)])
+    yield Situation("judgements that can't be read", {qrels: 0}, commands, refused=True)
+    for unread in (encoder, encoder / "config.json", next(encoder.rglob("*.onnx"))):
+        commands = [*_at(place, stage.index("new"), stage.migrate, align), ["encoders", "show", str(encoder), "-q"]]
+        yield Situation(f"{unread.name} of a model that can't be read", {unread: 0}, commands)
+    tokens = stage.folder / "tokens"
+    tokens.write_text("me a-token-of-thirty-two-characters\n")
+    commands = _at(place, ["serve", "--tokens", str(tokens), "--port", str(stage.port)])
+    yield Situation("a file of tokens that can't be read", {tokens: 0}, commands, refused=True)
+
+
+def _outputs(stage: _Stage) -> Iterator[Situation]:
+    place, closed = stage.copy("of outputs"), stage.closed
+    files = {
+        "report.html": ["report", "-c", "demo", "-o"],
+        "queries": ["queries", "-c", "demo", "-o"],
+        "run": ["evaluate", "-c", "demo", *TOPICS, "--langs", "de", "--run-file"],
+        "pairs": [*stage.align, "-o"],
+        "mates.png": [*_MATES, "--plot"],
+        "maps": ["train", "mapping", "-c", "demo", "-o"],
+    }
+    folders = {
+        "cr5": ["train", "cr5", f"{DEMO}/docs.en.jsonl", f"{DEMO}/docs.de.jsonl", "-o"],
+        "lawdr": ["train", "lawdr", str(stage.source), "--encoder", str(stage.encoder), "-o"],
+        "onnx": ["export", str(stage.encoder), "-o"],
+    }
+    commands = _at(place, *([*command, str(closed / name)] for name, command in files.items()))
+    commands += [[*command, str(closed / name), "-q"] for name, command in folders.items()]
+    for mode in (0, 0o555):
+        yield Situation(f"an output folder of mode {mode:o}", {closed: mode}, commands, refused=True)
+
+
+def _environments(stage: _Stage) -> Iterator[Situation]:
+    place, closed = stage.copy("of environments"), stage.closed
+    search = ["search", "coffee", "-c", "demo", "--lang", "en"]
+    usual = _at(place, ["status"], search, stage.index("demo"), stage.report, stage.align)
+    usual.append(["encoders", "list", "-q"])
+    for name in ("TMPDIR", "HOME", "XDG_CACHE_HOME", "MPLCONFIGDIR"):
+        for mode in (0, 0o555):
+            yield Situation(f"{name} of mode {mode:o}", {closed: mode}, usual, {name: str(closed)}, works=True)
+    yield Situation("no HOME", {}, usual, {"HOME": None, "XDG_CACHE_HOME": None}, works=True)
+    commands = [*usual, *_at(place, ["index", str(stage.source), "-c", "other"]), ["export", "none/such", "-q"]]
+    for mode in (0, 0o555):
+        yield Situation(f"a cache of mode {mode:o}", {closed: mode}, commands, {"DRAGOMAN_CACHE": str(closed)})
+
+
+def without_rights(home: Path, model: Path, folder: Path, *, only: str = "") -> Iterator[str]:
+    """Give commands in each situation, or in those whose names begin with ``only``.
+
+    Args:
+        home: with the collection ``demo``, and a logged evaluation of it.
+        model: an encoder's folder.
+        folder: an empty folder.
+        only: beginning of the names.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # so no service starts there
+        stage = _Stage(home, model, folder, listening.getsockname()[1])
+        for situations in (_homes, _inputs, _outputs, _environments):
+            for situation in situations(stage):
+                if situation.what.startswith(only):
+                    yield from situation.tries()
