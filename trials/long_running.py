@@ -117,7 +117,7 @@ def _ended(what: str, command: subprocess.Popen[bytes], ask: int, statuses: Sequ
 
 
 def worker_and_watch(folder: Path, place: str, seconds: float) -> Iterator[str]:
-    """Let a worker work on small runs, one after the other; before, look at a run for long that nobody works on.
+    """Let a worker work on small runs, each of another collection; before, look for long at a run that nobody works on.
 
     Args:
         folder: an empty folder.
@@ -148,7 +148,7 @@ def worker_and_watch(folder: Path, place: str, seconds: float) -> Iterator[str]:
             until, number = time.monotonic() + seconds, 0
             while time.monotonic() < until:
                 number += 1
-                yield _done(settings, "index", str(_source(folder, number, 100)), "-c", f"w{number % 3}", *chosen)
+                yield _done(settings, "index", str(_source(folder, number, 100)), "-c", f"w{number}", *chosen)
         yield from (_named("worker", figure) for figure in watched.grown())
         yield _ended("worker", worker, signal.SIGTERM, [0])
 

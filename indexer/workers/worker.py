@@ -41,6 +41,9 @@ _PAUSE = 5.0
 """Seconds that a worker rests after it gave a chunk back."""
 _BACKOFF = (0.2, 5.0)
 """First and longest pause between two attempts to reach the database, in seconds."""
+_MAX_STORES = 4
+"""Stores that a worker keeps open; it closes the store that it needed longest ago. Of the runs that go on at a time it
+takes chunks in turn."""
 _LONGEST = 500
 """Longest part of an error message that is stored, in characters; an error may repeat the document's text."""
 
@@ -205,6 +208,9 @@ class ChunkWorker:
             database_id = self._retry_while_away(lambda: read_database_id(self._engine))
             store = _open_existing_store(collection, run.generation, self._settings, database_id)
         self._stores[collection.name] = (key, store)
+        while len(self._stores) > _MAX_STORES:
+            _, oldest = self._stores.pop(next(iter(self._stores)))
+            oldest.close()
         return store
 
     def _decline(self, run_id: int, number: int) -> None:

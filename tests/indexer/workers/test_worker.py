@@ -138,6 +138,16 @@ def test_a_collection_deleted_and_indexed_again_is_written_into_its_new_store(fi
         collections.remove(field.engine, collections.require(field.engine, "a"), field.settings)
 
 
+def test_a_worker_keeps_few_stores_open_however_many_collections_it_works_on(field: Field, tmp_path: Path) -> None:
+    at_work = field.worker()
+    for number in range(12):
+        finished(field, at_work, f"c{number}", 1)
+    links = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    open_stores = {Path(link).name for link in links if link.startswith(str(tmp_path)) and link.endswith(".db")}
+    assert "c11.db" in open_stores
+    assert not open_stores & {f"c{number}.db" for number in range(8)}
+
+
 def finished(field: Field, at_work: ChunkWorker, name: str, count: int) -> None:
     """A run of some documents into a new collection, by one worker."""
     run = begun(field, name, count)
