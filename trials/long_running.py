@@ -48,7 +48,8 @@ def searches(home: Path, further: int) -> Iterator[str]:
         for number, (lang, text) in enumerate(queries):
             if number == begin:
                 before = sample(service.pid)[MEMORY]
-            client.post("/api/search", json={"query": text, "lang": lang}).raise_for_status()
+            question = {"query": text, "lang": lang, "collection": "demo"}
+            client.post("/api/search", json=question).raise_for_status()
         yield _not_above(f"{further} searches by a service", before, sample(service.pid)[MEMORY])
 
 
