@@ -51,12 +51,12 @@ from trials.database_accidents import (
 )
 from trials.documents import sentences
 from trials.power_loss import losses
-from trials.servers.elastic import client_of
+from trials.servers.elastic import PASSWORD, client_of
 from trials.servers.elastic import running as elastic_running
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
 from trials.servers.secured import secured_server
-from trials.servers.service import process, serving
+from trials.servers.service import process
 from trials.service_attacks import SECRET
 from trials.soak import soak
 from trials.worker_accidents import BROKERS, Servers, Trial
@@ -270,9 +270,12 @@ def _races(target: Target) -> Iterator[str]:
 def _rights(target: Target) -> Iterator[str]:
     """Rules of documents and fields, with a trial licence."""
     with running(secured_server) as elastic:
-        options = rights_attacks.made(elastic, target.folder)
-        with serving(options) as service, rights_attacks.client_with_ca(elastic) as server:
-            yield from rights_attacks.rules(service, server)
+        rights_attacks.made(elastic, target.folder)
+        admin = {"USER": "admin", "PASSWORD": PASSWORD, "CA": str(elastic.ca)}
+        environment = {f"DRAGOMAN_ELASTIC_{name}": value for name, value in admin.items()}
+        with process(target.folder, **environment) as (_, url), httpx.Client(base_url=url, timeout=60) as service:
+            with rights_attacks.client_with_ca(elastic) as server:
+                yield from rights_attacks.rules(service, server)
 
 
 def _reads(target: Target) -> Iterator[str]:

@@ -34,6 +34,8 @@ BUSY = {"thread_pool.search.size": "1", "thread_pool.search.queue_size": "8", **
 """Settings of a server with room for eight searches beside that which runs, and for 6 MB of writes at once."""
 _OWNERS = "busy-pages"
 _CALLERS, _WRITERS = 12, 4
+_MOST_WRITTEN = 240
+"""Documents of 240 KB that a writer writes at most: 60 MB."""
 _PATIENCE = 3.0
 """Seconds that a command waits for the breaker in the trial."""
 _BREAKER = "indices.breaker.request.limit"
@@ -162,7 +164,7 @@ def _writes(settings: Settings, client: Elasticsearch, on: list[str]) -> Iterato
                 if report.stored != len(batch):
                     return [f"writer {writer}: {report}"]
                 written += [document.doc_id for document in batch]
-                if len(written) > 2_000:
+                if len(written) >= _MOST_WRITTEN:
                     break
             store.publish()
             held = sorted(store.ids()) == sorted(written)

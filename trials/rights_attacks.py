@@ -19,8 +19,8 @@ import httpx
 from elasticsearch import helpers
 
 from indexer.collection.settings import Settings
-from query.cli import run
 from query.service.options import ServiceOptions
+from trials.command_attacks import said
 from trials.documents import sentences
 from trials.servers.elastic import PASSWORD, ElasticServer
 from trials.servers.secured import admin, credentials
@@ -98,8 +98,9 @@ def made(server: ElasticServer, home: Path) -> ServiceOptions:
     fields = ["--text", "body", "--title", "headline", "--lang", "en", "--device", "cpu", "-q", "--no-calibration"]
     with patch.dict(os.environ, {"DRAGOMAN_ELASTIC_CA": str(server.ca)}):
         for attach in (["-c", INDEX, "--store", url], ["-c", BESIDE, "--store", f"{url}/ours", "--companion"]):
-            if run(["attach", INDEX, *attach, *fields, "--home", str(home)]):
-                raise RuntimeError("dragoman attach failed")
+            status, text = said(["attach", INDEX, *attach, *fields, "--home", str(home)])
+            if status:
+                raise RuntimeError(f"dragoman attach failed: {text}")
     settings = replace(Settings.read(home=home), credentials=credentials(server, "admin"))
     return ServiceOptions(settings, device="cpu")
 
