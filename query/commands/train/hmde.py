@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "--adapters",
     type=click.IntRange(0),
     metavar="RANK",
-    help="Rank of low-rank matrices that learn instead of the lower encoder's weights.",
+    help="Rank of low-rank matrices that learn instead of the lower encoder's weights; 0: none.",
 )
 @click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the sentences' mean.")
 @click.option(
