@@ -34,6 +34,7 @@ from trials import (
     busy_server,
     command_attacks,
     full_disk,
+    input_attacks,
     long_running,
     page_attacks,
     rights_attacks,
@@ -313,6 +314,13 @@ def _ordinary_user(target: Target) -> Iterator[str]:
     yield from user_attacks.without_rights(home, model, folder, only="a home" if target.small else "")
 
 
+def _inputs(target: Target) -> Iterator[str]:
+    home, folder = Path(shutil.copytree(target.home, target.folder / "home")), target.folder / "tried"
+    folder.mkdir()
+    model = find_model(DEFAULT, Console(quiet=True)).path
+    yield from input_attacks.wrong_inputs(home, model, folder, step=60 if target.small else 3)
+
+
 ATTACKS: dict[str, Attack] = {
     "headers and paths that are too long, and others' calls after them": _headers,
     "kills and full disks while a database is made": partial(_databases, again=False),
@@ -341,6 +349,7 @@ ATTACKS: dict[str, Attack] = {
     "3,000 searches: memory stays": lambda target: long_running.searches(target.home, 300 if target.small else 3_000),
     "worker, `attach --follow`, `status --watch`, 200 collections in a process: nothing grows": _long_running,
     "an ordinary user without rights on folders": _ordinary_user,
+    "wrong inputs of every command": _inputs,
 }
 """Attacks by what is tried."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -44,6 +45,8 @@ _LINES = {
 """One line on each command, in the order of ``dragoman --help``."""
 
 INTERRUPTED = 130
+_LONGEST_SENTENCE = 1600
+"""Characters of an error that are shown: twenty lines of a terminal."""
 
 
 @click.group(
@@ -82,7 +85,9 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(file=shown)
+        click.echo(_cut(shown.getvalue()), err=True, nl=False)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -94,7 +99,7 @@ def run(arguments: list[str]) -> int:
         sentence = _sentence(error)
         if not sentence or "--debug" in arguments or os.environ.get("DRAGOMAN_DEBUG"):
             raise
-        click.echo(f"Error: {one_line(sentence)}", err=True)
+        click.echo(f"Error: {one_line(_cut(sentence))}", err=True)
         return 1
     return 0
 
@@ -108,6 +113,12 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         return f"{_shortened(error.object)} is not UTF-8; write it in UTF-8, or rename the file"
     return ""
+
+
+def _cut(sentence: str) -> str:
+    """A sentence without its middle if it is very long, as it quotes what was typed; its end says what to do."""
+    half = _LONGEST_SENTENCE // 2
+    return sentence if len(sentence) <= _LONGEST_SENTENCE else f"{sentence[:half]} … {sentence[-half:]}"
 
 
 def _shortened(text: str) -> str:

@@ -16,8 +16,8 @@ from fastapi.responses import JSONResponse, Response
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
-from encoders.errors import DragomanError
-from indexer.elastic.address import SCHEMES, Credentials
+from encoders.errors import BadInput, DragomanError
+from indexer.elastic.address import SCHEMES, Credentials, without_credentials
 from query.ranking.searcher import EmptyCollection
 from query.server.page import SearchPage
 from query.service import refusals
@@ -63,7 +63,7 @@ class Service:
         """Open the database; collections are opened when the application starts.
 
         Raises:
-            BadInput: a named collection does not exist.
+            BadInput: a named collection does not exist, or the options name no server that can be asked.
             StoreError: the database can't be opened, or with a query log not be written.
         """
         self._options = options
@@ -79,7 +79,14 @@ class Service:
         self.app = AccessMiddleware(self._application(), options, self._metrics, self._upstream)
 
     def _cluster(self) -> Upstream | None:
-        """The Elasticsearch server of the options, else of the first collection that has one, else of the store."""
+        """The Elasticsearch server of the options, else of the first collection that has one, else of the store.
+
+        Raises:
+            BadInput: the options name what is no server.
+        """
+        stated = without_credentials(self._options.elastic)
+        if stated and not (urlsplit(stated).scheme in SCHEMES and urlsplit(stated).hostname):
+            raise BadInput(f"{stated!r} is no Elasticsearch server; give --elastic https://HOST:9200")
         urls = [self._options.elastic, *(row.place(self._options.settings) for row in self._open_collections.rows())]
         url = next(
             (candidate for candidate in [*urls, self._options.settings.store] if urlsplit(candidate).scheme in SCHEMES),
