@@ -220,7 +220,7 @@ def _workers(target: Target, *, broker: str, times: int, clocks: bool = False) -
 
 def _clocks(target: Target) -> Iterator[str]:
     for broker in BROKERS:
-        yield from _workers(target, broker=broker, times=4, clocks=True)
+        yield from _workers(target, broker=broker, times=3, clocks=True)
 
 
 def _page(target: Target) -> Iterator[str]:

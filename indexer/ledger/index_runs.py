@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from encoders.errors import BadInput
-from indexer.ledger.database import transaction
+from indexer.ledger.database import clock, transaction
 from indexer.ledger.findings import Finding, findings_of
 from indexer.ledger.tables import ACTIVE, DONE, PAUSED, REFUSED, RUNNING, Chunk, IndexRun, SeenDocument, Spool
 
@@ -53,13 +53,22 @@ def refuse_if_at_work(run: IndexRun) -> None:
         )
 
 
+def due_sweep() -> sa.ColumnElement[float]:
+    """A time of the last sweep by which a sweep is due at once, and that shows if the clock is set back before it.
+
+    It is ten seconds ago: sweeps are half as far apart.
+    """
+    return clock() - 10.0
+
+
 def change_state(session: Session, run_id: int, before: Sequence[str], after: str) -> bool:
     """Change a run's state from one of ``before`` to ``after``; returns whether the run was in one of these states.
 
     Call this first in a transaction: until the transaction ends, no other process changes the run. This also holds on
     SQLite, which has no ``SELECT … FOR UPDATE`` and takes its lock at the first write.
     """
-    update = sa.update(IndexRun).where(IndexRun.id == run_id, IndexRun.state.in_(before)).values(state=after)
+    values = {"state": after, **({"swept": due_sweep()} if after == RUNNING else {})}
+    update = sa.update(IndexRun).where(IndexRun.id == run_id, IndexRun.state.in_(before)).values(values)
     changed = session.execute(update, execution_options={"synchronize_session": False})
     return bool(changed.rowcount)  # type: ignore[attr-defined]
 

@@ -200,6 +200,8 @@ class Ledger(RunLedger):
             query = sa.select(sa.func.coalesce(sa.func.sum(Chunk.documents - Chunk.wanted), 0))
             unchanged = session.scalar(query.where(Chunk.run_id == self.run.id))
             run.state, run.unchanged = RUNNING, unchanged or 0
+            session.flush()
+            change_state(session, run.id, (RUNNING,), RUNNING)
         self.run = run
 
     def _still_planning(self, session: Session) -> IndexRun:

@@ -14,6 +14,7 @@ from indexer.collection import generations
 from indexer.collection.settings import Settings
 from indexer.indexing import pruning
 from indexer.ledger.database import clock, read_database_id, transaction
+from indexer.ledger.index_runs import due_sweep
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import LEASED, PENDING, RUNNING, Chunk, IndexRun
 from indexer.workers.hints import Hints
@@ -94,14 +95,14 @@ def send_hints(engine: sa.Engine, hints: Hints, model: str) -> None:
 def _follow_clock(engine: sa.Engine) -> None:
     """If the database's clock was set back, set leases and heartbeats back by as much.
 
-    A last sweep in the future tells so. A worker that lives renews its lease anyway; the chunk of a worker that died
-    would else stay leased until the clock reached the old time once more.
+    A last sweep in the future tells so; a run whose chunks become free counts as swept. A worker that lives renews its
+    lease anyway; the chunk of a worker that died would else stay leased until the clock reached the old time once more.
     """
     with transaction(engine) as session:
         swept = session.scalar(sa.select(sa.func.max(IndexRun.swept)).where(IndexRun.swept > clock()))
         if swept is None:
             return
-        forget = sa.update(IndexRun).where(IndexRun.swept > clock()).values(swept=0.0)
+        forget = sa.update(IndexRun).where(IndexRun.swept > clock()).values(swept=due_sweep())
         if not session.execute(forget, execution_options={"synchronize_session": False}).rowcount:  # type: ignore[attr-defined]
             return  # another sweep did it
         for row, keys in ((Chunk, (Chunk.run_id, Chunk.number)), (Worker, (Worker.id,))):

@@ -268,14 +268,23 @@ def test_a_sweep_goes_on_after_the_database_s_clock_was_put_back(field: Field) -
     field.spool()
     with transaction(field.engine) as session:
         session.execute(sa.update(tables.IndexRun).values(swept=clock() + 3600))
-    sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
+    sweep(field.engine, field.settings, field.hints, field.model, every=5.0)
     assert field.hints.waiting(field.model) == 1
 
 
-def test_no_chunk_stays_leased_for_an_hour_after_the_database_s_clock_was_put_back(field: Field, taker: Taker) -> None:
+@pytest.mark.parametrize("before", ["swept", "just begun", "just resumed"])
+def test_no_chunk_stays_leased_for_an_hour_after_the_database_s_clock_was_put_back(
+    before: str, field: Field, taker: Taker
+) -> None:
     field.write(records(2 * CHUNK_DOCUMENTS))
     run = field.spool().run.id
-    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    if before == "swept":
+        sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    if before == "just resumed":
+        pause(field.engine, "c")
+        with transaction(field.engine) as session:
+            session.execute(sa.update(tables.IndexRun).values(swept=tables.IndexRun.swept - 7200))
+        resume(field.engine, "c", field.hints)
     dead, alive = taker("dead", seconds=1.0), taker("alive", seconds=600.0)
     assert dead.take(run, 0)
     lease = alive.take(run, 1)
@@ -296,6 +305,8 @@ def test_no_chunk_stays_leased_for_an_hour_after_the_database_s_clock_was_put_ba
 def test_a_sweep_is_one_worker_s_turn(field: Field) -> None:
     field.write(records(CHUNK_DOCUMENTS))
     field.spool()
+    with transaction(field.engine) as session:
+        session.execute(sa.update(tables.IndexRun).values(swept=clock() - 3600))
     sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
     assert field.hints.waiting(field.model) == 1
     field.drop_messages()
