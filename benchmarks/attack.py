@@ -274,9 +274,12 @@ def _rights(target: Target) -> Iterator[str]:
         rights_attacks.made(elastic, target.folder)
         admin = {"USER": "admin", "PASSWORD": PASSWORD, "CA": str(elastic.ca)}
         environment = {f"DRAGOMAN_ELASTIC_{name}": value for name, value in admin.items()}
-        with process(target.folder, **environment) as (_, url), httpx.Client(base_url=url, timeout=60) as service:
-            with rights_attacks.client_with_ca(elastic) as server:
-                yield from rights_attacks.rules(service, server)
+        with (
+            process(target.folder, **environment) as (_, url),
+            httpx.Client(base_url=url, timeout=60) as service,
+            rights_attacks.client_with_ca(elastic) as server,
+        ):
+            yield from rights_attacks.rules(service, server)
 
 
 def _reads(target: Target) -> Iterator[str]:
