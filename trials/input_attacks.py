@@ -36,12 +36,12 @@ _URLS = (
     "x:y:z",
     "http://127.0.0.1:1/x",
     "postgresql://127.0.0.1:1/x",
-    "sqlite:////nowhere/x/y",
+    "sqlite:////dev/null/x/y",
     "redis://127.0.0.1:1",
     "amqp://127.0.0.1:1",
     "redis://127.0.0.1:x",
     "http://127.0.0.1:1/X Y",
-    "file:///nowhere/x",
+    "file:///dev/null/x",
     "https://u:p@127.0.0.1:1/x?vectors=x",
 )
 _URL_OPTIONS = frozenset({"--store", "--database", "--broker", "--elastic"})

@@ -21,6 +21,7 @@ from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin
 from query.commands.options import (
+    FILLED,
     PATH,
     Number,
     collection_option,
@@ -44,12 +45,17 @@ from query.query_log.judged_queries import logged_queries
 @click.option(
     "--use", "wanted", default="", metavar="ID|none", help="Search with this calibration from now on; make none."
 )
-@click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="Topics to decide by, with --qrels.")
-@click.option("--qrels", "qrel_files", multiple=True, metavar="FILE", help="Their judgements, in TREC format.")
+@click.option(
+    "--topics", "topic_files", multiple=True, type=FILLED, metavar="FILE", help="Topics to decide by, with --qrels."
+)
+@click.option(
+    "--qrels", "qrel_files", multiple=True, type=FILLED, metavar="FILE", help="Their judgements, in TREC format."
+)
 @click.option(
     "--queries",
     "log_files",
     multiple=True,
+    type=FILLED,
     metavar="FILE",
     help="Queries of real users, in a format of topics.",
 )

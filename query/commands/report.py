@@ -8,7 +8,7 @@ import click
 
 from encoders.console import Console
 from indexer.collection.settings import Settings
-from query.commands.options import FILE, collection_option, common_options
+from query.commands.options import FILE, FILLED, collection_option, common_options
 from query.evaluation.file_patterns import expand
 
 
@@ -19,7 +19,12 @@ from query.evaluation.file_patterns import expand
     "--evaluation", type=click.IntRange(min=1), metavar="N", help="Evaluation to show.  [default: the newest]"
 )
 @click.option(
-    "--qrels", "qrel_files", multiple=True, metavar="FILE", help="Its judgements, for MAP by pair of languages."
+    "--qrels",
+    "qrel_files",
+    multiple=True,
+    type=FILLED,
+    metavar="FILE",
+    help="Its judgements, for MAP by pair of languages.",
 )
 @common_options
 def command(
