@@ -321,7 +321,7 @@ def _inputs(target: Target) -> Iterator[str]:
     home, folder = Path(shutil.copytree(target.home, target.folder / "home")), target.folder / "tried"
     folder.mkdir()
     model = find_model(DEFAULT, Console(quiet=True)).path
-    yield from input_attacks.wrong_inputs(home, model, folder, step=60 if target.small else 3)
+    yield from input_attacks.wrong_inputs(home, model, folder, step=60 if target.small else 5)
 
 
 ATTACKS: dict[str, Attack] = {

@@ -10,7 +10,10 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import chdir
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, chdir
+from multiprocessing import get_context
 from pathlib import Path
 from unittest.mock import patch
 
@@ -89,7 +92,7 @@ class WrongInputs:
             "attach": ["x", "-c", "x", "--text", "t", "--lang", "en", "--store", "http://127.0.0.1:1", *encoder, *at],
             "detach": ["-c", "demo", *at],
             "search": ["coffee", "-c", "demo", "--lang", "en", *at],
-            "serve": ["-c", "demo", "--port", str(port), *at],
+            "serve": ["--port", str(port), "--home", str(folder / "empty"), "-q"],  # nothing is opened before it ends
             "calibrate": ["-c", "demo", *at],
             "evaluate": ["-c", "demo", *TOPICS, "--langs", "de", *at],
             "queries": ["-c", "demo", *at],
@@ -152,14 +155,17 @@ class WrongInputs:
             *map(str, sorted(place.iterdir())),
         ]
 
-    def tries(self, *, step: int = 1) -> Iterator[str]:
-        """Give each wrong input, or each ``step``-th; inputs that are right after all are no tries."""
-        number = 0
-        for command, name, parameter in self._parameters():
-            for value in self._values(name, parameter):
-                number += 1
-                if number % step == 0 and (outcome := self._tried(command, name, parameter, value)) is not None:
-                    yield outcome
+    def tries(self, command: str, *, step: int = 1) -> list[str]:
+        """Give a command each ``step``-th wrong input; inputs that are right after all are no tries."""
+        inputs = [
+            (name, parameter, value)
+            for of_command, name, parameter in self._parameters()
+            if of_command == command
+            for value in self._values(name, parameter)
+        ]
+        with patch.object(hints, "_CONNECT_RETRIES", 0):
+            outcomes = [self._tried(command, *wrong) for wrong in inputs[step // 2 :: step]]
+        return [outcome for outcome in outcomes if outcome is not None]
 
     def _parameters(self) -> Iterator[tuple[str, str, click.Parameter]]:
         for typed, parameter in options(root):
@@ -218,6 +224,18 @@ class _bounded:  # noqa: N801 - used as a function
 
 
 def wrong_inputs(home: Path, model: Path, folder: Path, *, step: int = 1) -> Iterator[str]:
-    """Give each ``step``-th wrong input of every command; the rest is as in ``WrongInputs``."""
-    with patch.object(hints, "_CONNECT_RETRIES", 0), socket.create_server(("127.0.0.1", 0)) as listening:
-        yield from WrongInputs(home, model, folder, listening.getsockname()[1]).tries(step=step)
+    """Give each ``step``-th wrong input of every command; the rest is as in ``WrongInputs``.
+
+    A process ends after four commands, and the memory of their encoders with it.
+    """
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        processes = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=4)
+        stack.enter_context(processes)
+        inputs = WrongInputs(home, model, folder, listening.getsockname()[1])
+        for command in inputs.commands:
+            try:
+                yield from processes.submit(inputs.tries, command, step=step).result()
+            except BrokenProcessPool:
+                yield f"{command}: its process ended"
+                return
