@@ -11,7 +11,7 @@ import click
 from encoders.console import Console
 from encoders.languages import language_list, normalise
 from encoders.session import Device
-from query.commands.options import PATH, default_encoder_option, device_option, output_options
+from query.commands.options import FILLED, PATH, default_encoder_option, device_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
@@ -41,6 +41,7 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
 )
 @click.option(
     "--qrels",
+    type=FILLED,
     callback=_by_language,
     multiple=True,
     required=True,
