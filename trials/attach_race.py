@@ -284,6 +284,7 @@ def race_with_follow(
                 futures = [pool.submit(writer.write, round(seconds * per_second / 2)) for writer in writers]
                 for future in futures:
                     future.result()
+                _await_calibration(log, follow, settings)
                 _require(log, follow.poll() is None, "the follower ended by itself")
                 follow.send_signal(signal.SIGINT)
                 _require(log, follow.wait(120) == INTERRUPTED, "the follower did not end as told")
@@ -320,6 +321,14 @@ def _await_documents(log: Path, follow: subprocess.Popen[bytes]) -> None:
     while " encoded, " not in log.read_text(encoding="utf-8"):
         _require(log, follow.poll() is None, "the follower ended before it had caught up")
         time.sleep(0.1)
+
+
+def _await_calibration(log: Path, follow: subprocess.Popen[bytes], settings: Settings) -> None:
+    """Wait until the first calibration is made, which may take longer than the writes."""
+    with open_database(settings.database) as engine:
+        while not all_calibrations(engine, "race"):
+            _require(log, follow.poll() is None, "the follower ended before it had calibrated")
+            time.sleep(0.1)
 
 
 def _require(log: Path, condition: bool, otherwise: str) -> None:

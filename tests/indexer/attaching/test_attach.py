@@ -801,8 +801,8 @@ def test_an_index_with_too_little_room_for_fields_says_which_setting_to_raise(
 def test_a_companion_that_no_index_can_be_named_after_is_no_collection(in_place: Owner, settings: Settings) -> None:
     beside = replace(in_place.attachment, companion=in_place.prefix)
     with (
-        pytest.raises(BadInput, match="can't be named 'My Coll'"),
-        AttachedCollection.open("My Coll", beside, settings=settings),
+        pytest.raises(BadInput, match="can't be named 'MyColl' on Elasticsearch"),
+        AttachedCollection.open("MyColl", beside, settings=settings),
     ):
         pass
-    assert find(in_place.engine, "My Coll") is None
+    assert find(in_place.engine, "MyColl") is None
