@@ -8,11 +8,15 @@ Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), a
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
+import stat
+import sys
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -31,6 +35,8 @@ Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
 TRAINING_KEPT = "the training is kept, and the same command resumes it when there is room"
 """``kept`` for ``publishing`` where the folder's training has checkpoints."""
+_HERE, _EXCHANGE = -100, 2
+"""``AT_FDCWD`` and ``RENAME_EXCHANGE`` of Linux; the latter is ``RENAME_SWAP`` of macOS."""
 
 
 @dataclass(frozen=True)
@@ -227,18 +233,22 @@ def publishing(
 def replacing(target: Path) -> Iterator[Path]:
     """Yield a temporary folder beside the target to write into; at the end of the block it replaces the target.
 
-    The temporary folder is synced and renamed to the target; an existing target is first moved aside. So a kill or a
-    power loss leaves the old folder, the new folder or none, and each is whole. After an error the temporary folder is
-    deleted. If two processes replace the same folder at once, the folder of one of them stays.
+    The temporary folder is synced and exchanged with an existing target, whose mode it has, in one call of the system.
+    So a kill or a power loss leaves the old folder or the new one, whole. Where the system has no such call, the target
+    is moved aside first, and a kill between the two renames leaves the old folder in ``.NAME.old.…`` beside the target.
+    After an error the temporary folder is deleted. If two processes replace the same folder at once, the folder of one
+    of them stays.
 
     Raises:
         OSError: the target can't be written.
     """
     make_folder(target.parent)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    temporary.mkdir()
     try:
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode) | stat.S_IRWXU)
         yield temporary
-        temporary.chmod(0o755)
         _sync_all(temporary)
         _take_name(temporary, target)
     finally:
@@ -316,32 +326,48 @@ def free_target(target: Path, what: str) -> Path:
 
 
 def _take_name(temporary: Path, target: Path) -> None:
-    """Rename a folder to the target; if another process does so at the same time, one of the two folders stays."""
-    if not target.exists():
-        _rename(temporary, target)
-        sync(target.parent)
-        return
+    """Rename a folder to the target; an existing target gets the folder's name, or is removed."""
+    try:
+        temporary.rename(target)
+    except OSError as error:
+        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+            raise
+        if not _exchange(temporary, target):
+            _move_aside(temporary, target)
+    sync(target.parent)  # before the old folder's files are removed
+
+
+def _exchange(folder: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one call of the system; false if that is not possible."""
+    names = os.fsencode(folder), os.fsencode(other)
+    try:
+        library = ctypes.CDLL(None)
+        if sys.platform == "darwin":
+            return bool(library.renamex_np(*names, _EXCHANGE) == 0)
+        return bool(library.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0)
+    except (AttributeError, TypeError):  # the C library has no such function; Windows has no such library
+        return False
+
+
+def _move_aside(temporary: Path, target: Path) -> None:
+    """Replace a folder by two renames; if another process does so at the same time, one of the new folders stays."""
     backup = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
     try:
         with suppress(FileNotFoundError):  # another process moved it aside
             target.rename(backup / "was")
         try:
-            _rename(temporary, target)
-            sync(target.parent)  # before the old folder's files are removed
+            temporary.rename(target)
         except OSError:
-            with suppress(FileNotFoundError):
-                (backup / "was").rename(target)
-            raise
-    finally:
-        shutil.rmtree(backup, ignore_errors=True)
-
-
-def _rename(temporary: Path, target: Path) -> None:
-    try:
-        temporary.rename(target)
-    except OSError:
-        if not target.exists():
-            raise  # the disk failed; no other process published the target first
+            if not target.exists():
+                raise  # the disk failed; no other process published the target first
+        sync(target.parent)
+    except BaseException:
+        with suppress(OSError):  # nothing was moved aside, or the target exists
+            (backup / "was").rename(target)
+        if target.exists():
+            shutil.rmtree(backup, ignore_errors=True)
+        raise
+    shutil.rmtree(backup, ignore_errors=True)
 
 
 def file_hash(*files: Path) -> str:

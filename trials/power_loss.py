@@ -91,6 +91,9 @@ CHANGE(ssize_t, pwrite64, (int file, const void *data, size_t size, off64_t at),
 CHANGE(int, ftruncate, (int file, off_t size), (file, size))
 CHANGE(int, ftruncate64, (int file, off64_t size), (file, size))
 int rename(const char *from, const char *to) { REAL(rename); told_of_name(AT_FDCWD, from); return real(from, to); }
+int renameat2(int folder, const char *from, int other, const char *to, unsigned flags) {
+    REAL(renameat2); told_of_name(folder, from); return real(folder, from, other, to, flags);
+}
 int unlink(const char *path) { REAL(unlink); told_of_name(AT_FDCWD, path); return real(path); }
 int rmdir(const char *path) { REAL(rmdir); told_of_name(AT_FDCWD, path); return real(path); }
 int mkdir(const char *path, mode_t mode) { REAL(mkdir); told_of_name(AT_FDCWD, path); return real(path, mode); }

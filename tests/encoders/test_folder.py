@@ -5,8 +5,10 @@ import json
 import os
 import shutil
 import stat
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -69,6 +71,15 @@ def test_publishing_again_replaces(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
+@pytest.fixture(params=["exchanged", "renamed"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How an old folder is replaced: in one call of the system, or by two renames where it has no such call."""
+    if request.param == "renamed":
+        monkeypatch.setattr(folder, "_exchange", lambda *_: False)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("way")
 def test_two_that_replace_a_model_at_once_leave_the_whole_folder_of_one(tmp_path: Path) -> None:
     target = tmp_path / "m"
     _publish(target, b"old")
@@ -90,6 +101,7 @@ def test_two_that_replace_a_model_at_once_leave_the_whole_folder_of_one(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
+@pytest.mark.usefixtures("way")
 def test_a_folder_is_synced_before_it_gets_its_name_and_the_name_before_the_old_folder_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +110,7 @@ def test_a_folder_is_synced_before_it_gets_its_name_and_the_name_before_the_old_
 
     def record(path: Path) -> None:
         graph = target / "model.onnx"
-        old = len(list(target.parent.glob(".m.old.*/was/model.onnx"))) if target.parent.exists() else 0
+        old = sum(graph.read_bytes() == b"old" for graph in target.parent.glob(".m.*/**/model.onnx"))
         synced.append((path.suffix or path.name, graph.read_bytes() if graph.exists() else b"", old))
 
     monkeypatch.setattr(folder, "sync", record)
@@ -108,8 +120,8 @@ def test_a_folder_is_synced_before_it_gets_its_name_and_the_name_before_the_old_
     assert parents == [(tmp_path.name, b"", 0)]
     assert {name for name, *_ in first[:3]} == {".onnx", ".json"}
     assert [graph for _, graph, _ in first] == [b""] * 4 + [b"old"]
-    assert [graph for _, graph, _ in second] == [b"old"] * 4 + [b"new"]
-    assert (first[-1][0], second[-1]) == ("models", ("models", b"new", 1))
+    assert [graph for _, graph, _ in second] == [b"old"] * 4 + [b"new"] * (len(second) - 4)
+    assert (first[-1][0], second[4]) == ("models", ("models", b"new", 1))
 
 
 def test_a_file_system_that_syncs_no_folders_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,21 +136,84 @@ def test_a_file_system_that_syncs_no_folders_is_no_failure(tmp_path: Path, monke
     assert _publish(tmp_path / "m").config.dim == 4
 
 
-def test_a_model_that_can_t_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EIO, "Input/output error")])
+@pytest.mark.parametrize("moment", ["old moved", "new moved", "synced"])
+def test_a_model_whose_replacement_is_interrupted_leaves_the_old_or_the_new_one(
+    way: str, error: BaseException, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "m"
+    _publish(target, b"old")
+    rename, sync = Path.rename, folder.sync
+
+    def interrupted_rename(self: Path, to: Path) -> Path:
+        renamed = rename(self, to)
+        if (self == target and moment == "old moved") or (to == target and moment == "new moved"):
+            monkeypatch.setattr(Path, "rename", rename)
+            raise error
+        return renamed
+
+    def interrupted_sync(path: Path) -> None:
+        sync(path)
+        if path == tmp_path and moment == "synced":
+            raise error
+
+    monkeypatch.setattr(Path, "rename", interrupted_rename)
+    monkeypatch.setattr(folder, "sync", interrupted_sync)
+    if way == "renamed" or moment == "synced":
+        with suppress(type(error)):
+            _publish(target, b"new")
+    else:
+        _publish(target, b"new")
+    ModelFolder.open(target).check_files()
+    assert target.joinpath("model.onnx").read_bytes() == (
+        b"old" if (way, moment) == ("renamed", "old moved") else b"new"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_an_old_model_that_can_t_be_moved_back_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "m"
     _publish(target, b"old")
     rename = Path.rename
 
     def fails(self: Path, to: Path) -> Path:
-        if to == target and self.parent == tmp_path:
+        if to == target and target.exists():
+            raise OSError(errno.ENOTEMPTY, "Directory not empty")
+        if to == target:
             raise OSError(errno.EIO, "Input/output error")
         return rename(self, to)
 
+    monkeypatch.setattr(folder, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", fails)
     with pytest.raises(OSError, match="Input/output"):
         _publish(target, b"new")
-    assert ModelFolder.open(target).graph.read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    (old,) = tmp_path.glob(".m.old.*/was")
+    ModelFolder.open(old).check_files()
+    assert old.joinpath("model.onnx").read_bytes() == b"old"
+
+
+@pytest.mark.skipif(sys.platform not in {"linux", "darwin"}, reason="the system can't exchange two folders")
+def test_the_name_is_never_without_a_model_while_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "m"
+    _publish(target, b"old")
+    monkeypatch.delattr(folder, "_move_aside")
+    _publish(target, b"new")
+    assert target.joinpath("model.onnx").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_a_new_folder_has_the_mode_of_the_old_one_or_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        _publish(tmp_path / "m")
+        assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o750
+        (tmp_path / "m").chmod(0o700)
+        _publish(tmp_path / "m")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o700
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
