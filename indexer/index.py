@@ -16,6 +16,7 @@ from encoders.errors import BadInput, StoreError
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection import generations
+from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
@@ -28,6 +29,7 @@ from indexer.readers import elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import VectorStore
+from indexer.stores.names import check_collection_name
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints
 from indexer.workers.sweeps import send_hints
@@ -124,23 +126,16 @@ def _open_for_indexing(
 ) -> Iterator[tuple[Encoder, VectorStore, sa.Engine, int]]:
     """Encoder, store, database and generation number of a collection, created if new, under the collection's lock."""
     with open_database(settings.database) as engine:
-        collection = collections.find(engine, name)
-        if collection:
-            collection.check_store(settings)
-        reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
-        default_method = collection.method if collection and not (request.rebuild and request.encoder) else None
-        encoder = open_named(reference, request.method or default_method, console, device=request.device)
-        if request.rebuild and not collection:
-            raise BadInput(f"there is no collection {name} to rebuild; leave --rebuild out")
-        if collection:
-            collection.refuse_attached(
-                f"its documents come from there (dragoman attach -c {name}); index into another collection with -c"
-            )
-        if collection and not request.rebuild:
-            collection.check(encoder.spec)
+        _find(engine, request, name, settings)  # a refusal waits neither for the lock nor for the encoder
         check_sources(request.sources, request.options)
-        refuse_while_workers(engine, name, unless=encoder.spec.model if settings.broker else "")
         with collection_lock(settings, name, engine):
+            collection = _find(engine, request, name, settings)
+            reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
+            default_method = collection.method if collection and not (request.rebuild and request.encoder) else None
+            encoder = open_named(reference, request.method or default_method, console, device=request.device)
+            if collection and not request.rebuild:
+                collection.check(encoder.spec)
+            refuse_while_workers(engine, name, unless=encoder.spec.model if settings.broker else "")
             generation, database_id = 1, read_database_id(engine)
             if collection is None:
                 store = StoreLocation(settings.store, name, settings.credentials, database_id).open()
@@ -153,6 +148,23 @@ def _open_for_indexing(
                 store = collection.open_store(settings, database_id=database_id)
             with closing(store):
                 yield encoder, store, engine, generation
+
+
+def _find(engine: sa.Engine, request: _IndexRequest, name: str, settings: Settings) -> Collection | None:
+    """The collection to index into; None if it is new.
+
+    Raises:
+        BadInput: the request can't be for this collection.
+    """
+    collection = collections.find(engine, name)
+    if collection:
+        collection.check_store(settings)
+        collection.refuse_attached(
+            f"its documents come from there (dragoman attach -c {name}); index into another collection with -c"
+        )
+    elif request.rebuild:
+        raise BadInput(f"there is no collection {name} to rebuild; leave --rebuild out")
+    return collection
 
 
 def _absolute(sources: Sequence[str]) -> list[str]:
@@ -172,9 +184,13 @@ def _absolute(sources: Sequence[str]) -> list[str]:
 def collection_lock(settings: Settings, collection: str, engine: sa.Engine) -> Iterator[None]:
     """Lock a collection against indexing by a second process that uses the same database, from any home or machine.
 
+    What is read of the collection before the lock may be outdated.
+
     Raises:
+        BadInput: no collection can have this name.
         StoreError: another process has the lock, or the lock's folder can't be written.
     """
+    check_collection_name(collection)
     file = _lock_file(settings, collection, engine)
     lock = FileLock(file, timeout=0, mode=sqlite.FILE_MODE)
     try:

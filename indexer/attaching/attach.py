@@ -56,7 +56,7 @@ class AttachedCollection:
         device: Device = "auto",
         console: Console | None = None,
     ) -> Iterator[Self]:
-        """Open an attached collection, or attach a new one, locked against other processes of this home.
+        """Open an attached collection, or attach a new one, locked against other processes that use the same database.
 
         By default ``attachment``, ``encoder`` and ``method`` are the collection's. A new collection needs an
         attachment; its encoder is by default the default encoder.
@@ -68,25 +68,23 @@ class AttachedCollection:
         """
         settings = settings or Settings.read()
         console = console or Console(quiet=True)
-        with open_database(settings.database) as engine:
+        with open_database(settings.database) as engine, collection_lock(settings, name, engine):
             collection = collections.find(engine, name)
             attachment = _attachment_of(name, collection, attachment)
+            if attachment.companion and not collection:
+                check_name(name)
             reference = absolute(encoder or (collection.encoder if collection else DEFAULT))
             method = method or (collection.method if collection else None)
             loaded = open_named(reference, method, console, device=device)
             if collection:
                 collection.check(loaded.spec)
             else:
-                if attachment.companion:
-                    check_name(name)
                 with connection.connect(attachment.server, settings.credentials) as client:
                     users_index = UsersIndex.open(client, attachment)
                     _refuse_shared_field(engine, users_index)
                     attach_checks.check(client, users_index, loaded.spec.model)
-            with collection_lock(settings, name, engine):
-                if not collection:
-                    collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
-                yield cls(name, attachment, loaded, engine, settings, console)
+                collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
+            yield cls(name, attachment, loaded, engine, settings, console)
 
     def catch_up(self) -> AttachReport:
         """Make passes over the index until every change is encoded.

@@ -114,7 +114,7 @@ def finish_migration(
         DragomanError: store, database or encoder fail; documents encoded so far keep their vectors.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
-    with open_database(settings.database) as engine:
+    with open_database(settings.database) as engine, collection_lock(settings, name, engine):
         collection = collections.require(engine, name)
         collection.check_store(settings)
         collection.refuse_attached(_BESIDE_THEIRS)
@@ -126,10 +126,7 @@ def finish_migration(
             )
         refuse_while_workers(engine, name, unless=query_encoder.model if settings.broker else "", reencoding=True)
         new = open_specified(collection, query_encoder, device, console)
-        with (
-            collection_lock(settings, name, engine),
-            closing(collection.open_store(settings, database_id=read_database_id(engine))) as store,
-        ):
+        with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
             report = _SecondFieldRun(engine, collection, store, query_encoder, new, active, settings, console).run()
             _refuse_gaps(name, query_encoder, report.refused)
             if not store.count(query_encoder.model):

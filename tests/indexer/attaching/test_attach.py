@@ -806,3 +806,24 @@ def test_a_companion_that_no_index_can_be_named_after_is_no_collection(in_place:
     ):
         pass
     assert find(in_place.engine, "MyColl") is None
+
+
+def test_while_a_command_opens_its_encoder_no_other_attaches_the_collection(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attachment = Attachment("http://127.0.0.1:9", "help", text="body")
+
+    def opened_while_another_begins(*_: object, **__: object) -> None:
+        with (
+            pytest.raises(StoreError, match="another process is indexing collection help"),
+            AttachedCollection.open("help", attachment, settings=settings),
+        ):
+            pass
+        raise BadInput("it is locked")
+
+    monkeypatch.setattr("indexer.attaching.attach.open_named", opened_while_another_begins)
+    with (
+        pytest.raises(BadInput, match="it is locked"),
+        AttachedCollection.open("help", attachment, settings=settings),
+    ):
+        pass

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from encoders.errors import BadInput
+from encoders.document import Encoder
+from encoders.errors import BadInput, StoreError
 from indexer import index as indexing
 from indexer.collection import collection as collections
 from indexer.collection import generations
@@ -17,6 +19,7 @@ from indexer.indexing import pipeline
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.ledger.ledger import Ledger
+from onnx_export.models import open_named
 from trials.servers.elastic import client_of
 
 pytestmark = pytest.mark.usefixtures("default_folder")
@@ -136,6 +139,24 @@ def test_a_rebuild_that_was_interrupted_changes_nothing_and_goes_on(
 
 def interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["rebuilt", "new"])
+def test_while_a_command_opens_its_encoder_no_other_changes_its_collection(
+    settings: Settings, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    if exists:
+        index(settings, source)
+
+    def opened_while_another_begins(*arguments: Any, **others: Any) -> Encoder:
+        monkeypatch.setattr("indexer.index.open_named", open_named)
+        with pytest.raises(StoreError, match="another process is indexing collection c"):
+            index(settings, source, rebuild=exists)
+        return open_named(*arguments, **others)
+
+    monkeypatch.setattr("indexer.index.open_named", opened_while_another_begins)
+    index(settings, write(tmp_path, {"new": ("en", "A new document.")}))
+    assert "new" in stored(settings)[0]
 
 
 def test_a_rebuild_begun_with_another_model_is_removed(

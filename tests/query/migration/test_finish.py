@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.document import Document
-from encoders.errors import BadInput
+from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.index import index
@@ -154,6 +154,19 @@ def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answe
         finish_migration("demo", home, device="cpu")
     assert first(home) == first(calibrated_by_words)
     assert not status(home)["encoding_again"]["searched"]
+
+
+def test_while_it_opens_its_encoder_no_other_command_changes_the_collection(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened_while_another_begins(*_: object) -> None:
+        with pytest.raises(StoreError, match="another process is indexing collection demo"):
+            index([str(SOURCES[0])], "demo", settings=home, device="cpu", rebuild=True)
+        raise BadInput("it is locked")
+
+    monkeypatch.setattr(finish, "open_specified", opened_while_another_begins)
+    with pytest.raises(BadInput, match="it is locked"):
+        finish_migration("demo", home, device="cpu")
 
 
 def test_what_could_not_be_encoded_for_any_other_reason_keeps_the_collection_as_it_is_until_it_can(
