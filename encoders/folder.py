@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import platformdirs
 
@@ -136,12 +136,12 @@ class ModelFolder:
         folder = Path(path)
         file = folder / "config.json"
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
+            data = read_json(file)
         except FileNotFoundError as error:
             raise BadInput(
                 f"{folder} is no model folder: it has no config.json; make one with: dragoman export MODEL"
             ) from error
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             raise BadInput(f"{file} can't be read ({error}); export the model again") from error
         if not isinstance(data, dict) or data.get("format") != FORMAT or "graph" not in data:
             raise BadInput(
@@ -211,11 +211,12 @@ def publishing(
             ) from error
         try:
             yield temporary
+            report = temporary / "parity.json"  # a folder without a report was checked earlier or needs no check
             config = replace(
                 config,
                 graph=_graph_hash(temporary / "model.onnx"),
                 tokenizer=file_hash(temporary / config.tokenizer_name),
-                forced=_is_forced(temporary / "parity.json"),
+                forced=report.exists() and is_forced(read_json(report)),
             )
             (temporary / "config.json").write_text(
                 json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -288,9 +289,28 @@ def _graph_hash(graph: Path) -> str:
     return file_hash(graph, *sorted(graph.parent.glob("*.onnx.data")))
 
 
-def _is_forced(report: Path) -> bool:
-    """Whether the parity report says forced; a folder without a report was checked earlier or needs no check."""
-    return report.exists() and bool(json.loads(report.read_text(encoding="utf-8")).get("forced"))
+def is_forced(report: object) -> bool:
+    """Whether a parity report says that the graph was published below the bar.
+
+    Raises:
+        TypeError: the report is no object.
+    """
+    if not isinstance(report, dict):
+        raise TypeError("its parity report is no object")
+    return bool(report.get("forced"))
+
+
+def read_json(file: Path) -> Any:
+    """Parse a JSON file.
+
+    Raises:
+        OSError: the file can't be read.
+        ValueError: it is no JSON in UTF-8, or is nested too deeply.
+    """
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def link_files(base: ModelFolder, folder: Path, left_out: Collection[str]) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.field_types import with_field_types
-from encoders.folder import ModelFolder, file_hash
+from encoders.folder import ModelFolder, file_hash, is_forced, read_json
 from encoders.session import Device, load_graph
 
 GRAPH, ABOUT = "upper.onnx", "hmde.json"
@@ -69,9 +68,9 @@ class UpperFile:
         """
         file = folder.path / ABOUT
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
+            data = read_json(file)
             shape = with_field_types(UpperShape(**data["shape"]))
-            upper = cls(shape, str(data["weights"]), str(data["graph"]), _is_forced(data))
+            upper = cls(shape, str(data["weights"]), str(data["graph"]), is_forced(data.get("parity", {})))
             is_known = data["format"] == FORMAT
         except FileNotFoundError as error:
             raise BadInput(f"{folder.path} has no {ABOUT}, which method hmde needs; {_AGAIN}") from error
@@ -90,10 +89,6 @@ class UpperFile:
         if not graph.is_file() or file_hash(graph) != upper.graph:
             raise BadInput(f"{graph} is missing or damaged; {_AGAIN}")
         return upper
-
-
-def _is_forced(data: Mapping[str, Any]) -> bool:
-    return bool(data.get("parity", {}).get("forced"))
 
 
 def is_hmde(folder: ModelFolder) -> bool:

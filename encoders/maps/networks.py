@@ -14,6 +14,7 @@ import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
+from encoders.folder import read_json
 from encoders.maps import nca
 from encoders.maps.nca import Network
 from encoders.maps.space import FORMAT, HEADER, SpaceMaps, model_and_about
@@ -106,11 +107,12 @@ class Networks:
 
         Raises:
             KeyError: an entry or an array is missing.
+            TypeError: an entry has another type.
         """
-        pairs = [(str(source), str(target)) for source, target in header["networks"]]
+        model, pairs, about = _header(header)
         graphs = {pair: arrays[_GRAPH + "-".join(pair)].tobytes() for pair in pairs}
         means = {name.removeprefix(_MEAN): mean for name, mean in arrays.items() if name.startswith(_MEAN)}
-        return cls(header["model"], graphs, means, header["about"])
+        return cls(model, graphs, means, about)
 
     def write(self, folder: Path) -> None:
         """Write ``mapping.json``, ``nca/SOURCE-TARGET.onnx`` and ``nca/means.npz`` into an existing folder."""
@@ -130,16 +132,15 @@ class Networks:
         """
         network_folder = folder / NETWORKS
         try:
-            header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+            header = read_json(folder / HEADER)
             if header["format"] != FORMAT:
                 raise BadInput(
                     f"{folder / HEADER} is of another version; make it again: dragoman train mapping --method nca"
                 )
-            pairs = [(str(source), str(target)) for source, target in header["networks"]]
+            model, pairs, about = _header(header)
             with np.load(network_folder / _MEANS, allow_pickle=False) as arrays:
                 means = {lang: arrays[lang] for lang in arrays.files}
             graphs = {pair: _graph_file(network_folder, pair).read_bytes() for pair in pairs}
-            model, about = model_and_about(header)
             networks = cls(model, graphs, means, about)
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise BadInput(
@@ -149,6 +150,12 @@ class Networks:
         for pair in pairs:
             networks._network(*pair)
         return networks
+
+
+def _header(header: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]], dict[str, Any]]:
+    """A header's model, the languages of its networks, and how they were made."""
+    model, about = model_and_about(header)
+    return model, [(str(source), str(target)) for source, target in header["networks"]], about
 
 
 def read_mapping(folder: Path) -> SpaceMaps | Networks:

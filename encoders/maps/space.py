@@ -14,6 +14,7 @@ import numpy as np
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.field_types import with_field_types
+from encoders.folder import read_json
 
 FORMAT = 1
 HEADER = "mapping.json"
@@ -182,7 +183,7 @@ class SpaceMaps:
         if not (folder / HEADER).is_file():
             raise BadInput(f"{folder} holds no mapping; make one: dragoman train mapping SOURCE… -o {folder}")
         try:
-            header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+            header = read_json(folder / HEADER)
             if header["format"] != FORMAT:
                 raise BadInput(f"{folder / HEADER} is of another version; make it again: dragoman train mapping")
             with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:

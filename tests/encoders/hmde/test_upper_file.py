@@ -38,3 +38,18 @@ def test_a_value_that_no_shape_has_is_refused(entry: str, value: object, folder:
     write(folder, **{entry: value})
     with pytest.raises(BadInput, match="train it again"):
         UpperFile.read(folder)
+
+
+@pytest.mark.parametrize("parity", [None, [], "x", 5])
+def test_a_parity_report_that_is_no_object_is_refused(parity: object, folder: ModelFolder) -> None:
+    write(folder)
+    about = json.loads((folder.path / ABOUT).read_text())
+    (folder.path / ABOUT).write_text(json.dumps({**about, "parity": parity}))
+    with pytest.raises(BadInput, match="its parity report is no object"):
+        UpperFile.read(folder)
+
+
+def test_a_file_nested_too_deeply_is_refused(folder: ModelFolder) -> None:
+    (folder.path / ABOUT).write_text("[" * 100_000)
+    with pytest.raises(BadInput, match="nested too deeply"):
+        UpperFile.read(folder)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from encoders.errors import BadInput
+from encoders.maps.networks import NETWORKS, read_mapping
 from encoders.maps.space import HEADER, QueryEncoderSpec, SpaceMaps
 
 
@@ -26,3 +27,12 @@ def test_a_value_of_another_type_is_refused(entry: str, value: object, tmp_path:
         return
     with pytest.raises(BadInput, match="make it again"):
         SpaceMaps.read(tmp_path)
+
+
+@pytest.mark.parametrize("method", ["linear", "nca"])
+def test_a_header_nested_too_deeply_is_refused(method: str, tmp_path: Path) -> None:
+    (tmp_path / HEADER).write_text("[" * 100_000)
+    if method == "nca":
+        (tmp_path / NETWORKS).mkdir()
+    with pytest.raises(BadInput, match="nested too deeply"):
+        read_mapping(tmp_path)
