@@ -249,12 +249,10 @@ def _database_errors(engine: sa.Engine) -> Iterator[None]:
 
 
 def _remedy(error: Exception) -> str:
-    """The end of a message that says what to do about a failure of SQLite; empty for another database."""
+    """The end of a message that says what to do about a failure of SQLite; empty if unknown, or another database's."""
     cause = getattr(error, "orig", None) or error
-    if not isinstance(cause, sqlite3.Error | OSError):
-        return ""
-    remedy = sqlite.advice(cause)
-    return f"; {remedy or _DAMAGED}"
+    remedy = sqlite.advice(cause, _DAMAGED) if isinstance(cause, sqlite3.Error | OSError) else ""
+    return remedy and f"; {remedy}"
 
 
 @contextmanager

@@ -24,6 +24,7 @@ FILE_MODE = 0o600
 """Mode of Dragoman's files in these folders: they hold documents, and what people searched for."""
 UNREADABLE = (json.JSONDecodeError, UnicodeDecodeError, ZstdError)
 """What reading a damaged value raises: SQLite notices a damaged page only where the page has a structure."""
+_SIGNS_OF_DAMAGE = "malformed", "not a database", "unsupported file format", "no such table", "no such column", "decode"
 _FOR_READING = "foreign_keys=ON", "busy_timeout=30000"
 _FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=FULL"
 """FULL: each commit is on the disk when it returns. With NORMAL a power loss takes the latest commits back, in one file
@@ -53,9 +54,11 @@ def sqlite_engine(
     return engine
 
 
-def advice(cause: BaseException) -> str:
-    """What to do about a failure of SQLite or of the file system; empty if only the caller can say."""
+def advice(cause: BaseException, damaged: str) -> str:
+    """What to do about a failure of SQLite or of the file system: ``damaged`` for a damaged file; empty if unknown."""
     text = str(cause)
+    if isinstance(cause, UNREADABLE) or any(words in text for words in _SIGNS_OF_DAMAGE):
+        return damaged
     if "locked" in text:
         return "another process holds it; run the command again when that is done"
     if "readonly" in text:

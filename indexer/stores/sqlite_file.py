@@ -49,7 +49,7 @@ class SqliteFile:
             cause = getattr(error, "orig", None) or error
             raise StoreError(
                 f"the store {self.path} failed ({str(cause).strip() or type(cause).__name__}); "
-                f"{sqlite.advice(cause) or _DAMAGED}"
+                f"{sqlite.advice(cause, _DAMAGED) or 'run the command again'}"
             ) from error
 
     @contextmanager

@@ -15,7 +15,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from encoders.errors import StoreError
+from indexer.ledger.database import open_database, transaction
 from indexer.ledger.sqlite import make_private_folder, sqlite_engine
+from indexer.stores.sqlite_file import SqliteFile
 from trials.database_accidents import unwritable
 
 
@@ -124,3 +127,27 @@ def test_commits_that_can_t_be_read_are_never_left_out(file: Path) -> None:
             shutil.copyfile(f"{file}{suffix}", f"{copy}{suffix}")
     with read_only(copy) as (_, engine), pytest.raises(sa.exc.OperationalError, match="unable to open"):
         rows(engine)
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_damage"),
+    [
+        ("INSERT INTO numbers SELECT number FROM numbers", False),
+        ("SELECT * FROM letters", True),
+        ("SELECT letter FROM numbers", True),
+        ("SELECT CAST(x'ff' AS TEXT)", True),
+    ],
+)
+def test_a_file_is_called_damaged_only_if_it_is(tmp_path: Path, statement: str, is_damage: bool) -> None:
+    file = SqliteFile(tmp_path / "a.db")
+    with file.writing() as connection:
+        connection.exec_driver_sql("CREATE TABLE numbers (number INTEGER UNIQUE)")
+        connection.exec_driver_sql("INSERT INTO numbers VALUES (1)")
+    with open_database(f"sqlite:///{tmp_path / 'a.db'}") as engine:
+        with pytest.raises(StoreError) as database_error, transaction(engine) as session:
+            session.execute(sa.text(statement)).all()
+        with pytest.raises(StoreError) as store_error, file.writing() as connection:
+            connection.execute(sa.text(statement)).all()
+    file.close()
+    assert ("it is damaged" in str(database_error.value)) == is_damage
+    assert ("it is broken" in str(store_error.value)) == is_damage
