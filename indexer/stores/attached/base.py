@@ -157,16 +157,21 @@ class JoinedStore(ServerStore, ABC):
         """The documents, as they are now in the user's index.
 
         Raises:
-            MissingDocuments: a document is gone; the next search leaves out all documents that are gone.
+            MissingDocuments: a document is gone, or nothing is attached to it any more; until a call finds all of its
+                documents, this thread's searches leave out what is gone.
         """
         words, models = self._layout.name("words"), self._layout.name("models")
-        sources = self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models])
-        gone = [doc_id for doc_id in doc_ids if doc_id not in sources]
+        documents = self._documents(self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models]))
+        gone, seen = set(doc_ids) - documents.keys(), self._layout.seen
         if gone:
-            self._layout.seen.gone.update(self.users.missing({*gone, *self._layout.seen.brought}))
+            seen.gone |= gone | self._missing(seen.brought)
         else:
-            self._layout.seen.gone.clear()
-        return in_order(self._documents(sources), doc_ids)
+            seen.gone.clear()
+        return in_order(documents, doc_ids)
+
+    def _missing(self, doc_ids: Sequence[str]) -> set[str]:
+        """The ids that ``get`` has no document for."""
+        return self.users.missing(doc_ids)
 
     @abstractmethod
     def _documents(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:

@@ -98,6 +98,10 @@ class CompanionStore(JoinedStore):
             for doc_id, stamp in ours.items()
         }
 
+    def _missing(self, doc_ids: Sequence[str]) -> set[str]:
+        held = self._index.read_pages(doc_ids, [self._layout.name("lang")])
+        return super()._missing(doc_ids) | (set(doc_ids) - held.keys())
+
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """The documents that are in both indices, in batches, ordered by id."""
         for page in super().scan(model, lang=lang, batch=batch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.in_place import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
-from indexer.stores.contract import LexicalQuery, VectorQuery
+from indexer.stores.contract import LexicalQuery, MissingDocuments, VectorQuery
 from indexer.stores.elastic.server_index import ServerIndex
 from tests.indexer.attaching.owner import MAPPING, Owner, source, texts
 from trials.fake_encoder import FakeEncoder
@@ -262,6 +263,26 @@ def test_a_document_deleted_since_is_left_out_when_the_search_is_made_again(owne
             continue
     else:
         pytest.fail("it stays in the results")
+    store.close()
+
+
+@pytest.mark.parametrize("owner", ["companion"], indirect=True)
+def test_a_document_that_was_forgotten_is_left_out_when_the_search_is_made_again(owner: Owner) -> None:
+    """The owner removed their texts, and ``attach --follow`` forgot them since the index of vectors was refreshed."""
+    owner.write_all(texts(30))
+    owner.follow()
+    store = owner.open()
+    query = VectorQuery("model-c", {"en": FakeEncoder().encode_queries([Document("q", "en", "text")])}, 10)
+    before = list(store.search(query)["en"][0].doc_ids)
+    owner.client.indices.put_settings(index=store.index, settings={"refresh_interval": "-1"})
+    with closing(owner.open()) as follower:
+        assert follower.forget(before[:5]) == 5
+    assert list(store.search(query)["en"][0].doc_ids) == before
+    with pytest.raises(MissingDocuments):
+        store.get(before[:1])
+    after = store.search(query)["en"][0].doc_ids
+    assert set(after).isdisjoint(before[:5])
+    assert len(store.get(after)) == 10
     store.close()
 
 
