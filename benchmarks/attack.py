@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from io import StringIO
 from itertools import product
 from pathlib import Path
 from random import Random
+from traceback import print_exc
 from unittest.mock import patch
 
 import httpx
@@ -26,7 +27,6 @@ from encoders.errors import BadInput
 from indexer.collection.settings import Settings
 from indexer.ledger import database
 from onnx_export.models import DEFAULT, find_model
-from query.cli import run
 from query.service.access import TokenFile
 from trials import (
     DEMO,
@@ -41,8 +41,11 @@ from trials import (
     service_attacks,
     user_attacks,
 )
+from trials.command import TOPICS, fell, require_done
 from trials.database_accidents import (
+    DONE,
     KILLED,
+    REFUSED,
     copied,
     fill,
     migrations_with_second,
@@ -63,9 +66,15 @@ from trials.soak import soak
 from trials.worker_accidents import BROKERS, Servers, Trial
 
 _FORBIDDEN = ("front-own", "front-own-000001", "own", "front-secret", "front-new", "help", "front-*")
-"""Names of what is not attached: a collection's own index by each of its names, an owner's, none, a collection's."""
+"""Names that no write may reach: the alias, index and name of the collection own, an owner's index, a missing index,
+a collection, a pattern."""
 _ATTACHED = "front-help"
-_DESCRIPTORS = 4096
+_FILES, _OURS = 1024, 4096
+"""Files that the service may open, as most systems have it, and files that the attacks may open."""
+_KEPT = ("DRAGOMAN_DATA", "DRAGOMAN_CACHE")
+"""Variables of the environment that lead to no database, store or broker."""
+_READING_CALLS = 8
+"""Calls at least that must show the text of an index which is served, or the attack on other indices proves nothing."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +127,14 @@ def _databases(target: Target, *, again: bool) -> Iterator[str]:
 
     with patch.object(database, "MIGRATIONS", migrations):
         for file, outcome in random_kills(prepare, migrations, 10 if target.small else 100):
-            if outcome == KILLED:
-                yield complete(file, outcome)
+            yield complete(file, outcome) if outcome in {KILLED, DONE} else f"{file.parent.name}: {outcome}"
+        outcomes = set()
         for size in range(1, 21, 4 if target.small else 1):
             file = prepare()
-            yield complete(file, open_in_process(file, migrations, max_bytes=size * 16_384))
+            outcome = open_in_process(file, migrations, max_bytes=size * 16_384)
+            outcomes.add(outcome)
+            yield complete(file, outcome) if outcome in {REFUSED, DONE} else f"{file.parent.name}: {outcome}"
+        yield fell("no size was too small, or all were", outcomes, held=outcomes == {REFUSED, DONE})
 
 
 def _connections(target: Target) -> Iterator[str]:
@@ -130,6 +142,7 @@ def _connections(target: Target) -> Iterator[str]:
     for begun in service_attacks.ENDLESS.values():
         yield service_attacks.endless(target.service, begun)
     yield from service_attacks.unfinished(target.service)
+    yield from service_attacks.trickles(target.service)
 
 
 def _writes(target: Target) -> Iterator[str]:
@@ -200,22 +213,18 @@ def _kills(target: Target) -> Iterator[str]:
 
 
 def _workers(target: Target, *, broker: str, times: int, clocks: bool = False) -> Iterator[str]:
-    """Accidents of each kind to two workers, so many times each, or their clocks and the servers' set."""
+    """Accidents of each kind to two workers, so many times each; or their clocks and the servers' clocks are set."""
     folder = target.folder / broker
     folder.mkdir()
     with running(BROKERS[broker]) as queue, running(PostgresServer) as postgres, elastic_running() as elastic:
         trial = Trial(Servers(queue, postgres, elastic), folder, 640, seed=0, name=f"trial-{broker}")
-        accidents = sorted(trial.clock_accidents() if clocks else trial.accidents())
+        accidents = list(trial.clock_accidents() if clocks else trial.accidents())
         kinds = accidents[:2] if target.small else accidents * times
         Random(0).shuffle(kinds)
-        try:
-            outcome = trial.run(kinds, (0.2, 1.0))
-        except TimeoutError as error:
-            yield f"{broker}: {error}"
-            return
-    yield from [""] * (outcome.happened.total() - 1)
+        outcome = trial.run(kinds, (0.2, 1.0))
     wrong = (outcome.lost, outcome.doubled, outcome.different, outcome.findings)
-    yield "" if outcome.is_right else f"{broker}: lost, doubled, different, findings: {wrong}"
+    yield from [""] * (outcome.happened.total() - outcome.spoilt)
+    yield from [f"{broker}: lost, doubled, different, findings: {wrong}"] * outcome.spoilt
 
 
 def _clocks(target: Target) -> Iterator[str]:
@@ -226,8 +235,8 @@ def _clocks(target: Target) -> Iterator[str]:
 def _page(target: Target) -> Iterator[str]:
     home, report = target.folder / "home", target.folder / "report"
     source = page_attacks.write_documents(target.folder / "hostile.jsonl")
-    with redirect_stdout(StringIO()):
-        run(["index", str(source), "-c", "hostile", "--home", str(home), "--device", "cpu", "-q", "--no-calibration"])
+    place = ["--home", str(home), "--device", "cpu", "-q", "--no-calibration"]
+    require_done(["index", str(source), "-c", "hostile", *place])
     executable = page_attacks.chromium()
     if executable is None:
         raise SystemExit("no browser for the attacks on the page: apt-get install chromium")
@@ -237,7 +246,8 @@ def _page(target: Target) -> Iterator[str]:
             values = page_attacks.ADDRESSES[:: 4 if target.small else 1]
             yield from page_attacks.hostile_addresses(opened, client, values)
         report.mkdir()
-        yield from page_attacks.hostile_report(opened, target.home, report)
+        evaluated = Path(shutil.copytree(target.home, target.folder / "evaluated"))
+        yield from page_attacks.hostile_report(opened, evaluated, report)
 
 
 def _disk(target: Target) -> Iterator[str]:
@@ -284,9 +294,14 @@ def _rights(target: Target) -> Iterator[str]:
 
 def _reads(target: Target) -> Iterator[str]:
     with ExitStack() as stack:
-        _, url = stack.enter_context(process(target.home, "--elastic", target.elastic))
+        at = ("--elastic", target.elastic)
+        _, url = stack.enter_context(process(target.home, *at))
         client = stack.enter_context(httpx.Client(base_url=url, timeout=60))
         cluster = stack.enter_context(client_of(target.elastic))
+        _, open_url = stack.enter_context(process(target.home, *at, "--index", "front-secret"))
+        with httpx.Client(base_url=open_url, timeout=60) as reader:
+            shown = service_attacks.reads(reader, "front-secret", "the secret")
+        yield fell(f"only {shown} calls read an index that is served", held=shown >= _READING_CALLS)
         yield from service_attacks.forbidden_reads(client, cluster, _ATTACHED, "front-secret", "the secret")
 
 
@@ -311,9 +326,8 @@ def _ordinary_user(target: Target) -> Iterator[str]:
     folder.mkdir()
     place = ["--home", str(home), "--device", "cpu", "-q", "--no-calibration"]
     model = find_model(DEFAULT, Console(quiet=True)).path
-    with redirect_stdout(StringIO()):
-        run(["index", str(DEMO / "docs.en.jsonl"), str(DEMO / "docs.de.jsonl"), "-c", "demo", *place])
-        run(["evaluate", "-c", "demo", *command_attacks.TOPICS, "--langs", "de", "--home", str(home), "-q"])
+    require_done(["index", str(DEMO / "docs.en.jsonl"), str(DEMO / "docs.de.jsonl"), "-c", "demo", *place])
+    require_done(["evaluate", "-c", "demo", *TOPICS, "--langs", "de", "--home", str(home), "-q"])
     yield from user_attacks.without_rights(home, model, folder, only="a home" if target.small else "")
 
 
@@ -328,9 +342,9 @@ ATTACKS: dict[str, Attack] = {
     "headers and paths that are too long, and others' calls after them": _headers,
     "kills and full disks while a database is made": partial(_databases, again=False),
     "kills and full disks while a database is upgraded": partial(_databases, again=True),
-    "1,005 idle connections, requests without an end": _connections,
+    "1,005 idle connections; requests without an end, byte by byte, pipelined": _connections,
     "writes into indices that are not attached; scripts, pipelines": _writes,
-    "small archives of 512 MB": lambda target: command_attacks.packed_bombs(target.folder),
+    "archives of a few kB that unpack to 512 MB": lambda target: command_attacks.packed_bombs(target.folder),
     "`Authorization` that can't be read; values that are no number, field or text": _values,
     "names of collections that lead out of the home or that no file can have": _names,
     "zeroed pages in databases": _damage,
@@ -348,9 +362,11 @@ ATTACKS: dict[str, Attack] = {
     "clocks set back and forth on workers, brokers and database": _clocks,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, 24 if target.small else 240),
     "reads of indices that are not served": _reads,
-    "a week of service: collections made, changed, deleted while searched": _week,
-    "3,000 searches: memory stays": lambda target: long_running.searches(target.home, 300 if target.small else 3_000),
-    "worker, `attach --follow`, `status --watch`, 200 collections in a process: nothing grows": _long_running,
+    "a service whose collections are made, changed and deleted while they are searched": _week,
+    "searches, in a process and by a service: memory stays": lambda target: long_running.searches(
+        target.home, 300 if target.small else 3_000
+    ),
+    "worker, `attach --follow`, `status --watch`, many collections in a process: nothing grows": _long_running,
     "an ordinary user without rights on folders": _ordinary_user,
     "wrong inputs of every command": _inputs,
 }
@@ -360,7 +376,7 @@ ATTACKS: dict[str, Attack] = {
 def _made(home: Path, elastic: str) -> None:
     """Make a home with a calibrated, evaluated demo, a collection in Elasticsearch, and an attached index."""
     at = ["--home", str(home), "-q"]
-    topics = [*command_attacks.TOPICS, "--langs", "de"]
+    topics = [*TOPICS, "--langs", "de"]
     source = home.parent / "own.jsonl"
     source.write_text(json.dumps({"id": "a", "lang": "en", "text": "of our own"}) + "\n")
     with Elasticsearch(elastic) as client:
@@ -374,10 +390,19 @@ def _made(home: Path, elastic: str) -> None:
         ["index", str(source), "-c", "own", "--store", f"{elastic}/front", "--no-calibration", *device],
         ["attach", _ATTACHED, "-c", "help", "--store", elastic, "--text", "text", "--lang-field", "lang", *device],
     ):
-        with redirect_stdout(StringIO()):
-            status = run([*command, *at])
-        if status:
-            raise SystemExit(f"dragoman {command[0]} failed")
+        require_done([*command, *at])
+
+
+def _outcomes(attack: Attack, target: Target) -> list[str]:
+    """The outcomes of an attack's tries; an attack that breaks off, or that tries nothing, fell."""
+    outcomes = []
+    try:
+        for outcome in attack(target):
+            outcomes.append(outcome)  # noqa: PERF402 - what was tried before the attack broke off counts
+    except Exception as error:  # noqa: BLE001 - it is what fell
+        print_exc()
+        outcomes.append(f"the attack broke off: {error!r}")
+    return outcomes or ["nothing was tried"]
 
 
 def main() -> None:
@@ -386,8 +411,12 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="fewer tries of what takes long")
     parser.add_argument("--only", metavar="TEXT", default="", help="attacks of this name; nothing is written")
     arguments = parser.parse_args()
+    attacks = {name: attack for name, attack in ATTACKS.items() if arguments.only in name}
+    if not attacks:
+        parser.error(f"no attack has {arguments.only!r} in its name")
+    for name in [name for name in os.environ if name.startswith("DRAGOMAN_") and name not in _KEPT]:
+        del os.environ[name]  # no command may reach another database, store or broker
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_DESCRIPTORS, most), most))
     table, falls = harness.Table(), []
     table.add("| tried | tries | held | fell | s |")
     table.add("|---|---:|---:|---:|---:|")
@@ -396,15 +425,15 @@ def main() -> None:
         elastic, home = stack.enter_context(elastic_running()), folder / "home"
         _made(home, elastic.url)
         options = ["--elastic", elastic.url, "--index", "front-*", "--allow-writes"]
-        _, url = stack.enter_context(process(home, *options))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, most))
+        _, url = stack.enter_context(process(Path(shutil.copytree(home, folder / "served")), *options))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(_OURS, most), most))
         service = stack.enter_context(httpx.Client(base_url=url, timeout=60))
-        for number, (name, attack) in enumerate(ATTACKS.items()):
-            if arguments.only not in name:
-                continue
+        for number, (name, attack) in enumerate(attacks.items()):
             own = folder / str(number)
             own.mkdir()
             with harness.Stopwatch() as watch:
-                outcomes = list(attack(Target(own, home, service, elastic.url, arguments.small)))
+                outcomes = _outcomes(attack, Target(own, home, service, elastic.url, arguments.small))
             fallen = [fall for fall in outcomes if fall]
             falls += fallen
             held = len(outcomes) - len(fallen)

@@ -45,6 +45,7 @@ _TEXTS = [
     )
 ]
 """Texts whose vectors by any encoder are told apart."""
+_CALIBRATED_WITHIN = 300.0
 _SIMILAR = 0.003
 """How much nearer another text may be: the same text in another batch has a slightly different int8 vector."""
 
@@ -68,19 +69,21 @@ class Writer:
     expected: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     conflicts: int = 0
+    _written: int = 0
     _read: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def write(self, count: int) -> None:
         """Write ``count`` times; kind and document are drawn at random."""
-        draw, begun = random.Random(self.seed), time.monotonic()
-        for number in range(count):
+        draw, begun, first = random.Random(self.seed + self._written), time.monotonic(), self._written
+        for number in range(first, first + count):
             kind = draw.choice(_KINDS)
             doc_id = f"{self.name}{'x' if kind == 'external' else ''}{draw.randrange(_IDS)}"
             text = draw.choice(_TEXTS)
             if self.per_second:
-                time.sleep(max(0.0, begun + number / self.per_second - time.monotonic()))
+                time.sleep(max(0.0, begun + (number - first) / self.per_second - time.monotonic()))
             self.counts[kind] += 1
             getattr(self, f"_{kind}")(doc_id, text, number)
+        self._written += count
 
     def fill(self) -> None:
         """Write every document once, but those with external versions."""
@@ -255,7 +258,7 @@ def race_with_follow(
         server: URL of an Elasticsearch server without security.
         settings: with a home of the race's own.
         prefix: beginning of the indices' names.
-        seconds: for which the writers write.
+        seconds: for which the writers write; they go on until a calibration was made.
         per_second: writes of both writers a second.
         companion: whether the vectors are in an index of our own.
         encoder: name of the encoder; by default the default encoder.
@@ -281,10 +284,16 @@ def race_with_follow(
             )
             try:
                 _await_documents(log, follow)
-                futures = [pool.submit(writer.write, round(seconds * per_second / 2)) for writer in writers]
-                for future in futures:
-                    future.result()
-                _await_calibration(log, follow, settings)
+                until = time.monotonic() + seconds + _CALIBRATED_WITHIN
+                written_for = seconds
+                while True:
+                    futures = [pool.submit(writer.write, round(written_for * per_second / 2)) for writer in writers]
+                    for future in futures:
+                        future.result()
+                    if _is_calibrated(settings):
+                        break
+                    _require(log, time.monotonic() < until, "the follower made no calibration")
+                    written_for = 2.0
                 _require(log, follow.poll() is None, "the follower ended by itself")
                 follow.send_signal(signal.SIGINT)
                 _require(log, follow.wait(120) == INTERRUPTED, "the follower did not end as told")
@@ -318,17 +327,16 @@ def _writers(client: Elasticsearch, index: str, seed: int, per_second: float = 0
 
 def _await_documents(log: Path, follow: subprocess.Popen[bytes]) -> None:
     """Wait until the first look is over: its line says how many documents were encoded."""
+    until = time.monotonic() + _CALIBRATED_WITHIN
     while " encoded, " not in log.read_text(encoding="utf-8"):
         _require(log, follow.poll() is None, "the follower ended before it had caught up")
+        _require(log, time.monotonic() < until, "the follower did not catch up")
         time.sleep(0.1)
 
 
-def _await_calibration(log: Path, follow: subprocess.Popen[bytes], settings: Settings) -> None:
-    """Wait until the first calibration is made, which may take longer than the writes."""
+def _is_calibrated(settings: Settings) -> bool:
     with open_database(settings.database) as engine:
-        while not all_calibrations(engine, "race"):
-            _require(log, follow.poll() is None, "the follower ended before it had calibrated")
-            time.sleep(0.1)
+        return bool(all_calibrations(engine, "race"))
 
 
 def _require(log: Path, condition: bool, otherwise: str) -> None:

@@ -23,7 +23,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic import writing
 from trials import DEMO
-from trials.command_attacks import TOPICS, said
+from trials.command import TOPICS, require_done, said
 from trials.documents import contents, sentences
 from trials.fake_encoder import FakeEncoder
 from trials.full_disk import wait_for
@@ -74,10 +74,11 @@ def busy(server: str, folder: Path, *, small: bool) -> Iterator[str]:
         demo = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en")]
         attached = [_OWNERS, "-c", "help", "--store", server, "--text", "text", "--lang-field", "lang"]
         for command in (["index", *demo, "-c", "own", "--store", settings.store, *on], ["attach", *attached, *on]):
-            _require(command)
+            require_done(command)
         _, url = stack.enter_context(process(settings.home, "--elastic", server))
         service = stack.enter_context(httpx.Client(base_url=url, timeout=120))
         quiet = {name: _ids(call(service).raise_for_status()) for name, call in CALLS.items()}
+        yield from ("" if all(found) else f"{name} finds nothing" for name, found in quiet.items())
         yield from _storm(service, client, quiet, at, 5 if small else 25)
         yield from _served(service, quiet)
         yield from _writes(settings, client, on)
@@ -110,7 +111,8 @@ def _storm(
 def _answered(name: str, answer: httpx.Response, expected: Any) -> str:
     """What fell: an answer is whole, or a refusal that says when to try again; of an ``_msearch`` each search is."""
     if answer.status_code == 200:
-        held = all(ids in (whole, "429") for ids, whole in zip(_ids(answer), expected, strict=True))
+        refusals = ("429",) if name == "_msearch" else ()
+        held = all(ids in (whole, *refusals) for ids, whole in zip(_ids(answer), expected, strict=True))
     else:
         held = answer.status_code in {429, 503} and int(answer.headers.get("Retry-After", 0)) > 0
         held = held and "error" in answer.json()
@@ -236,9 +238,3 @@ def _rejected_writes(client: Elasticsearch) -> int:
     (node,) = client.nodes.stats(metric="indexing_pressure")["nodes"].values()
     total = node["indexing_pressure"]["memory"]["total"]
     return int(total["coordinating_rejections"] + total["primary_rejections"])
-
-
-def _require(arguments: list[str]) -> None:
-    status, text = said(arguments)
-    if status:
-        raise RuntimeError(f"{arguments} failed: {text}")

@@ -1,14 +1,84 @@
-"""The command ``dragoman`` as a process of its own."""
+"""The command ``dragoman``: run in this process, or as a process of its own."""
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import NamedTuple
 
 from indexer.collection.settings import Settings
-from trials import ROOT
+from query.cli import run
+from trials import DEMO, ROOT
 
 DRAGOMAN = (sys.executable, "-m", "query.cli")
+TOPICS = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
+"""Options of a command that takes the demo's topics and judgements."""
+
+
+class Said(NamedTuple):
+    """What a command said.
+
+    Attributes:
+        sentence: what it wrote on standard error.
+        output: what it wrote on standard output.
+    """
+
+    status: int
+    sentence: str
+    output: str
+
+
+class TooLongError(BaseException):
+    """A command that did not end in time; no handler of errors takes it for an error of the command."""
+
+
+def ask(arguments: Sequence[str]) -> Said:
+    """Run a command in this process."""
+    err, out = io.StringIO(), io.StringIO()
+    with redirect_stderr(err), redirect_stdout(out):
+        status = run(list(arguments))
+    return Said(status, err.getvalue(), out.getvalue())
+
+
+def said(arguments: Sequence[str]) -> tuple[int, str]:
+    """Run a command in this process; returns its status and what it said on standard error."""
+    return ask(arguments)[:2]
+
+
+def require_done(arguments: Sequence[str]) -> None:
+    """Run a command in this process.
+
+    Raises:
+        RuntimeError: the command failed.
+    """
+    status, sentence = said(arguments)
+    if status:
+        raise RuntimeError(f"{arguments} failed: {sentence}")
+
+
+@contextmanager
+def bounded(seconds: int) -> Iterator[None]:
+    """Raise ``TooLongError`` after so many seconds; in the main thread only."""
+
+    def end(*_: object) -> None:
+        raise TooLongError(f"no end after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def fell(*what: object, held: bool) -> str:
+    """The outcome of a try: empty if it held, else what fell."""
+    return "" if held else str(what if len(what) > 1 else what[0])[:600]
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import json
 import lzma
 import os
@@ -18,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,9 @@ import click
 from encoders import zstd
 from indexer.collection.settings import Settings
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from query.cli import root, run
+from query.cli import root
 from trials import DEMO, ROOT
+from trials.command import TOPICS, TooLongError, ask, bounded, fell, said
 from trials.documents import contents, sentences
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -41,7 +41,6 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 NAMES = ("../../x", "n" * 300, "\udcff", "a\0b", ".hidden", "a/b")
 """Names that no collection can have."""
 NOT_FINITE = ("nan", "inf", "-inf", "1e999")
-TOPICS = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
 SHOWN = (
     ["status", "-c", "demo"],
     ["search", "coffee", "-c", "demo", "--lang", "en"],
@@ -51,20 +50,16 @@ SHOWN = (
     ["calibrate", "-c", "demo", "--list"],
 )
 """Commands that show a home with the collection ``demo`` and a logged evaluation."""
+_SIGNS = ("failed", "have no vector")
+"""What ``dragoman status`` shows of a damaged store."""
 _PAGE = 4096
 _BOMB = 512 << 20
 _BOMB_MEMORY = 256 << 20
 """Bytes that a packed file may take beyond a small plain file: a line of 64 MB is read before it is refused."""
+_WITHIN = 120
+"""Seconds in which a command must refuse a name."""
 _STEP_WITHIN = 300.0
 """Seconds in which an index run must make a step."""
-
-
-def said(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run a command in this process; returns its status and what it said on standard error."""
-    err = io.StringIO()
-    with redirect_stderr(err), redirect_stdout(io.StringIO()):
-        status = run(list(arguments))
-    return status, err.getvalue()
 
 
 def commands_of_collections() -> list[list[str]]:
@@ -82,7 +77,12 @@ def commands_of_collections() -> list[list[str]]:
 def odd_name(name: str, folder: Path) -> Iterator[str]:
     """Give one of ``NAMES`` to every command that takes a collection; nothing may be made in the empty folder."""
     for command in commands_of_collections():
-        status, sentence = said([*command, "-c", name, "--home", str(folder / "a" / "b" / "home")])
+        try:
+            with bounded(_WITHIN):
+                status, sentence = said([*command, "-c", name, "--home", str(folder / "a" / "b" / "home")])
+        except TooLongError as error:
+            yield f"{command} -c {name[:20]!r}: {error}"
+            continue
         held = status == 1 and "a collection can't be named" in sentence and not list(folder.iterdir())
         yield "" if held else f"{command} -c {name[:20]!r}: {status}, {sentence[-200:]}"
 
@@ -118,17 +118,19 @@ def not_finite(name: str, value: str) -> str:
 
 
 def zeroed_pages(home: Path, file: str, pages: Sequence[int]) -> Iterator[str]:
-    """Overwrite one page of a database after the other by zeros; a command shows what is whole, or says what to do."""
+    """Overwrite one page of a database after the other by zeros; a command shows what it showed, or says what to do."""
     damaged = home / file
     whole, refused = damaged.read_bytes(), 0
+    shown = [ask([*command, "-q", "--home", str(home)]).output for command in SHOWN]
     try:
         for page in pages:
             damaged.write_bytes(whole[: page * _PAGE] + bytes(_PAGE) + whole[(page + 1) * _PAGE :])
-            for command in SHOWN:
-                status, sentence = said([*command, "-q", "--home", str(home)])
+            for command, expected in zip(SHOWN, shown, strict=True):
+                status, sentence, output = ask([*command, "-q", "--home", str(home)])
                 refused += status
-                held = status == 0 or (status == 1 and sentence.startswith("Error: "))
-                yield "" if held else f"{file}, page {page}, {command}: {status}, {sentence[-200:]}"
+                whole_or_shown = output == expected or any(sign in output for sign in _SIGNS)
+                held = whole_or_shown if status == 0 else status == 1 and sentence.startswith("Error: ")
+                yield fell(file, page, command, status, sentence[-200:], output[:200], held=held)
     finally:
         damaged.write_bytes(whole)
     if 0 in pages:
@@ -141,17 +143,17 @@ def pages_of(file: Path) -> int:
 
 
 def packed_bombs(folder: Path) -> Iterator[str]:
-    """Index small archives of much: blank lines, and one line; they take little more memory than a plain file."""
+    """Index archives of a few kB that unpack to 512 MB of blank lines, or of one line; their memory is bounded."""
     document = b'{"id": "a", "lang": "en", "text": "a river"}\n'
     (folder / "plain.jsonl").write_bytes(document)
-    _, plain = _index_memory(folder, folder / "plain.jsonl")
+    _, plain, _ = _index_memory(folder, folder / "plain.jsonl")
     for what, much in (("lines", (b" " * 4095 + b"\n") * (_BOMB >> 12)), ("one line", b"x" * _BOMB + b"\n")):
         for suffix, pack in PACKERS.items():
             bomb = folder / f"bomb.jsonl.{suffix}"
             bomb.write_bytes(pack(document + much))
-            status, memory = _index_memory(folder, bomb)
-            held = status == 0 and memory < plain + _BOMB_MEMORY
-            yield "" if held else f"{what} in {suffix}: status {status}, {memory >> 20} MB; plain: {plain >> 20} MB"
+            status, memory, said_of_it = _index_memory(folder, bomb)
+            held = status == 0 and memory < plain + _BOMB_MEMORY and ("64 MB" in said_of_it) == (what == "one line")
+            yield fell(what, suffix, status, f"{memory >> 20} MB, plain {plain >> 20} MB", said_of_it, held=held)
 
 
 _MEASURED = r"""
@@ -166,18 +168,20 @@ sys.exit(status)
 """A command that prints its peak memory in kB; that of ``getrusage`` begins with the memory of its parent."""
 
 
-def _index_memory(folder: Path, source: Path) -> tuple[int, int]:
-    """Status and peak memory in bytes of ``dragoman index`` into a new collection."""
+def _index_memory(folder: Path, source: Path) -> tuple[int, int, str]:
+    """Status, peak memory in bytes and sentences of ``dragoman index`` into a new collection."""
     home = folder / source.name.replace(".", "-")
     command = [sys.executable, "-c", _MEASURED, "index", str(source), "-c", "c", "--home", str(home), "-q"]
     done = subprocess.run(
         [*command, "--method", "first", "--device", "cpu", "--no-calibration"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
         check=False,
     )
-    return done.returncode, int(done.stdout.splitlines()[-1]) * 1024
+    if done.returncode < 0:
+        return done.returncode, 0, "the process was killed"
+    return done.returncode, int(done.stdout.splitlines()[-1]) * 1024, done.stderr
 
 
 _SLOWED = """

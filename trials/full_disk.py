@@ -22,8 +22,8 @@ from elasticsearch import Elasticsearch, helpers
 from encoders.document import Document
 from indexer.collection.settings import Settings
 from indexer.stores.elastic import own_index, writing
-from trials.command import environment_of
-from trials.command_attacks import chunk_states, said
+from trials.command import environment_of, fell, require_done, said
+from trials.command_attacks import chunk_states
 from trials.documents import contents, sentences
 from trials.servers.elastic import BLOCK, client_of
 from trials.servers.service import process
@@ -103,8 +103,8 @@ def watermark(server: str, folder: Path, *, small: bool) -> Iterator[str]:
             client, ({"_index": _OWNERS, "_id": page["id"], "_source": page} for page in documents[:40]), refresh=True
         )
         for rebuild in ([], ["--rebuild"]):
-            _require(["index", str(few), *on, *rebuild])
-        _require(["index", str(few), *on, "-c", "spare"])
+            require_done(["index", str(few), *on, *rebuild])
+        require_done(["index", str(few), *on, "-c", "spare"])
         options = ["--log", "--allow-writes", "--elastic", server]
         _, url = stack.enter_context(process(home, *options))
         service = stack.enter_context(httpx.Client(base_url=url, timeout=120))
@@ -122,28 +122,32 @@ def watermark(server: str, folder: Path, *, small: bool) -> Iterator[str]:
         with full_disk(client, _OWNERS):
             for running in (indexing, follower):
                 running.send_signal(signal.SIGCONT)
-            yield _fell("hits are others", before, _found(service), held=_found(service) == before)
+            yield fell("hits are others", before, _found(service), held=_found(service) == before)
             yield from _answers(service)
             yield from _refused(few, on, small=small)
+            left = list(client.indices.get(index=["disk-new-*", "disk-few-000003"], ignore_unavailable=True).body)
+            yield fell("indices are left behind", left, held=not left)
             for command in (["calibrate"], ["rollback"], ["status"], ["delete", "--all", "--yes", "-c", "spare"]):
                 status, text = said([command[0], *at, *command[1:]])
-                yield _fell(command, status, text, held=status == 0)
+                yield fell(command, status, text, held=status == 0)
             wait_for(lambda: "trying again" in log("attach"), "the follower's warning")
             held = indexing.poll() is None and follower.poll() is None
-            yield _fell("a process ended", indexing.poll(), follower.poll(), held=held)
-        yield _fell("index", indexing.wait(_WITHIN), log("index"), held=indexing.returncode == 0)
+            yield fell("a process ended", indexing.poll(), follower.poll(), held=held)
+        yield fell("index", indexing.wait(_WITHIN), log("index"), held=indexing.returncode == 0)
         wait_for(lambda: not _lacking(client), "the changed documents")
-        yield _fell("follow", follower.poll(), log("attach"), held=follower.poll() is None)
+        yield fell("follow", follower.poll(), log("attach"), held=follower.poll() is None)
         for command in (["index", str(few), *on], ["index", str(few), *on, "-c", "new"]):
             status, text = said(command)
-            yield _fell(command, status, text, held=status == 0)
+            yield fell(command, status, text, held=status == 0)
         follower.send_signal(signal.SIGINT)
         follower.wait(_WITHIN)
     alone = Settings.read(home=folder / "alone")
-    _require(["index", str(many), "-c", "many", "--home", str(alone.home), "-q", "--device", "cpu", "--no-calibration"])
+    require_done(
+        ["index", str(many), "-c", "many", "--home", str(alone.home), "-q", "--device", "cpu", "--no-calibration"]
+    )
     expected, actual = contents(alone, "many"), contents(settings, "many")
     different = [doc_id for doc_id in {*expected, *actual} if expected.get(doc_id) != actual.get(doc_id)]
-    yield _fell("documents differ from an undisturbed run's", different[:3], held=not different)
+    yield fell("documents differ from an undisturbed run's", different[:3], held=not different)
 
 
 def _refused(source: Path, on: list[str], *, small: bool) -> Iterator[str]:
@@ -167,7 +171,7 @@ def _refused(source: Path, on: list[str], *, small: bool) -> Iterator[str]:
             for command in refused[:1] if small else refused:
                 status, text = said(command)
                 held = status == 1 and sentence in text and text.count("\n") == 1
-                yield _fell(command, status, text, held=held)
+                yield fell(command, status, text, held=held)
 
 
 def _answers(service: httpx.Client) -> Iterator[str]:
@@ -175,24 +179,27 @@ def _answers(service: httpx.Client) -> Iterator[str]:
     searched = service.post("/api/search", json={"query": "The river rose", "lang": "en", "collection": "few"}).json()
     click = {"search": searched["search"], "id": searched["hits"][0]["id"]}
     clicked = service.post("/api/clicks", json=click)
-    yield _fell("a click", clicked.status_code, clicked.text, held=clicked.status_code < 300)
+    yield fell("a click", clicked.status_code, clicked.text, held=clicked.status_code < 300)
     written = service.put(f"/{_OWNERS}/_doc/new", json={"text": "Not written."})
-    yield _fell(written.status_code, written.text, held=written.status_code == 429 and "disk usage" in written.text)
+    yield fell(written.status_code, written.text, held=written.status_code == 429 and "disk usage" in written.text)
 
 
 def _found(service: httpx.Client) -> Any:
     """The ids that searches find: of two collections, across languages and by words."""
     asked = {"query": "The old river", "lang": "en"}
-    return (
-        [
+    found = [
+        *(
             [hit["id"] for hit in service.post("/api/search", json={**asked, "collection": name}).json()["hits"]]
             for name in ("few", "help")
-        ],
-        [
+        ),
+        *(
             [hit["_id"] for hit in service.post(f"/{_OWNERS}/_search", json={"query": query}).json()["hits"]["hits"]]
             for query in ({"cross_lingual": asked}, {"match": {"text": "the"}})
-        ],
-    )
+        ),
+    ]
+    if not all(found):
+        raise RuntimeError(f"a search finds nothing: {found}")
+    return found
 
 
 def _lacking(client: Elasticsearch) -> int:
@@ -234,13 +241,3 @@ def _started(settings: Settings, arguments: list[str], patience: float) -> Itera
 
 def _write(file: Path, documents: Sequence[Mapping[str, Any]]) -> None:
     file.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
-
-
-def _require(arguments: list[str]) -> None:
-    status, text = said(arguments)
-    if status:
-        raise RuntimeError(f"{arguments} failed: {text}")
-
-
-def _fell(*what: object, held: bool) -> str:
-    return "" if held else str(what)[:600]

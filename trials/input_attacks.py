@@ -6,13 +6,12 @@ An attack yields one text for each try: empty if the command held, else what fel
 from __future__ import annotations
 
 import shutil
-import signal
 import socket
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, chdir
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from unittest.mock import patch
@@ -22,11 +21,13 @@ import click
 from indexer.workers import hints
 from query.cli import root
 from trials import DEMO
-from trials.command_attacks import TOPICS, options, said
+from trials.command import TOPICS, bounded, fell, said
+from trials.command_attacks import options
 
 _WITHIN = 120
 """Seconds in which a command must refuse a wrong input."""
 _NUMBERS = ("x", "", "-1", "\u00b2", "0x10", "1,5", "nan", "9" * 5_000)
+_NUMERIC = (click.types.IntParamType, click.types.FloatParamType)
 _CHOICES = ("x", "", "\udcff")
 _TEXTS = ("", "\udcff", "\u202e", "x" * 100_000, "-", "=", ",", "../../x", "%", "\n")
 _URLS = (
@@ -61,12 +62,10 @@ _TRIED_EVERYWHERE = frozenset({"status", "index", "search"})
 """Commands that try the options which every command shares."""
 
 
-class _TooLongError(BaseException):
-    """A command that did not end in time; no handler of errors takes it for an error of the command."""
-
-
 class WrongInputs:
-    """Commands that would work, and what is given in place of one of their inputs.
+    """Commands, and what is given in place of one of their inputs.
+
+    A command that lacks a server, a run or a file fails without the wrong input, too; its sentence must be another.
 
     Args:
         home: with the collection ``demo`` and a logged evaluation.
@@ -128,7 +127,7 @@ class WrongInputs:
         """Wrong values of a parameter."""
         if isinstance(parameter.type, click.Choice):
             yield from _CHOICES
-        elif isinstance(parameter.type, (click.types.IntParamType, click.types.FloatParamType)):
+        elif isinstance(parameter.type, _NUMERIC):
             yield from _NUMBERS
         elif name in _URL_OPTIONS:
             yield from _URLS
@@ -156,7 +155,7 @@ class WrongInputs:
         ]
 
     def tries(self, command: str, *, step: int = 1) -> list[str]:
-        """Give a command each ``step``-th wrong input; inputs that are right after all are no tries."""
+        """Give a command each ``step``-th wrong input; texts that the command accepts are not counted."""
         inputs = [
             (name, parameter, value)
             for of_command, name, parameter in self._parameters()
@@ -175,7 +174,7 @@ class WrongInputs:
                 yield command, name, parameter
 
     def _tried(self, command: str, name: str, parameter: click.Parameter, value: str) -> str | None:
-        """Run a command with a value in place of a right value; None if it is taken."""
+        """Run a command with a value in place of a right value; None if the value is a text that is accepted."""
         arguments = list(self.commands[command])
         if parameter.param_type_name == "argument":
             arguments[0] = value
@@ -183,44 +182,35 @@ class WrongInputs:
                 return None  # an option
         else:
             arguments += [name, value]
-        begun = time.monotonic()
         try:
-            with chdir(self._folder), _bounded():
-                status, sentence = said([*command.split(), *arguments])
-        except _TooLongError:
-            return f"{command} {name} {value[:60]!r}: no end after {time.monotonic() - begun:.0f} s"
+            status, sentence = self._run(command, arguments)
         except BaseException as error:  # noqa: BLE001 - it is what fell
             return f"{command} {name} {value[:60]!r}: {error!r:.300}"
+        what, last = f"{command} {name} {value[:60]!r}", (sentence.strip().splitlines() or [""])[-1]
+        if status == 0 or (status, last) == self._without_wrong_input(command):
+            is_text = not isinstance(parameter.type, (click.Choice, *_NUMERIC)) or value == "-1"
+            return None if is_text and "Traceback" not in sentence else f"{what} is accepted: {sentence[-300:]}"
+        held = status in {1, 2} and last.startswith("Error: ") and "Traceback" not in sentence and len(last) < 2_000
+        return fell(what, status, sentence[-300:], held=held)
+
+    def _run(self, command: str, arguments: list[str]) -> tuple[int, str]:
+        try:
+            with chdir(self._folder), bounded(_WITHIN):
+                return said([*command.split(), *arguments])
         finally:
             self._clean()
-        lines = sentence.strip().splitlines()
-        if status == 0:
-            return None if "Traceback" not in sentence else f"{command} {name} {value[:60]!r}: {sentence[-300:]}"
-        held = status in {1, 2} and lines[-1].startswith("Error: ") and "Traceback" not in sentence
-        held = held and len(lines[-1]) < 2_000
-        return "" if held else f"{command} {name} {value[:60]!r}: {status}, {sentence[-300:]}"
+
+    @cache  # noqa: B019 - the object lives as long as the attack
+    def _without_wrong_input(self, command: str) -> tuple[int, str]:
+        """Status and last line of a command as it is."""
+        status, sentence = self._run(command, self.commands[command])
+        return status, (sentence.strip().splitlines() or [""])[-1]
 
     def _clean(self) -> None:
         for made in (self._folder / "out",):
             if made.is_dir():
                 shutil.rmtree(made)
             made.unlink(missing_ok=True)
-
-
-class _bounded:  # noqa: N801 - used as a function
-    """Raise ``_TooLongError`` after a time; only the main thread can be bounded."""
-
-    def __enter__(self) -> None:
-        self._before = signal.signal(signal.SIGALRM, self._end)
-        signal.alarm(_WITHIN)
-
-    def __exit__(self, *_: object) -> None:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, self._before)
-
-    @staticmethod
-    def _end(*_: object) -> None:
-        raise _TooLongError
 
 
 def wrong_inputs(home: Path, model: Path, folder: Path, *, step: int = 1) -> Iterator[str]:

@@ -151,6 +151,7 @@ def worker_and_watch(folder: Path, place: str, seconds: float) -> Iterator[str]:
                 number += 1
                 yield _done(settings, "index", str(_source(folder, number, 100)), "-c", f"w{number}", *chosen)
         yield from (_named("worker", figure) for figure in watched.grown())
+        yield "" if worker.poll() is None else f"worker ended by itself with {worker.returncode}"
         yield _ended("worker", worker, signal.SIGTERM, [0])
 
 

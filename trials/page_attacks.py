@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from encoders.printable import one_line
-from trials.command_attacks import said
+from trials.command import said
 
 _RUN = "window.ran=1"
 TEXTS: dict[str, str] = {

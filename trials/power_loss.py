@@ -1,4 +1,4 @@
-"""Power loss: of what a command wrote, a disk has what was synced, and of the rest any part, in any order.
+"""Power loss: a disk has what was synced, and any part of the rest.
 
 A library that is preloaded into the command tells this process of each change of a folder before it happens. A sync
 makes this process note what the disk has from then on; at a change that was drawn the command is killed, and the folder
@@ -124,6 +124,8 @@ for line in sys.stdin:
 """
 """A process that has everything imported, and forks for each command."""
 _PAGE = 4096
+_WITHIN = 300.0
+"""Seconds in which a command must change something, or end."""
 _Listing = dict[str, int]
 
 
@@ -281,7 +283,11 @@ class Machine:
             for source in (self._listener, self._runner.stdout):
                 selector.register(source, EVENT_READ)
             while True:
-                if self._listener not in [key.fileobj for key, _ in selector.select()]:
+                ready = [key.fileobj for key, _ in selector.select(_WITHIN)]
+                if not ready:
+                    os.kill(child, signal.SIGKILL)
+                    raise TimeoutError(f"{command[0]} changed nothing for {_WITHIN:.0f} s and did not end")
+                if self._listener not in ready:
                     status = int(self._runner.stdout.readline())
                     return Outcome(None if killed else status, changes)
                 with self._listener.accept()[0] as link:

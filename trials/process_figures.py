@@ -18,6 +18,7 @@ BOUNDS: Mapping[str, float] = {MEMORY: 24.0, DESCRIPTORS: 12.0, THREADS: 3.0, CO
 of a collection passes these bounds within minutes."""
 _EVERY = 0.25
 """Seconds between two samples."""
+_FEWEST = 12
 
 Sample = Mapping[str, float]
 
@@ -39,6 +40,9 @@ class Watched:
 
         The first quarter is left out: pools and caches fill meanwhile.
         """
+        if len(self.samples) < _FEWEST:
+            yield f"the process was watched for {len(self.samples)} samples only"
+            return
         before, after = self.medians(0.25, 0.5), self.medians(0.75, 1.0)
         for name, value in after.items():
             held = value <= before[name] + bounds[name]

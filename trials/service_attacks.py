@@ -22,6 +22,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 from elasticsearch import Elasticsearch
 
+from trials.command import fell
+
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 HEALTH = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF = (
@@ -72,18 +74,17 @@ VALUES: list[tuple[str, dict[str, Any], str]] = [
 ]
 """Parameters, a part of the body, and a part of the sentence that refuses them."""
 JSON_LINES = "application/x-ndjson"
-_ENDLESS_BYTES = 50_000_000
+_ENDLESS_BYTES = 8_000_000
+"""More than the buffers of both ends of a connection hold."""
+_TRICKLES = (HEALTH[:30], b"GET /api/health HTTP/1.1\r\nX-Long: ", HALF)
+"""Beginnings of requests whose rest comes byte by byte."""
 _GIVEN_UP_WITHIN = 60.0
 """Seconds until an unfinished request must be given up; the service's own bound is 20."""
 
 
-def _fell(what: object, *, held: bool) -> str:
-    return "" if held else str(what)[:300]
-
-
 def _is(answer: httpx.Response, status: int, sentence: str = "") -> str:
     what = (answer.request.method, str(answer.url)[:100], answer.status_code, answer.text[:100])
-    return _fell(what, held=answer.status_code == status and sentence in answer.text)
+    return fell(what, held=answer.status_code == status and sentence in answer.text)
 
 
 def long_header(service: httpx.Client, path: str, name: str, length: int) -> Iterator[str]:
@@ -91,9 +92,9 @@ def long_header(service: httpx.Client, path: str, name: str, length: int) -> Ite
     for _ in range(12):
         answer = service.get(path, headers={name: "Basic " + "a" * length})
         held = answer.status_code == 431 if length > 8_000 else answer.status_code < 500
-        yield _fell((path, name, length, answer.status_code), held=held)
+        yield fell((path, name, length, answer.status_code), held=held)
         answer = service.get(f"{path}?preference=" + "a" * min(length, 50_000))
-        yield _fell((path, length, answer.status_code), held=answer.status_code in {414, 431})  # 431: it came in pieces
+        yield fell((path, length, answer.status_code), held=answer.status_code in {414, 431})  # 431: it came in pieces
 
 
 def served(caller: httpx.Client, path: str, index: str, collection: str) -> Iterator[str]:
@@ -123,7 +124,7 @@ def endless(service: httpx.Client, begun: bytes) -> str:
     sent = 0
     with connected(service) as opened:
         opened.sendall(begun)
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, TimeoutError):
             while sent < _ENDLESS_BYTES and not closed(opened):
                 opened.sendall(piece)
                 sent += len(piece)
@@ -142,7 +143,7 @@ def idle(service: httpx.Client, count: int) -> Iterator[str]:
                 with connected(service, source) as opened:
                     opened.sendall(HEALTH.replace(b"/api/health", path))
                     answer = opened.recv(65_536)
-                yield _fell((source, path, answer[:60]), held=answer.startswith(b"HTTP/1.1 200 "))
+                yield fell((source, path, answer[:60]), held=answer.startswith(b"HTTP/1.1 200 "))
 
 
 def unfinished(service: httpx.Client) -> Iterator[str]:
@@ -157,7 +158,27 @@ def unfinished(service: httpx.Client) -> Iterator[str]:
             answer = b"waiting"
             with suppress(TimeoutError, ConnectionResetError):
                 answer = b"".join(iter(lambda opened=opened: opened.recv(65_536), b""))  # type: ignore[misc]
-            yield _fell((sent[:30], answer[:60]), held=answer == b"" or b" 408 " in answer)
+            yield fell((sent[:30], answer[:60]), held=answer == b"" or b" 408 " in answer)
+
+
+def trickles(service: httpx.Client) -> Iterator[str]:
+    """Send a byte a second of heads and of a body: a bound that starts again at each byte would never be reached."""
+    with ExitStack() as stack:
+        begun = {sent: stack.enter_context(connected(service)) for sent in _TRICKLES}
+        for sent, opened in begun.items():
+            opened.sendall(sent)
+        deadline = time.monotonic() + _GIVEN_UP_WITHIN
+        waiting = dict(begun)
+        while waiting and time.monotonic() < deadline:
+            time.sleep(1.0)
+            for sent, opened in list(waiting.items()):
+                if closed(opened):
+                    del waiting[sent]
+                else:
+                    with suppress(ConnectionError):
+                        opened.sendall(b"a" if sent != HALF else b"")
+        for sent in begun:
+            yield fell(sent[:30], f"is still read after {_GIVEN_UP_WITHIN:.0f} s", held=sent not in waiting)
 
 
 def unreadable_authorizations(service: httpx.Client) -> Iterator[str]:
@@ -193,9 +214,11 @@ def wrong_tokens(service: httpx.Client, secret: str) -> Iterator[str]:
     def status(token: str) -> int:
         return service.get("/api/collections", headers={"Authorization": f"Bearer {token}"}).status_code
 
-    statuses = [status(f"wrong {number}") for number in range(30)]
-    yield _fell(statuses, held=set(statuses) == {401, 429} and statuses[:5] == [401] * 5)
-    yield _fell("the right token", held=status(secret) == 200)
+    statuses: list[int] = []
+    while 429 not in statuses and len(statuses) < 300:  # a slow service counts fewer guesses a second
+        statuses.append(status(f"wrong {len(statuses)}"))
+    yield fell(statuses, held=set(statuses) == {401, 429} and statuses[:5] == [401] * 5)
+    yield fell("the right token", held=status(secret) == 200)
     yield _is(service.get("/api/collections"), 401)  # without a token nothing is guessed
 
 
@@ -205,10 +228,10 @@ def changed_tokens(url: str, process: subprocess.Popen[bytes], file: Path) -> It
     def status(secret: str) -> int:
         return httpx.get(f"{url}/api/collections", headers={"Authorization": f"Bearer {secret}"}).status_code
 
-    yield _fell("the token", held=status(SECRET) == 200)
+    yield fell("the token", held=status(SECRET) == 200)
     file.write_text(f"you {SECRET}2\n")
-    yield _fell("a token that was taken away", held=status(SECRET) in {401, 429})  # 429: after wrong tokens
-    yield _fell("a token that was added", held=status(f"{SECRET}2") == 200)
+    yield fell("a token that was taken away", held=status(SECRET) in {401, 429})  # 429: after wrong tokens
+    yield fell("a token that was added", held=status(f"{SECRET}2") == 200)
     before = file.stat()
     file.write_text(f"you {SECRET}3\n")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -216,8 +239,8 @@ def changed_tokens(url: str, process: subprocess.Popen[bytes], file: Path) -> It
     deadline = time.monotonic() + 60
     while status(f"{SECRET}3") != 200 and time.monotonic() < deadline:
         time.sleep(0.05)
-    yield _fell("a token that was added before SIGHUP", held=status(f"{SECRET}3") == 200)
-    yield _fell("SIGHUP ended the service", held=process.poll() is None)
+    yield fell("a token that was added before SIGHUP", held=status(f"{SECRET}3") == 200)
+    yield fell("SIGHUP ended the service", held=process.poll() is None)
 
 
 def bulk_of(action: dict[str, Any], *sources: dict[str, Any]) -> str:
@@ -238,11 +261,11 @@ def forbidden_writes(service: httpx.Client, indices: Sequence[str], attached: st
         for method, path, body in writes_into(index, attached):
             answer = service.request(method, path, content=body, headers={"Content-Type": JSON_LINES})
             held = answer.status_code in {403, 404} and "attached" in answer.text
-            yield _fell((method, path, answer.status_code, answer.text), held=held)
+            yield fell((method, path, answer.status_code, answer.text), held=held)
     for method, path, body in scripts_and_pipelines(attached):
         answer = service.request(method, path, content=body, headers={"Content-Type": JSON_LINES})
         held = answer.status_code in {400, 403} and "passed on" in answer.text
-        yield _fell((method, path, answer.status_code, answer.text), held=held)
+        yield fell((method, path, answer.status_code, answer.text), held=held)
 
 
 def writes_into(index: str, attached: str) -> list[tuple[str, str, str | None]]:
@@ -447,4 +470,14 @@ def _read(service: httpx.Client, method: str, path: str, body: str, canary: str)
         answer = connection.getresponse()
         text = answer.read().decode(errors="replace")
     held = 400 <= answer.status < 500 and canary not in text
-    return _fell((method, path, body[:100], answer.status, text[:100]), held=held)
+    return fell((method, path, body[:100], answer.status, text[:100]), held=held)
+
+
+def reads(service: httpx.Client, index: str, canary: str) -> int:
+    """Number of the calls of ``forbidden_reads`` that show the text of an index which is served."""
+    shown = 0
+    for method, path, body in _READS:
+        headers = {"Content-Type": JSON_LINES if path.endswith("_msearch") else "application/json"}
+        answer = service.request(method, path.replace("{name}", index), content=body or None, headers=headers)
+        shown += answer.status_code == 200 and canary in answer.text
+    return shown

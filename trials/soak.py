@@ -23,10 +23,10 @@ from typing import Any
 import httpx
 from elasticsearch import Elasticsearch, helpers
 
-from trials.command_attacks import said
+from trials.command import said
 from trials.process_figures import Watched, watching
 from trials.servers.service import process
-from trials.service_attacks import HALF, JSON_LINES, VALUES, closed, connected
+from trials.service_attacks import HALF, HEALTH, JSON_LINES, VALUES, connected
 
 LANGUAGES = ("de", "en", "fr")
 _WORDS = {lang: [f"{lang}{number:03d}" for number in range(80)] for lang in LANGUAGES}
@@ -411,7 +411,9 @@ def _misuse(soak: Soak, seed: int) -> None:
                 what = (str(answer.url)[:80], answer.status_code, answer.text[:300])
                 soak.check("wrong requests", what, held=answer.status_code in statuses)
         with connected(client) as opened:
-            soak.check("connections", "a new connection is closed", held=not closed(opened))
+            opened.sendall(HEALTH)
+            health = opened.recv(65_536)
+            soak.check("connections", health[:60], held=health.startswith(b"HTTP/1.1 200 "))
 
 
 def _write_tokens(file: Path, *more: str) -> None:

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trials import DEMO, ROOT
-from trials.command_attacks import SHOWN, TOPICS
+from trials.command import TOPICS
+from trials.command_attacks import SHOWN
 
 _WITHIN = 600
 """Seconds in which the commands of a situation must end."""
 _COMMANDS = """
 import json, sys, traceback
-from trials.command_attacks import said
+from trials.command import said
 outcomes = []
 for command in json.loads(sys.argv[1]):
     try:
@@ -35,7 +36,7 @@ print(json.dumps(outcomes))
 
 
 def _as_ordinary_user() -> list[str]:
-    """What runs a command without the superuser's right to every file: nothing, but for the superuser."""
+    """Prefix that drops the superuser's rights to files; empty for other users."""
     return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
 
 
@@ -46,7 +47,7 @@ class Situation:
     Attributes:
         modes: by file or folder, in the order in which they are set.
         environment: variables; those that are None are unset.
-        refused: whether every command must be refused, by status 1.
+        refused: whether every command must be refused by a sentence about one of the files and folders.
         works: whether every command must work.
     """
 
@@ -74,14 +75,15 @@ class Situation:
         if done.returncode:
             yield f"{self.what}: {done.stderr[-300:]}"
             return
-        *_, last = done.stdout.splitlines()
-        outcomes = json.loads(last)
+        outcomes = json.loads(done.stdout.splitlines()[-1])
         for command, (status, sentence) in zip(self.commands, outcomes, strict=True):
             lines = [line for line in sentence.strip().splitlines() if not line.startswith("warning: ")]
+            last = lines[-1] if lines else ""
             if status == 0:
                 held = not lines and not self.refused
-            else:  # after what a service logs, or how the command is used
-                held = status in {1, 2} and lines[-1].startswith("Error: ") and not self.works
+            else:  # a service has logged before
+                held = status == 1 and last.startswith("Error: ") and not self.works
+                held = held and (not self.refused or any(str(path) in last for path in self.modes))
             held = held and "Traceback" not in sentence
             yield "" if held else f"{self.what}: dragoman {' '.join(command)}: {status}, {sentence[-300:]}"
         beside = done.stderr.strip()

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -63,14 +63,16 @@ class TrialOutcome:
 
     Attributes:
         happened: number of accidents that hit something, by kind.
-        lost: ids that are not in the store.
-        doubled: number of documents that are too often in the store, or should not be there.
-        different: ids whose text, vector or passages are not byte for byte those of an undisturbed run.
-        findings: findings that one of the two runs has more often than the other.
+        spoilt: number of the accidents of runs that did not end as an undisturbed run.
+        lost: ids that were not in the store after a run.
+        doubled: number of documents that were too often in the store, or should not have been there.
+        different: ids whose text, vector or passages were not byte for byte those of an undisturbed run.
+        findings: findings that one of the two runs had more often than the other.
         seconds: time from the first message to the end.
     """
 
     happened: Counter[str]
+    spoilt: int = 0
     lost: list[str] = field(default_factory=list)
     doubled: int = 0
     different: list[str] = field(default_factory=list)
@@ -81,6 +83,22 @@ class TrialOutcome:
     def is_right(self) -> bool:
         """Whether everything is as after an undisturbed run."""
         return not (self.lost or self.doubled or self.different or self.findings)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """What a run of workers left.
+
+    Attributes:
+        accidents: number of accidents that happened to it.
+        stored: number of documents in the store.
+    """
+
+    revision: int
+    accidents: int
+    contents: Mapping[str, object]
+    stored: int
+    findings: Counter[str]
 
 
 @dataclass(frozen=True)
@@ -155,7 +173,7 @@ class Trial:
         """Let workers index while accidents of these kinds happen, one after the other; then compare.
 
         An accident that hits nothing does not count and is tried again later. If the run is done before all accidents
-        have happened, every document gets another text and revision, and a new run begins.
+        have happened, every document gets another text and revision, and a new run begins. Each run is compared.
 
         Args:
             kinds: kinds of accidents, in their order.
@@ -169,12 +187,14 @@ class Trial:
         accidents = {**self.accidents(), **self.clock_accidents()}
         if self.clock_accidents().keys() & set(kinds):
             self._give_servers_clocks()
+        ended: list[_Ended] = []
         try:
             waiting = list(kinds)
             while waiting or not self._is_done():
                 if time.monotonic() - last > _ENDS_WITHIN:
                     raise TimeoutError(f"no end {_ENDS_WITHIN:.0f} s after the last of {happened.total()} accidents")
                 if self._is_done():
+                    ended.append(self._end(happened.total() - sum(run.accidents for run in ended)))
                     self._change_everything()
                 self._keep_alive()
                 kind = self._next(waiting)
@@ -189,15 +209,17 @@ class Trial:
                 else:
                     waiting.append(kind)
             seconds = time.monotonic() - started
+            ended.append(self._end(happened.total() - sum(run.accidents for run in ended)))
         finally:
             for process in self.processes.values():
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        try:
-            return self._compare(TrialOutcome(happened, seconds=seconds))
-        finally:
             self.engine.dispose()
+        outcome = TrialOutcome(happened, seconds=seconds)
+        for run in ended:
+            self._compare(run, outcome)
+        return outcome
 
     def _next(self, waiting: Sequence[str]) -> str | None:
         """The next accident: while the publisher reads, which is soon over, only its own."""
@@ -282,6 +304,9 @@ class Trial:
 
         return _retry(read)
 
+    def _leased_chunks(self) -> set[tuple[int, int]]:
+        return {(chunk.run_id, chunk.number) for chunk in self._leased()}
+
     def _has_its_chunk(self, busy: BusyWorker) -> bool:
         return any((chunk.run_id, chunk.number, chunk.owner) == (*busy.chunk, busy.worker) for chunk in self._leased())
 
@@ -347,14 +372,15 @@ class Trial:
         return True
 
     def _fill_the_disk(self) -> bool:
-        """Set the block that the server sets when a disk is full, until a worker has a chunk that it can't store."""
+        """Set the block that the server sets when a disk is full, while a worker has a chunk that it can't store."""
         if not self._is_at_work():
             return False
         with client_of(self.servers.elastic.url) as client:
             indices = f"{urlsplit(self.settings.store).path[1:]}-*"
             client.indices.put_settings(index=indices, settings={BLOCK: True})
+            before = self._leased_chunks()
             time.sleep(self.chance.uniform(1.0, 4.0))
-            is_hit = self._is_at_work() and bool(self._leased())
+            is_hit = bool(before & self._leased_chunks())
             client.indices.put_settings(index=indices, settings={BLOCK: None})
         return is_hit
 
@@ -404,23 +430,33 @@ class Trial:
             return True
         return False
 
-    def _compare(self, outcome: TrialOutcome) -> TrialOutcome:
-        """Index the source undisturbed in one process, and complete the outcome by comparing."""
-        home = self.folder / "alone"
-        alone = Settings.read(home, str(home / "store"), f"sqlite:///{self.folder / 'alone.db'}")
-        index([str(self.source)], self.name, settings=alone, device="cpu")
-        expected, actual = contents(alone, self.name), contents(self.settings, self.name)
-        outcome.lost = sorted(expected.keys() - actual.keys())
-        outcome.different = sorted(
-            doc_id for doc_id in expected.keys() & actual.keys() if expected[doc_id] != actual[doc_id]
-        )
+    def _end(self, accidents: int) -> _Ended:
+        """What the run that is done has left."""
         collection = collections.require(self.engine, self.name)
         with closing(collection.open_store(self.settings)) as store:
-            outcome.doubled = sum(store.count().values()) - len(actual) + len(actual.keys() - expected.keys())
+            stored = sum(store.count().values())
+        left = contents(self.settings, self.name)
+        return _Ended(self.revision, accidents, left, stored, findings(self.engine, self.name))
+
+    def _compare(self, run: _Ended, outcome: TrialOutcome) -> None:
+        """Index a run's source undisturbed in one process, and add to the outcome what differs."""
+        self.revision = run.revision
+        self._write()
+        home = self.folder / f"alone-{run.revision}"
+        alone = Settings.read(home, str(home / "store"), f"sqlite:///{home / 'dragoman.db'}")
+        index([str(self.source)], self.name, settings=alone, device="cpu")
+        expected, actual = contents(alone, self.name), run.contents
+        lost = sorted(expected.keys() - actual.keys())
+        different = sorted(doc_id for doc_id in expected.keys() & actual.keys() if expected[doc_id] != actual[doc_id])
+        doubled = run.stored - len(actual) + len(actual.keys() - expected.keys())
         with open_database(alone.database) as engine:
-            undisturbed, disturbed = findings(engine, self.name), findings(self.engine, self.name)
-        outcome.findings = sorted(((disturbed - undisturbed) + (undisturbed - disturbed)).elements())
-        return outcome
+            undisturbed = findings(engine, self.name)
+        wrong = sorted(((run.findings - undisturbed) + (undisturbed - run.findings)).elements())
+        outcome.lost += lost
+        outcome.different += different
+        outcome.doubled += doubled
+        outcome.findings += wrong
+        outcome.spoilt += run.accidents if lost or different or doubled or wrong else 0
 
 
 def _retry(read: Callable[[], T]) -> T:

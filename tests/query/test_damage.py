@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from query.cli import run
-from trials.command_attacks import SHOWN, TOPICS, pages_of, zeroed_pages
+from trials.command import TOPICS
+from trials.command_attacks import SHOWN, pages_of, zeroed_pages
 from trials.database_accidents import unwritable
 
 

@@ -94,5 +94,5 @@ def _require_right(broker: str, folder: Path, kinds: Sequence[str]) -> None:
             skip_or_fail(str(missing))
         trial = Trial(servers, folder, 640, seed=1, name=f"trial-{broker}")
         outcome = trial.run(kinds, (0.2, 1.0))
-    assert (outcome.lost, outcome.doubled, outcome.different, outcome.findings) == ([], 0, [], [])
+    assert (outcome.lost, outcome.doubled, outcome.different, outcome.findings, outcome.spoilt) == ([], 0, [], [], 0)
     assert outcome.happened.total() == len(kinds)

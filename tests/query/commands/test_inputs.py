@@ -10,7 +10,7 @@ import pytest
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
-from trials.command_attacks import TOPICS
+from trials.command import TOPICS
 from trials.input_attacks import wrong_inputs
 
 

@@ -11,7 +11,8 @@ import pytest
 from encoders.errors import BadInput
 from query.cli import root
 from query.commands.options import Address
-from trials.command_attacks import NOT_FINITE, NUMBERS, not_finite, options, said
+from trials.command import said
+from trials.command_attacks import NOT_FINITE, NUMBERS, not_finite, options
 
 EMPTY_MEANS_A_DEFAULT = {
     "--collection", "--encoder", "--home", "--store", "--database", "--broker", "--output", "--tokens", "--topics",

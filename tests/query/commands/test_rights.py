@@ -11,7 +11,7 @@ from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
 from trials import user_attacks
-from trials.command_attacks import TOPICS
+from trials.command import TOPICS
 
 
 @pytest.fixture(scope="module")
