@@ -73,7 +73,7 @@ _FILES, _OURS = 1024, 4096
 """Files that the service may open, as most systems have it, and files that the attacks may open."""
 _KEPT = ("DRAGOMAN_DATA", "DRAGOMAN_CACHE")
 """Variables of the environment that lead to no database, store or broker."""
-_READING_CALLS = 8
+_READING_CALLS = 5
 """Calls at least that must show the text of an index which is served, or the attack on other indices proves nothing."""
 
 

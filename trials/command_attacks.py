@@ -171,7 +171,7 @@ sys.exit(status)
 def _index_memory(folder: Path, source: Path) -> tuple[int, int, str]:
     """Status, peak memory in bytes and sentences of ``dragoman index`` into a new collection."""
     home = folder / source.name.replace(".", "-")
-    command = [sys.executable, "-c", _MEASURED, "index", str(source), "-c", "c", "--home", str(home), "-q"]
+    command = [sys.executable, "-c", _MEASURED, "index", str(source), "-c", "c", "--home", str(home)]
     done = subprocess.run(
         [*command, "--method", "first", "--device", "cpu", "--no-calibration"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -22,6 +22,10 @@ from indexer.stores.contract import VectorStore
 from indexer.stores.names import check_collection_name
 
 
+class NoCollection(BadInput):
+    """There is no collection of a name."""
+
+
 class Collection(Base):
     """A row of the collections table.
 
@@ -113,12 +117,13 @@ def require(engine: sa.Engine, name: str) -> Collection:
     """A collection by its name.
 
     Raises:
-        BadInput: there is none.
+        NoCollection: there is none.
+        BadInput: no collection can have this name.
     """
     collection = find(engine, name)
     if collection is None:
         names = ", ".join(other.name for other in all_collections(engine)) or "none yet"
-        raise BadInput(
+        raise NoCollection(
             f"there is no collection {name!r} (there are: {names}); make it: dragoman index SOURCE -c {name}"
         )
     return collection

@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 @click.option("--log", is_flag=True, help="Keep a log of queries, hits and clicks.")
 @click.option(
     "--log-days",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 36_500),
     default=90,
     show_default=True,
     help="Days that log entries are kept; older entries are removed while a service runs with --log.",
@@ -143,7 +143,7 @@ def command(
         **service,
     )
     http_server = server(Service(options), options, host, port)
-    console.say(f"serving at http://{host}:{port}/ (stop with Ctrl-C)")
+    console.say(f"serving at http://{f'[{host}]' if ':' in host else host}:{port}/ (stop with Ctrl-C)")
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
     if hasattr(signal, "SIGHUP"):
@@ -173,4 +173,4 @@ def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]
 
     if "*" in named or (not local and not named):
         return ()
-    return (*LOOPBACK, host, *(name.lower() for name in named))
+    return (*LOOPBACK, *(name.lower() for name in (host, *named)))

@@ -104,7 +104,7 @@ class SearchRequest(_Strict):
     passages: bool = Field(True, description="Compare the head of the ranking by passages, too.")
     hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")
     calibration: str = Field("", max_length=64, description="Beginning of an id, or none; the active one if empty.")
-    filters: dict[str, Scalar | list[Scalar]] = Field(
+    filters: dict[str, Scalar | Annotated[list[Scalar], Field(max_length=MOST)]] = Field(
         default_factory=dict,
         max_length=50,
         description="Values that a document's fields must have; of a list, any one value.",

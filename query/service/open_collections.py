@@ -12,9 +12,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
+from encoders.errors import BadInput, MissingPart, ModelMismatch
 from indexer.collection import collection as collections
-from indexer.collection.collection import Collection
+from indexer.collection.collection import Collection, NoCollection
 from indexer.ledger.database import connect
 from indexer.text.language_detection import Detector
 from query.calibration.calibration import Calibration
@@ -147,16 +147,18 @@ class OpenCollections:
         The calibration is the beginning of an id, or ``none`` for plain cosine; empty: the active one.
 
         Raises:
-            BadInput: there is no such collection or calibration.
+            NoCollection: there is no such collection.
+            BadInput: there is no such calibration.
             EmptyCollection: the collection holds no documents.
             ModelMismatch: the encoder is not that of the collection or of its calibration.
             StoreError: the store or the database does not answer.
         """
         served = self._options.collections
         if served and name not in served:
-            raise BadInput(f"there is no collection {name!r} here; there are: {', '.join(served)}")
+            raise NoCollection(f"there is no collection {name!r} here; there are: {', '.join(served)}")
         opened = self._acquire(name)
         try:
+            self._recount(opened)
             yield self._named_calibration(opened, calibration) if calibration else opened.searcher
         finally:
             self._release(opened)
@@ -168,18 +170,16 @@ class OpenCollections:
             with self._lock:
                 self._retire(self._open.pop(name, None))
             collections.require(self._engine, name)
-            raise BadInput(f"there is no collection {name!r}")
+            raise NoCollection(f"there is no collection {name!r}")
         state = tuple(rows[0][:_OF_COLLECTION]), tuple(tuple(row[_OF_COLLECTION:]) for row in rows)
         with self._lock:
             opened = self._open.get(name)
             if opened is not None and opened.state == state:
                 opened.searches += 1
+                return opened
             lock = self._locks.setdefault(name, threading.Lock())
-        if opened is None or opened.state != state:
-            with lock:
-                opened = self._reopen(name, state)
-        self._recount(opened)
-        return opened
+        with lock:
+            return self._reopen(name, state)
 
     def _reopen(self, name: str, state: _State) -> _OpenCollection:
         """Open a collection or its new calibration; a thread that waited for another thread's opening gets that one."""
@@ -285,12 +285,8 @@ class OpenCollections:
             if now - opened.counted_at < _COUNT_SECONDS:
                 return
             opened.counted_at = now
-        try:
-            languages = opened.searcher.store.count()
-        except DragomanError:
-            self._release(opened)
-            raise
         searcher = opened.searcher
+        languages = searcher.store.count()
         if languages and languages != searcher.languages:
             same_languages = languages.keys() == searcher.languages.keys()
             detector = searcher.detector if same_languages else Detector(languages.keys())

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
+from indexer.collection.collection import NoCollection
 from indexer.elastic.errors import NotAllowed, SearchRefused, reason
 
 _logger = logging.getLogger("dragoman.service")
@@ -40,7 +41,7 @@ def refusal(error: Exception, *, unfit: int = 400) -> Refused:
     if isinstance(error, Refused):
         return error
     if isinstance(error, BadInput):
-        return Refused(404 if "there is no collection" in str(error) else unfit, str(error))
+        return Refused(404 if isinstance(error, NoCollection) else unfit, str(error))
     if isinstance(error, StoreError):
         return _store_refusal(error)
     if isinstance(error, SQLAlchemyError):

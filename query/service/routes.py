@@ -108,7 +108,10 @@ class Api:
         router.get("/documents/{doc_id:path}", dependencies=token, summary="A document by its id")(self.document)
         router.post("/clicks", dependencies=token, status_code=204, summary="Log that a hit was opened")(self.click)
         router.get("/health", summary="Whether the service runs")(self.health)
-        router.get("/ready", summary="Whether it answers searches")(self.ready)
+        not_ready: dict[int | str, dict[str, Any]] = {
+            503: {"model": Readiness, "description": "A collection can't be searched."}
+        }
+        router.get("/ready", responses=not_ready, summary="Whether it answers searches")(self.ready)
         return router
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
@@ -242,7 +245,7 @@ class Api:
     async def click(self, click: Click) -> Response:
         """Log that a hit was opened; without a query log, do nothing."""
         if self._log is not None:
-            self._log.clicked(storable(click.search), storable(click.id))
+            self._log.clicked(click.search, storable(click.id))
         return Response(status_code=204)
 
     async def health(self) -> Health:

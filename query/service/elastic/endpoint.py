@@ -137,7 +137,7 @@ class ElasticEndpoint:
             await self._threads.do(self._refresh_places)
         self._require_allowed(call, values, caller)
         if call.writes:
-            await _require_existing(self._upstream, named_indices(call, values), caller)
+            await _require_existing(self._upstream, named_indices(call, values))
         repeatable = not (call.writes or call.needs_credentials)
         status, returned_headers, content = await self._upstream.send(
             call.method, call.target, headers, body, caller.authorization, repeatable=repeatable
@@ -235,21 +235,23 @@ class ElasticEndpoint:
             raise Refused(403, f"{reason} needs your own Elasticsearch credentials")
 
 
-async def _require_existing(upstream: Upstream, names: Sequence[str], caller: Caller) -> None:
+async def _require_existing(upstream: Upstream, names: Sequence[str]) -> None:
     """Refuse a write into an index that is gone: Elasticsearch would make it anew, with a mapping of its own choice.
 
+    The service asks by its own credentials, as those of a writer may not let it look at the index.
+
     Raises:
-        Refused: an index is gone, or the cluster does not answer.
+        Refused: an index is gone, or the cluster does not say whether it is there.
     """
     for name in sorted(set(names)):
-        status, _, _ = await upstream.send(
-            "HEAD", f"/{quote(name, safe='')}", {}, b"", caller.authorization, repeatable=True
-        )
+        status, _, _ = await upstream.send("HEAD", f"/{quote(name, safe='')}", {}, b"", "", repeatable=True)
         if status == 404:
             raise Refused(
                 404,
                 f"the attached index {name!r} is gone, and a write would make it with another mapping; make it first",
             )
+        if status != 200:
+            raise Refused(503, f"Elasticsearch does not say whether the index {name!r} is there; try again", 2.0)
 
 
 def _narrowed(
@@ -285,8 +287,8 @@ def _sources(searcher: Searcher, hits: Sequence[Hit], place: _Place) -> tuple[st
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a plain name, not itself a pattern, matches a pattern; only patterns with a dot match hidden names."""
-    plain = not any(character in name for character in "*?:<>") and name[:1] not in {"-", ""}
+    """Whether a name that is no pattern and not ``_all`` matches; only patterns with a dot match hidden names."""
+    plain = not any(character in name for character in "*?:<>") and name[:1] not in {"-", "_", ""}
     return plain and name.startswith(".") == pattern.startswith(".") and fnmatchcase(name, pattern)
 
 

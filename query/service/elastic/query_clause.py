@@ -23,6 +23,8 @@ _IGNORED_PARAMETERS = frozenset(
     | {"preference", "pretty", "request_cache", "search_type", "typed_keys"}
 )
 """Parameters that change nothing in a cross-lingual search."""
+_MOST_PATTERNS, _LONGEST_PATTERN = 100, 200
+"""Patterns of fields in ``_source`` or ``highlight``, and characters of a pattern: each is compared with each field."""
 _NOTHING_TO_COUNT = (
     "documents are ranked by candidates and not matched, so there is nothing to count; "
     "ask for aggregations in a search of their own"
@@ -90,7 +92,9 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
         if name in _REFUSED_SETTINGS and value is not False:
             raise Refused(400, f"{name} can't be combined with {NAME}: {_REFUSED_SETTINGS[name]}")
         if name not in _USED_SETTINGS | _IGNORED_SETTINGS:
-            raise Refused(400, f"{name} can't be combined with {NAME}; there are {', '.join(sorted(_USED_SETTINGS))}")
+            raise Refused(
+                400, f"{name[:100]} can't be combined with {NAME}; there are {', '.join(sorted(_USED_SETTINGS))}"
+            )
     clause, filters = _clause(settings.get("query"))
     start, size = _number(settings, "from", 0), _number(settings, "size", 10)
     if start + size > MOST:
@@ -118,7 +122,7 @@ def _parameter_settings(parameters: Mapping[str, str]) -> dict[str, Any]:
         elif name == "routing":
             settings[name] = value
         elif name not in _IGNORED_PARAMETERS:
-            raise Refused(400, f"the parameter {name} can't be combined with {NAME}")
+            raise Refused(400, f"the parameter {name[:100]} can't be combined with {NAME}")
     return {**settings, **({"_source": source} if source else {})}
 
 
@@ -135,7 +139,7 @@ def _clause(query: Any) -> tuple[Any, tuple[Mapping[str, Any], ...]]:
     if unknown:
         raise Refused(
             400,
-            f"bool.{min(unknown)} can't be combined with {NAME}: scores of words and of meaning don't add; "
+            f"bool.{min(unknown)[:100]} can't be combined with {NAME}: scores of words and of meaning don't add; "
             "filter and must_not can",
         )
     must = _clauses(bool_query.get("must"))
@@ -165,7 +169,7 @@ def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
         raise Refused(400, f'{NAME} is an object: {{"query": "what to look for"}}')
     unknown = clause.keys() - set(_CLAUSE_NAMES)
     if unknown:
-        raise Refused(400, f"{NAME} has no {min(unknown)!r}; it has {', '.join(_CLAUSE_NAMES)}")
+        raise Refused(400, f"{NAME} has no {min(unknown)[:100]!r}; it has {', '.join(_CLAUSE_NAMES)}")
     try:
         return SearchRequest.model_validate({**clause, "k": k, "explain": explain}, strict=False)
     except ValidationError as error:
@@ -178,15 +182,24 @@ def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
 def _source(value: Any) -> Any:
     """``_source`` of a body, if it is a boolean, a pattern, a list of patterns, or both lists by name."""
     if isinstance(value, bool) or _is_patterns(value):
+        _check_patterns(value)
         return value
     names = {"includes", "include", "excludes", "exclude"}
     if isinstance(value, dict) and value.keys() <= names and all(map(_is_patterns, value.values())):
+        for patterns in value.values():
+            _check_patterns(patterns)
         return value
     raise Refused(400, "_source is true, false, a field, a list of fields, or an object with includes and excludes")
 
 
 def _is_patterns(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(pattern, str) for pattern in value))
+
+
+def _check_patterns(value: Any) -> None:
+    patterns = value if isinstance(value, list) else [value] if isinstance(value, str) else []
+    if len(patterns) > _MOST_PATTERNS or any(len(pattern) > _LONGEST_PATTERN for pattern in patterns):
+        raise Refused(400, f"at most {_MOST_PATTERNS} fields are named, each by {_LONGEST_PATTERN} characters at most")
 
 
 def _highlight(highlight: Any) -> Highlight | None:
@@ -197,6 +210,7 @@ def _highlight(highlight: Any) -> Highlight | None:
         fields = {name: options for item in fields if isinstance(item, dict) for name, options in item.items()}
     if not isinstance(fields, dict):
         raise Refused(400, "highlight has fields")
+    _check_patterns(list(fields))
     return Highlight(
         {
             name: (_tag("pre_tags", "<em>", options, highlight), _tag("post_tags", "</em>", options, highlight))

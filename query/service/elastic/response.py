@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
 from query.ranking.hits import Hit
@@ -26,6 +27,14 @@ def answer(
     passage is a highlight of the ``text_field``, which has the text of a source.
     """
     shown = [hit for hit in hits[search.start : search.start + search.size] if hit.doc_id in sources]
+    includes, excludes = map(_any_of, _patterns(search.source))
+    tags = _tags(search.highlight, text_field)
+    hits_json = []
+    for hit in shown:
+        hit_json = _hit(search, hit, index, text_field, tags)
+        if search.source is not False:
+            hit_json["_source"] = _filtered(sources[hit.doc_id], includes, excludes)
+        hits_json.append(hit_json)
     capped = len(hits) == search.asked.k
     return {
         "took": took,
@@ -34,16 +43,13 @@ def answer(
         "hits": {
             "total": {"value": len(hits), "relation": "gte" if capped else "eq"},
             "max_score": hits[0].score if hits else None,
-            "hits": [_hit(search, hit, index, sources[hit.doc_id], text_field) for hit in shown],
+            "hits": hits_json,
         },
     }
 
 
-def _hit(search: CrossLingual, hit: Hit, index: str, source: Mapping[str, Any], text_field: str) -> dict[str, Any]:
+def _hit(search: CrossLingual, hit: Hit, index: str, text_field: str, tags: tuple[str, str] | None) -> dict[str, Any]:
     hit_json: dict[str, Any] = {"_index": index, "_id": hit.doc_id, "_score": hit.score}
-    if search.source is not False:
-        hit_json["_source"] = _filtered(source, *_patterns(search.source))
-    tags = _tags(search.highlight, text_field)
     if search.highlight and hit.passage and tags:
         text = html.escape(hit.passage.text) if search.highlight.html else hit.passage.text
         hit_json["highlight"] = {text_field: [text.join(tags)]}
@@ -64,7 +70,7 @@ def _hit(search: CrossLingual, hit: Hit, index: str, source: Mapping[str, Any], 
 def _tags(highlight: Highlight | None, field: str) -> tuple[str, str] | None:
     """The tags around a passage of a field; none: the search asks for no highlight of that field."""
     tags_by_pattern = highlight.tags if highlight else {}
-    return next((tags for pattern, tags in tags_by_pattern.items() if fnmatchcase(field, pattern)), None)
+    return next((tags for pattern, tags in tags_by_pattern.items() if re.match(translate(pattern), field)), None)
 
 
 def _patterns(setting: Any) -> tuple[list[str], list[str]]:
@@ -80,7 +86,15 @@ def _as_list(value: Any) -> list[str]:
     return [] if value is None else [value] if isinstance(value, str) else [str(pattern) for pattern in value]
 
 
-def _filtered(source: Any, includes: Sequence[str], excludes: Sequence[str], prefix: str = "") -> Any:
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    """Matches each text that one of the patterns matches; none without patterns.
+
+    Compiled for one answer: ``fnmatch`` would keep every caller's patterns in memory.
+    """
+    return re.compile("|".join(map(translate, patterns))) if patterns else None
+
+
+def _filtered(source: Any, includes: re.Pattern[str] | None, excludes: re.Pattern[str] | None, prefix: str = "") -> Any:
     """The fields of a source that the patterns leave; a pattern that matches an object includes all fields in it."""
     if isinstance(source, list):
         return [
@@ -89,11 +103,11 @@ def _filtered(source: Any, includes: Sequence[str], excludes: Sequence[str], pre
     filtered = {}
     for name, value in source.items():
         path = f"{prefix}{name}"
-        if any(fnmatchcase(path, pattern) for pattern in excludes):
+        if excludes and excludes.match(path):
             continue
-        included = not includes or any(fnmatchcase(path, pattern) for pattern in includes)
+        included = not includes or includes.match(path) is not None
         if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value)):
-            inner = _filtered(value, [] if included else includes, excludes, f"{path}.")
+            inner = _filtered(value, None if included else includes, excludes, f"{path}.")
             if included or any(inner if isinstance(inner, list) else [inner]):
                 filtered[name] = inner
         elif included:

@@ -17,6 +17,7 @@ import pytest
 
 from indexer.collection.settings import Settings
 from query.cli import run
+from query.commands.serve import _hosts
 from query.service.access import Token
 from query.service.options import LOOPBACK, ServiceOptions
 from tests.conftest import until
@@ -147,6 +148,15 @@ def test_it_listens_to_other_machines_with_tokens_only(
 ) -> None:
     assert run(["serve", "--host", "0.0.0.0", "--home", str(calibrated.home)]) == 1  # noqa: S104
     assert "name a file of tokens with --tokens" in capsys.readouterr().err
+
+
+def test_a_log_of_more_days_than_there_are_dates_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--log", "--log-days", "800000"]) == 2
+    assert "--log-days" in capsys.readouterr().err
+
+
+def test_a_host_name_in_capitals_is_the_service_s_own() -> None:
+    assert "myserver" in _hosts("MyServer", ("search.example",), local=False)
 
 
 def test_a_port_that_is_taken_is_a_sentence(calibrated: Settings, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import now, open_database, transaction
+from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration_choice import DEFAULT
 from query.calibration.summary import Summary
 from query.calibration.table import CalibrationRow
@@ -111,6 +112,55 @@ def test_a_search_in_a_collection_that_is_deleted_meanwhile_makes_no_file_in_its
             searcher.search("coffee", lang="en")  # it opens one more connection
     assert not open_files(settings.home / "store")
     assert not list((settings.home / "store").iterdir())
+
+
+@pytest.mark.parametrize("error", [StoreError("away"), RuntimeError("a defect")])
+def test_a_search_that_fails_while_documents_are_counted_leaves_no_collection_open(
+    served: OpenCollections,
+    settings: Settings,
+    word_model: ModelFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    make(settings, word_model, "coffee")
+    first_text(served)
+    monkeypatch.setattr("query.service.open_collections._COUNT_SECONDS", -1.0)
+
+    def fail(_: EmbeddedStore) -> dict[str, int]:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedStore, "count", fail)
+        with pytest.raises(type(error)):
+            first_text(served)
+    remove(settings)
+    served.close_unused()
+    assert not open_files(settings.home / "store")
+
+
+def test_a_search_is_counted_once_though_the_calibration_is_switched_meanwhile(
+    served: OpenCollections, settings: Settings, word_model: ModelFolder
+) -> None:
+    """Another thread may write the new state at any time."""
+
+    class Switching:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def __eq__(self, _: object) -> bool:
+            self.asked += 1
+            return self.asked % 2 == 1
+
+        def __hash__(self) -> int:
+            return 0
+
+    make(settings, word_model, "coffee")
+    first_text(served)
+    opened = served._open["c"]
+    opened.state = Switching()  # type: ignore[assignment]
+    with served.searcher("c"):
+        assert opened.searches == 1
+    assert opened.searches == 0
 
 
 def test_an_encoder_that_no_collection_needs_any_more_is_closed(

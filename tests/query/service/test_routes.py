@@ -169,6 +169,7 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
         ({"query": "\ud800"}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"\ud800": "a"}}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": ["a", "\udfff"]}}, 422, "half of a surrogate pair"),
+        ({"query": "coffee", "filters": {"label": ["a"] * 1001}}, 422, "at most 1000 items"),
         ({"query": "coffee", "\ud800": 1}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "weights": [0.0]}, 422, "one weight must be above 0"),
         ({"query": "coffee", "weights": [float("nan")]}, 422, "weights"),
@@ -222,6 +223,8 @@ def test_health_readiness_and_metrics(service: httpx.Client) -> None:
 
 def test_openapi_has_examples_that_are_answered(service: httpx.Client) -> None:
     described = service.get("/openapi.json").json()
+    not_ready = described["paths"]["/api/ready"]["get"]["responses"]["503"]["content"]["application/json"]
+    assert not_ready["schema"]["$ref"].endswith("/Readiness")
     examples = described["components"]["schemas"]["SearchRequest"]["examples"]
     assert len(examples) > 1
     for example in examples:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -20,11 +21,14 @@ from query import Searcher
 from query.cli import run
 from query.query_log.judged_queries import logged_searches
 from query.ranking.search_choice import RankingOptions
+from query.service.elastic.endpoint import _require_existing
 from query.service.options import ServiceOptions
+from query.service.refusals import Refused
+from query.service.upstream import Upstream
 from tests.conftest import read_documents
 from trials.servers.elastic import client_of
 from trials.servers.service import serving
-from trials.service_attacks import forbidden_reads, forbidden_writes, own_documents
+from trials.service_attacks import JSON_LINES, forbidden_reads, forbidden_writes, own_documents
 
 LANGS = ("en", "de", "ja")
 FIELDS = ("--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu")
@@ -542,6 +546,29 @@ def test_a_write_makes_no_index_anew(site: Site) -> None:
             direct.indices.create(index=site.index, mappings=description["mappings"])
             site.write(direct, site.index, site.documents)
             assert run(["attach", "-c", "help", "--home", str(site.options.settings.home), "-q"]) == 0
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+def test_a_write_waits_until_the_cluster_says_that_its_index_is_there(status: int) -> None:
+    """The service asks by its own credentials: a writer may have no right to look at the index."""
+    authorizations = []
+
+    class Cluster:
+        async def send(self, *call: Any, repeatable: bool) -> tuple[int, dict[str, str], bytes]:
+            assert repeatable
+            authorizations.append(call[4])
+            return status, {}, b""
+
+    with pytest.raises(Refused, match="does not say whether the index 'help' is there") as refused:
+        asyncio.run(_require_existing(cast("Upstream", Cluster()), ["help"]))
+    assert (refused.value.status, authorizations) == (503, [""])
+
+
+def test_no_pattern_opens_hidden_indices_by_the_name_of_all(site: Site) -> None:
+    with serving(replace(site.options, indices=("*",))) as client:
+        header = json.dumps({"index": "_all", "expand_wildcards": "all"})
+        answer = client.post("/_msearch", content=f"{header}\n{{}}\n", headers={"Content-Type": JSON_LINES})
+        assert answer.status_code == 403, answer.text
 
 
 def test_other_indices_are_read_where_the_service_lets_them(site: Site) -> None:
