@@ -22,6 +22,7 @@ from indexer.attaching.catch_up import AttachReport
 from indexer.collection.settings import Settings
 from indexer.elastic.address import INDEX_TYPES, SCHEMES, Address
 from indexer.elastic.errors import is_temporary
+from indexer.ledger.database import is_away
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
 from query.commands.options import (
@@ -39,6 +40,8 @@ from query.fitting.upkeep import is_calibrated, keep_calibrated
 _logger = logging.getLogger("dragoman.attach")
 _MIN_CHANGED_SHARE = 0.1
 """Share of the documents that must have changed since the last look at the calibration, while an index is followed."""
+_PAUSES = (60.0, 3600.0)
+"""First and longest pause after a calibration failed, in seconds; each failure doubles it."""
 
 
 @click.command("attach")
@@ -111,7 +114,7 @@ def _server(settings: Settings) -> Address:
 def _follow(attached: AttachedCollection, upkeep: _CalibrationUpkeep, every: float) -> None:
     """Catch up with the owner's writes every ``every`` seconds until interrupted.
 
-    A failure that may end by itself is waited for. Once the process has caught up, no failure ends it, neither of a
+    A server or database that is away is waited for. Once the process has caught up, no failure ends it, neither of a
     look nor of a calibration.
     """
     caught_up = False
@@ -124,7 +127,7 @@ def _follow(attached: AttachedCollection, upkeep: _CalibrationUpkeep, every: flo
             except BrokenPipeError:  # nobody reads the output any more
                 raise
             except Exception as error:
-                if not (caught_up or (isinstance(error, StoreError) and is_temporary(error))):
+                if not (caught_up or (isinstance(error, StoreError) and (is_temporary(error) or is_away(error)))):
                     raise
                 _warn(attached.console, error)
             if interruptions:
@@ -184,13 +187,19 @@ class _CalibrationUpkeep:
         self.last_report: AttachReport | None = None
         self.changed = 0
         self.calibrated = False
+        self.pause = self.not_before = 0.0
 
     def update(self, report: AttachReport) -> None:
         self.changed += report.encoded + report.removed
-        if not (self.enabled and report.languages and self._is_due(report)):
+        if not (self.enabled and report.languages and time.monotonic() >= self.not_before and self._is_due(report)):
             return
-        upkeep = keep_calibrated(self.name, self.settings, device=self.device, console=self.console)
-        self.last_report, self.changed = report, 0
+        try:
+            upkeep = keep_calibrated(self.name, self.settings, device=self.device, console=self.console)
+        except Exception:
+            self.pause = min(max(2 * self.pause, _PAUSES[0]), _PAUSES[1])
+            self.not_before = time.monotonic() + self.pause
+            raise
+        self.last_report, self.changed, self.pause = report, 0, 0.0
         show_upkeep(upkeep, self.name, self.console)
 
     def _is_due(self, report: AttachReport) -> bool:
