@@ -52,6 +52,12 @@ class Collection(Base):
     building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
 
+    @property
+    def generations(self) -> set[int]:
+        """Numbers of the searched generation, of the one that is built and of the previous one."""
+        others = [generation["number"] for generation in (self.building, self.previous) if generation]
+        return {self.generation, *others}
+
     def open_store(
         self, settings: Settings, *, generation: int | None = None, make: bool = False, database_id: str = ""
     ) -> VectorStore:
@@ -175,6 +181,5 @@ def remove(
 
 def _drop_stores(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
     location = collection.location(settings, read_database_id(engine))
-    named = [generation["number"] for generation in (collection.building, collection.previous) if generation]
-    for number in sorted({*location.generations(), *named, collection.generation}):
+    for number in sorted(collection.generations.union(location.generations())):
         location.drop(number)

@@ -19,7 +19,6 @@ from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import read_database_id, transaction
 
 
@@ -51,17 +50,13 @@ def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: 
     The unfinished generation of an interrupted rebuild with another model is removed.
     """
     row = collections.require(engine, name)
-    unfinished = Generation(**row.building) if row.building else None
-    if unfinished and unfinished.model == spec.model:
-        return unfinished
-    named = (row.building, row.previous, {"number": row.generation})
-    number = 1 + max(generation["number"] for generation in named if generation)
-    new = Generation(number, encoder, spec.method, spec.model, spec.dim)
-    with transaction(engine) as session:
-        session.get_one(Collection, name).building = asdict(new)
-    if unfinished:  # after the row: a row that names a removed store would be resumed with an empty store
-        row.location(settings, read_database_id(engine)).drop(unfinished.number)
-    return new
+    generation = Generation(**row.building) if row.building else None
+    if generation is None or generation.model != spec.model:
+        generation = Generation(1 + max(row.generations), encoder, spec.method, spec.model, spec.dim)
+        with transaction(engine) as session:
+            session.get_one(Collection, name).building = asdict(generation)
+    _drop_unnamed(engine, name, settings)
+    return generation
 
 
 def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
@@ -74,13 +69,20 @@ def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
         row = session.get_one(Collection, name)
         if row.building is None:
             return
-        obsolete, searched = row.previous, row.generation
         Generation(**row.building).take_place(row)
         row.building = None
-        place = row.place(settings)
-    if obsolete and obsolete["number"] != searched:
-        location = StoreLocation(place, name, settings.credentials, read_database_id(engine))
-        location.drop(obsolete["number"])
+    _drop_unnamed(engine, name, settings)
+
+
+def _drop_unnamed(engine: sa.Engine, name: str, settings: Settings) -> None:
+    """Remove the stores of generations that the collection's row does not name, also those that a kill left.
+
+    Call this after the row is changed: a row that names a removed store would be resumed with an empty store.
+    """
+    location = collections.require(engine, name).location(settings, read_database_id(engine))
+    stored = location.generations()  # first: a store is made after the row names it
+    for number in sorted(set(stored) - collections.require(engine, name).generations):
+        location.drop(number)
 
 
 def switch_model(session: Session, name: str, encoder: str, spec: EncoderSpec) -> int:

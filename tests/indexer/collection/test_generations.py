@@ -214,6 +214,25 @@ def test_a_generation_that_a_kill_left_behind_goes_with_the_collection(
     assert StoreLocation(settings.store, "c-d").generations() == [1], "another collection's, whose name begins so"
 
 
+def test_a_generation_that_a_kill_left_behind_goes_with_the_next_rebuild(
+    settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(settings, source)
+    index(settings, source, method="first", rebuild=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreLocation, "drop", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index(settings, source, method="sentences", rebuild=True)
+    assert places(settings) == [1, 2, 3]
+    with monkeypatch.context() as patch:
+        patch.setattr(generations, "switch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index(settings, source, method="first", rebuild=True)
+    assert places(settings) == [2, 3, 4]
+    index(settings, source, method="first", rebuild=True)
+    assert places(settings) == [3, 4]
+
+
 def test_a_rebuild_of_nothing_readable_changes_nothing(settings: Settings, source: Path, tmp_path: Path) -> None:
     index(settings, source)
     before = stored(settings)
