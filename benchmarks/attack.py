@@ -205,6 +205,26 @@ def _tokens(target: Target) -> Iterator[str]:
             yield f"a file of tokens with {text!r} is taken"
 
 
+def _logs(target: Target) -> Iterator[str]:
+    log = target.folder / "log"
+    with (
+        process(target.home, "--elastic", target.elastic, "--index", "front-*", log=str(log)) as (_, url),
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
+        yield from service_attacks.injected(client, log, _ATTACHED)
+
+
+def _modes(target: Target) -> Iterator[str]:
+    home = Path(shutil.copytree(target.home, target.folder / "home"))
+    place = ["--home", str(home), "-q"]
+    with process(home, "--log") as (_, url), httpx.Client(base_url=url, timeout=60) as client:
+        client.post("/api/search", json={"query": "bread", "lang": "en", "collection": "demo"}).raise_for_status()
+    require_done(["index", str(DEMO / "docs.en.jsonl"), "-c", "demo", "--rebuild", "--device", "cpu", *place])
+    require_done(["report", "-c", "demo", "-o", str(home / "report.html"), *place])
+    (home / "report.html").unlink()  # the user's own
+    yield from command_attacks.modes(home)
+
+
 def _kills(target: Target) -> Iterator[str]:
     for seed in range(1 if target.small else 4):
         folder = target.folder / str(seed)
@@ -313,9 +333,13 @@ def _week(target: Target) -> Iterator[str]:
         yield from outcome.watched.grown()
 
 
+def _searches(target: Target) -> Iterator[str]:
+    yield from long_running.alone(long_running.searches, target.home, 300 if target.small else 3_000)
+
+
 def _long_running(target: Target) -> Iterator[str]:
     """What runs for long; each part in a folder and at a place of its own."""
-    yield from long_running.many_collections(target.folder, 20 if target.small else 200)
+    yield from long_running.alone(long_running.many_collections, target.folder, 20 if target.small else 200)
     for name, use in (("worker", long_running.worker_and_watch), ("follow", long_running.following)):
         (target.folder / name).mkdir()
         yield from use(target.folder / name, f"{target.elastic}/{name}", 10 if target.small else 60)
@@ -351,6 +375,8 @@ ATTACKS: dict[str, Attack] = {
     "calls of another site's page": _pages,
     "`nan` and `inf` as options": _numbers,
     "tokens: guessed, taken away, given twice, too short": _tokens,
+    "text with line ends in a service's log": _logs,
+    "rights of a home's folders and files": _modes,
     "`dragoman index` killed and interrupted, compared with an undisturbed run": _kills,
     "accidents to workers, by Redis": partial(_workers, broker="redis", times=10),
     "accidents to workers, by RabbitMQ": partial(_workers, broker="rabbitmq", times=5),
@@ -363,9 +389,7 @@ ATTACKS: dict[str, Attack] = {
     "power loss: what was not synced is gone": lambda target: losses(target.folder, 24 if target.small else 240),
     "reads of indices that are not served": _reads,
     "a service whose collections are made, changed and deleted while they are searched": _week,
-    "searches, in a process and by a service: memory stays": lambda target: long_running.searches(
-        target.home, 300 if target.small else 3_000
-    ),
+    "searches, in a process and by a service: memory stays": _searches,
     "worker, `attach --follow`, `status --watch`, many collections in a process: nothing grows": _long_running,
     "an ordinary user without rights on folders": _ordinary_user,
     "wrong inputs of every command": _inputs,

@@ -137,6 +137,13 @@ def zeroed_pages(home: Path, file: str, pages: Sequence[int]) -> Iterator[str]:
         yield "" if refused else f"{file}: no command noticed any damage"
 
 
+def modes(home: Path) -> Iterator[str]:
+    """See that no other user can look into a home's folders and files."""
+    for path in (home, *sorted(home.rglob("*"))):
+        mode = path.stat().st_mode & 0o777
+        yield fell(path, f"{mode:o}", held=mode == (0o700 if path.is_dir() else 0o600))
+
+
 def pages_of(file: Path) -> int:
     """Number of pages of a SQLite file."""
     return file.stat().st_size // _PAGE

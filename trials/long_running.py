@@ -8,9 +8,11 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 
 import httpx
@@ -32,6 +34,16 @@ _MEMORY_OF_SEARCHES = 30.0
 """MB that 3,000 further searches may take. The service keeps 4,096 vectors of queries, 6 MB of the default encoder."""
 _WITHIN = 120.0
 """Seconds in which a process must do its next step."""
+
+
+def alone(attack: Callable[..., Iterator[str]], *arguments: object) -> list[str]:
+    """The outcomes of an attack in a process of its own, in which nothing else takes memory, files or threads."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process_of_its_own:
+        return process_of_its_own.submit(_outcomes, attack, *arguments).result()
+
+
+def _outcomes(attack: Callable[..., Iterator[str]], *arguments: object) -> list[str]:
+    return list(attack(*arguments))
 
 
 def searches(home: Path, further: int) -> Iterator[str]:

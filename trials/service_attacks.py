@@ -77,6 +77,9 @@ VALUES: list[tuple[str, dict[str, Any], str]] = [
 ]
 """Parameters, a part of the body, and a part of the sentence that refuses them."""
 JSON_LINES = "application/x-ndjson"
+_FORGED = "forged: all is well"
+_INJECTED = f"a\n{_FORGED}\r\n{_FORGED}\x1b[2J\u2028{_FORGED}\u0085{_FORGED}"
+"""Text that would be lines of its own in a log."""
 _ENDLESS_BYTES = 8_000_000
 """More than the buffers of both ends of a connection hold."""
 _TRICKLES = (HEALTH[:30], b"GET /api/health HTTP/1.1\r\nX-Long: ", HALF)
@@ -209,6 +212,26 @@ def foreign_page(service: httpx.Client, headers: Mapping[str, str]) -> Iterator[
         ("POST", "/api/search"),
     ):
         yield _is(service.request(method, path, headers=headers), 403, "another site")
+
+
+def injected(service: httpx.Client, log: Path, index: str) -> Iterator[str]:
+    """Send text with line ends wherever a service may log it; no line of its log begins with the text."""
+    clauses: tuple[dict[str, Any], ...] = (
+        {_INJECTED: {}},
+        {"match": {_INJECTED: {"fuzziness": _INJECTED}}},
+        {"range": {"a": {_INJECTED: 1}}},
+    )
+    for clause in clauses:
+        query = {"bool": {"must": CLAUSE, "filter": clause}}
+        answer = service.post(f"/{index}/_search", json={"query": query})
+        yield fell(answer.status_code, answer.text, held=400 <= answer.status_code < 500)
+    place = quote(_INJECTED)
+    for path in (f"/{place}/_search", f"/api/documents/{place}?collection={place}", f"/{index}/_search?q={place}"):
+        answer = service.get(path, headers={"X-Opaque-Id": place})
+        yield fell(path, answer.status_code, held=answer.status_code < 500)
+    logged = log.read_text(encoding="utf-8")
+    yield fell("nothing was logged", held=_FORGED in logged)
+    yield from (fell(line, held=not line.startswith(_FORGED) and "\x1b" not in line) for line in logged.splitlines())
 
 
 def wrong_tokens(service: httpx.Client, secret: str) -> Iterator[str]:

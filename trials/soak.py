@@ -35,8 +35,9 @@ _DOCUMENTS = 75
 _CALLERS = 3
 _PAUSE = 0.02
 """Seconds between a caller's requests, so that the owners' commands get their share of two cores."""
-_PLACES_SECONDS = 4.0
-"""Seconds until the Elasticsearch-shaped endpoint knows of a new collection: it reads the list every two seconds."""
+_PLACES_SECONDS = 15.0
+"""Seconds until the Elasticsearch-shaped endpoint knows of a new collection: it reads the list every two seconds, and
+shares two cores with commands."""
 _READER, _WRITER = "a-reader-with-32-characters-alone", "a-writer-with-32-characters-alone"
 
 Documents = dict[str, str]
@@ -51,7 +52,7 @@ class Known:
         must: ids and titles of documents that it finds.
         may: ids and titles of documents that it may find.
         exists: whether the collection may be there.
-        missing: whether the collection may not be there.
+        missing: whether the collection may be absent.
         since: when this began, in seconds of ``time.monotonic``.
     """
 

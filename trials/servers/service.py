@@ -49,14 +49,17 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
 
 
 @contextmanager
-def process(home: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """``dragoman serve`` as a process that has opened its collections, and its URL."""
+def process(
+    home: Path, *options: str, log: str = os.devnull, **environment: str
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """``dragoman serve`` as a process that has opened its collections, and its URL; ``log`` is the file of its log."""
     port = free_port()
-    started = subprocess.Popen(
-        [*DRAGOMAN, "serve", "--home", str(home), "--port", str(port), "--device", "cpu", *options],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        stderr=subprocess.DEVNULL,
-    )
+    with Path(log).open("ab") as logged:
+        started = subprocess.Popen(
+            [*DRAGOMAN, "serve", "--home", str(home), "--port", str(port), "--device", "cpu", *options],
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            stderr=logged,
+        )
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until_opened(url, started)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -60,6 +61,8 @@ def test_two_processes_write_into_the_embedded_store_what_one_writes(
 
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         metrics = answer.read().decode()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port), timeout=10)
     assert re.search(r"^dragoman_documents_total 640\.0$", metrics, re.MULTILINE)
     assert 'dragoman_chunks_total{end="done"} 10.0' in metrics
     assert "dragoman_documents_refused_total 0.0" in metrics
