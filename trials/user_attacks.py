@@ -82,8 +82,9 @@ class Situation:
             if status == 0:
                 held = not lines and not self.refused
             else:  # a service has logged before
-                held = status == 1 and last.startswith("Error: ") and not self.works
-                held = held and (not self.refused or any(str(path) in last for path in self.modes))
+                about = any(str(path) in sentence for path in self.modes)
+                held = (status == 1 or (status == 2 and about)) and last.startswith("Error: ") and not self.works
+                held = held and (about or not self.refused)
             held = held and "Traceback" not in sentence
             yield "" if held else f"{self.what}: dragoman {' '.join(command)}: {status}, {sentence[-300:]}"
         beside = done.stderr.strip()
@@ -135,14 +136,19 @@ class _Stage:
     @property
     def writes(self) -> list[list[str]]:
         """Commands that write into the home."""
-        elsewhere = ["--text", "text", "--lang", "en", "--store", "http://127.0.0.1:1"]
         return [
             self.index("new"), self.index("demo"), ["delete", "demo:en:mould", "-c", "demo"],
-            ["calibrate", "-c", "demo"],
-            ["delete", "--all", "-y", "-c", "demo"], ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"], self.migrate,
-            ["rollback", "-c", "demo"], ["serve", "-c", "demo", "--log", "--port", str(self.port)],
-            ["pause", "-c", "demo"], ["cancel", "-c", "demo"], ["attach", "help", "-c", "help", *elsewhere],
-            ["detach", "-c", "demo"],
+            ["calibrate", "-c", "demo"], ["delete", "--all", "-y", "-c", "demo"], ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"],
+            ["serve", "-c", "demo", "--log", "--port", str(self.port)],
+        ]  # fmt: skip
+
+    @property
+    def reads(self) -> list[list[str]]:
+        """Commands that end before they write, because the home has nothing for them."""
+        elsewhere = ["--text", "text", "--lang", "en", "--store", "http://127.0.0.1:1"]
+        return [
+            self.migrate, ["rollback", "-c", "demo"], ["pause", "-c", "demo"], ["cancel", "-c", "demo"],
+            ["attach", "help", "-c", "help", *elsewhere], ["detach", "-c", "demo"],
         ]  # fmt: skip
 
 
@@ -160,7 +166,8 @@ def _homes(stage: _Stage) -> Iterator[Situation]:
     modes = {path: 0o555 if path.is_dir() else 0o444 for path in (*inner, place)}
     yield Situation("a home that can't be written is read", modes, _at(place, *reads), works=True)
     yield Situation("a home that can't be written", modes, _at(place, *stage.writes), refused=True)
-    every = [*SHOWN, *stage.writes, ["demo"], ["db", "upgrade"], stage.report]
+    yield Situation("a home that can't be written, and has nothing for a command", modes, _at(place, *stage.reads))
+    every = [*SHOWN, *stage.writes, *stage.reads, ["demo"], ["db", "upgrade"], stage.report]
     missing = stage.closed / "home"
     yield Situation("a home in a folder that can't be written", {stage.closed: 0o555}, _at(missing, *every))
     yield Situation("a home in a folder that can't be seen", {stage.closed: 0}, _at(missing, *every), refused=True)
@@ -176,14 +183,14 @@ def _homes(stage: _Stage) -> Iterator[Situation]:
         ("a store's file that can be read alone", "store/demo.db", 0o444),
     ):
         place = stage.copy(what)
-        yield Situation(what, {place / name: mode}, _at(place, *reads, *stage.writes))
+        yield Situation(what, {place / name: mode}, _at(place, *reads, *stage.writes, *stage.reads))
 
 
 def _inputs(stage: _Stage) -> Iterator[Situation]:
     place, source, encoder, align = stage.copy("of inputs"), stage.source, stage.encoder, stage.align
     train = ["train", "cr5", str(source), "-o", str(stage.folder / "cr5"), "-q"]
-    commands = [*_at(place, stage.index("new"), stage.index("demo"), align), train]
-    yield Situation("a source that can't be read", {source: 0}, commands, refused=True)
+    index = [[*command, "--home", str(place)] for command in (stage.index("new"), stage.index("demo"))]
+    yield Situation("a source that can't be read", {source: 0}, [*index, *_at(place, align), train], refused=True)
     sources = stage.folder / "sources"
     sources.mkdir()
     hidden = Path(shutil.copy(source, sources / "hidden.jsonl"))
