@@ -1,4 +1,4 @@
-"""What tests and benchmarks share: real servers, trials of accidents and races, an encoder for tests."""
+"""What tests and benchmarks share: real servers, trials of accidents, attacks and races, an encoder for tests."""
 
 from pathlib import Path
 

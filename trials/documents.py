@@ -1,4 +1,4 @@
-"""What the trial of accidents indexes, and what it compares afterwards."""
+"""Documents that trials index, and what trials compare afterwards."""
 
 from __future__ import annotations
 

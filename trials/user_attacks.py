@@ -138,7 +138,8 @@ class _Stage:
         """Commands that write into the home."""
         return [
             self.index("new"), self.index("demo"), ["delete", "demo:en:mould", "-c", "demo"],
-            ["calibrate", "-c", "demo"], ["delete", "--all", "-y", "-c", "demo"], ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"],
+            ["calibrate", "-c", "demo"], ["delete", "--all", "-y", "-c", "demo"],
+            ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"],
             ["serve", "-c", "demo", "--log", "--port", str(self.port)],
         ]  # fmt: skip
 

@@ -53,8 +53,10 @@ def every_statement(engine: sa.Engine, act: Callable[[int, str], None]) -> Itera
         act(next(numbers), statement)
 
     sa.event.listen(engine, "before_cursor_execute", count)
-    yield
-    sa.event.remove(engine, "before_cursor_execute", count)
+    try:
+        yield
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", count)
 
 
 def fail_late(_: int, statement: str) -> None:
@@ -197,7 +199,7 @@ def test_a_hundred_kills_at_random_moments_break_nothing(
 def test_twenty_sizes_of_a_full_disk_break_nothing(
     again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk in memory where this user may mount disks, else a bound on a file's size; then there is room again."""
+    """A bound on a file's size stands for the disk; then there is room again."""
     migrations = second if again else database.MIGRATIONS
     monkeypatch.setattr(database, "MIGRATIONS", migrations)
     outcomes = []

@@ -109,7 +109,7 @@ def test_a_ranking_leaves_out_what_is_lost_while_it_is_made(store: LosingStore) 
     assert all(np.isfinite(ranking.scores).all() for ranking in rankings)
 
 
-def test_nothing_is_left(store: LosingStore) -> None:
+def test_a_collection_emptied_meanwhile_has_no_drift(store: LosingStore) -> None:
     active = fit_statistics(draw_samples(store, ENCODER), MODEL).with_choice(DEFAULT)
     store.delete(list(store.ids()))
     assert draw_samples(store, ENCODER).documents == {}

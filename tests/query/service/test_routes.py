@@ -243,7 +243,7 @@ def test_a_switch_of_calibration_shows_at_once(own: Settings) -> None:
         assert search(client, "шахматы")["hits"] == before["hits"]
 
 
-def test_other_methods_of_our_paths_are_not_elasticsearchs(service: httpx.Client) -> None:
+def test_another_method_on_our_path_gets_405(service: httpx.Client) -> None:
     for method, path in (("PUT", "/api/search"), ("DELETE", "/api/collections"), ("POST", "/metrics")):
         answer = service.request(method, path)
         assert (answer.status_code, answer.json()) == (405, {"error": "this path does not take that method"})
@@ -251,6 +251,6 @@ def test_other_methods_of_our_paths_are_not_elasticsearchs(service: httpx.Client
     assert service.get("/api/nowhere").json() == {"error": "there is nothing at this path"}
 
 
-def test_filters_by_names_that_no_field_has_find_nothing(service: httpx.Client) -> None:
+def test_a_filter_by_a_missing_field_finds_nothing(service: httpx.Client) -> None:
     for name in ("\x00", 'a"b', "a\\", "$", "a.b[0]", ""):
         assert search(service, "bread", filters={name: "x"})["hits"] == [], name

@@ -12,7 +12,7 @@ from trials.service_attacks import CLAUSE, VALUES, odd_value
 
 
 @pytest.mark.parametrize(("parameters", "more", "sentence"), VALUES)
-def test_values_that_are_none_are_refused(
+def test_values_of_wrong_types_are_refused(
     service: httpx.Client, parameters: str, more: dict[str, Any], sentence: str
 ) -> None:
     assert odd_value(service, parameters, more, sentence) == ""
