@@ -26,6 +26,8 @@ _BELIEVED_SECONDS = 60.0
 _MAX_KNOWN = 1000
 MAX_TARGET = 4000
 """Bytes of a path with its parameters. Elasticsearch reads 4,096 of a request's first line, unless it is set higher."""
+_MOST_ANSWERED = 100_000_000
+"""Bytes of an answer: the service keeps an answer in memory until it is passed on."""
 _STOPS_READING = b"too_long_http_"
 """In an answer of Elasticsearch that does not read its connection any more, after a long first line or long headers."""
 _VISIBLE = re.compile(r"[ -~]*")
@@ -99,8 +101,8 @@ class Upstream:
                 answer = await _answer(self._unpooled_client, method, target, sent, body)
         except (httpx.HTTPError, httpx.InvalidURL):
             raise _away() from None
-        returned = {name: answer.headers[name] for name in _RETURNED_HEADERS if name in answer.headers}
-        return answer.status_code, returned, answer.content
+        status, headers, content = answer
+        return status, {name: headers[name] for name in _RETURNED_HEADERS if name in headers}, content
 
     async def vouches(self, authorization: str, begin: Callable[[], None]) -> bool:
         """Whether the cluster accepts a caller's credentials; a cluster without security accepts none.
@@ -153,13 +155,24 @@ class Upstream:
 
 async def _answer(
     client: httpx.AsyncClient, method: str, target: str, sent: Mapping[str, str], body: bytes
-) -> httpx.Response:
-    """The answer of the server; its connection is not used again if the server stopped reading it."""
+) -> tuple[int, httpx.Headers, bytes]:
+    """Status, headers and body of the server's answer; its connection ends if the server stopped reading it.
+
+    Raises:
+        Refused: the answer is longer than ``_MOST_ANSWERED``.
+    """
+    content = bytearray()
     async with client.stream(method, target, headers=sent, content=body or None) as answer:
-        content = await answer.aread()
+        async for piece in answer.aiter_bytes():
+            content += piece
+            if len(content) > _MOST_ANSWERED:
+                raise Refused(
+                    400, f"Elasticsearch's answer has more than {_MOST_ANSWERED // 1_000_000} MB; ask for fewer "
+                    "documents or fields, by size and _source"
+                )  # fmt: skip
         if answer.status_code >= 400 and _STOPS_READING in content:
             await answer.extensions["network_stream"].aclose()
-    return answer
+    return answer.status_code, answer.headers, bytes(content)
 
 
 def _away() -> Refused:

@@ -121,3 +121,16 @@ def test_credentials_are_not_wrong_because_the_server_is_busy() -> None:
         assert await upstream.vouches("Basic eA==", lambda: None)
 
     asyncio.run(with_server(lambda _, request: busy if request == 1 else KNOWN, act))
+
+
+def test_an_answer_of_any_length_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query.service.upstream._MOST_ANSWERED", 1_000_000)
+    long = b"HTTP/1.1 200 OK\r\nContent-Length: 1000001\r\n\r\n" + b" " * 1_000_001
+
+    async def act(upstream: Upstream) -> None:
+        with pytest.raises(Refused, match="more than 1 MB; ask for fewer documents or fields") as refused:
+            await read(upstream)
+        assert refused.value.status == 400
+        assert await read(upstream) == 200
+
+    assert asyncio.run(with_server(lambda connection, _: long if connection == 1 else OK, act)) == [(1, 1), (2, 1)]
