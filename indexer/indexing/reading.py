@@ -20,7 +20,7 @@ from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
-_CHUNKING = "1"
+_CHUNKING = "2"
 """Version of readers and chunks. Raise it when the same sources give other chunks: an older run is then not resumed."""
 
 

@@ -10,6 +10,8 @@ from indexer.readers.files import LONG_LINE, SourceFile
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal
 
+_MAX_BRACKETS = 1_000_000
+"""Maximum ``[`` and ``{`` of a line: each may become a list or an object, which takes thirty times its bytes."""
 _WHOLE_FILE = (b"[", b"{", b"[{")
 
 
@@ -22,6 +24,8 @@ def read_jsonl(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
         elif line.strip() in _WHOLE_FILE and file.line == 1:
             yield Refusal(place, "it is one JSON value over several lines; write one object a line, as jq -c does")
             return
+        elif len(line) > _MAX_BRACKETS and line.count(b"[") + line.count(b"{") > _MAX_BRACKETS:
+            yield Refusal(place, f"it has more than {_MAX_BRACKETS:,} brackets; leave out what is no title or text")
         elif line.strip():
             yield _read_line(line, place, options)
 

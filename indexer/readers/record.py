@@ -19,6 +19,11 @@ TEXT_LIMIT = 10_000_000
 """Maximum characters of title and text, about five thousand pages: encoding them takes more than five minutes on two
 cores, and the mean of so much text says little of any part."""
 
+FIELDS_LIMIT = 1_000_000
+"""Maximum size of the other fields, in characters of JSON: all documents of a chunk are in memory at once."""
+_VALUE = 10
+"""Characters that a value counts in addition to a string's own; in memory it takes more."""
+
 _MAX_DEPTH = 20
 _REVISION_LIMIT = 2**63
 _DOCUMENT_FIELDS = ("id", "lang", "title", "text", "revision")
@@ -128,11 +133,35 @@ def _revision(record: Mapping[str, Any], options: ReadOptions) -> int:
 def _other_fields(record: Mapping[str, Any], options: ReadOptions) -> dict[str, Any]:
     document_names = {options.fields.get(field, field) for field in _DOCUMENT_FIELDS}
     our_names = {source_name: field for field, source_name in options.fields.items() if field not in _DOCUMENT_FIELDS}
-    return {
-        clean(our_names.get(name, name)): _clean_value(value)
+    fields = {
+        our_names.get(name, name): value
         for name, value in record.items()
         if name not in document_names and value is not None
     }
+    _check_size(fields)
+    return {clean(name): _clean_value(value) for name, value in fields.items()}
+
+
+def _check_size(fields: Mapping[str, Any]) -> None:
+    """Refuse fields that are too large, before they are copied."""
+    size = 0
+    values: list[Any] = [fields]
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            size += sum(map(len, value))
+            value = list(value.values())
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, list):
+            size += _VALUE * len(value)
+        if size > FIELDS_LIMIT:
+            raise _RefusedError(
+                f"its fields besides title and text have more than {FIELDS_LIMIT:,} characters; leave out what no "
+                "filter and no reader needs"
+            )
+        if isinstance(value, list):
+            values += value
 
 
 def _clean_value(value: Any, depth: int = 0) -> Any:

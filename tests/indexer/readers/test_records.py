@@ -22,7 +22,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.readers.files import SourceFile
 from indexer.readers.formats import fingerprint, read
-from indexer.readers.record import make_document
+from indexer.readers.record import FIELDS_LIMIT, make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from trials.command_attacks import PACKERS
 
@@ -109,6 +109,29 @@ def test_zeros_after_an_archive_are_padding(tmp_path: Path, suffix: str, zeros: 
     packed = PACKERS[suffix](b'{"id": "a", "text": "x"}\n')
     (tmp_path / f"a.jsonl.{suffix}").write_bytes(packed + b"\0" * zeros + packed)
     assert len(documents(readings(tmp_path / f"a.jsonl.{suffix}"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ('"' + "x" * FIELDS_LIMIT + '"', "its fields besides title and text have more than 1,000,000 characters"),
+        ("[" + '{"of": ["a", 1.5]}, ' * 40_000 + "0]", "its fields besides title and text have more than"),
+        ('{"' + "x" * FIELDS_LIMIT + '": 1}', "its fields besides title and text have more than"),
+        ("[" + "[]," * 3_000_000 + "[]]", "it has more than 1,000,000 brackets"),
+    ],
+    ids=["string", "values", "name", "brackets"],
+)
+def test_fields_that_take_much_memory_are_refused_before_they_take_it(tmp_path: Path, field: str, reason: str) -> None:
+    line = f'{{"id": "a", "text": "x", "field": {field}}}\n'
+    (tmp_path / "a.jsonl").write_text(line + '{"id": "b", "text": "x"}\n')
+    tracemalloc.start()
+    refusal, document = readings(tmp_path / "a.jsonl")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(refusal, Refusal)
+    assert refusal.text.startswith(reason)
+    assert isinstance(document, Document)
+    assert peak < 6 * len(line) + (16 << 20)
 
 
 def test_a_line_longer_than_the_bound_is_refused_and_the_next_is_read(
