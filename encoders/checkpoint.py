@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.errors import StoreError
+from encoders.folder import FILE_MODE, make_private_folder
 
 _DIGEST = 16
 
@@ -18,12 +20,13 @@ _DIGEST = 16
 class Checkpoint:
     """The finished batches of calls of ``OnnxSession.run``, each with its hash, a file for each call."""
 
-    def __init__(self, folder: Path | None, progress: Callable[[int, int], None]) -> None:
-        """Keep files in a folder; none: keep nothing.
+    def __init__(self, folder: Path, name: str, progress: Callable[[int, int], None]) -> None:
+        """Keep files in a folder, which only its owner can read.
 
-        ``progress`` gets the numbers of batches done and in all, after each batch that was computed.
+        ``name`` begins the files' names: what is encoded at the same time has different names, for it may have the same
+        texts. ``progress`` gets the numbers of batches done and in all, after each batch that was computed.
         """
-        self._folder, self._progress = folder, progress
+        self._folder, self._name, self._progress = folder, name, progress
         self._files: list[Path] = []
 
     def batches(
@@ -36,47 +39,68 @@ class Checkpoint:
         Raises:
             StoreError: the file can't be read or written.
         """
-        if self._folder is None:
-            yield from self._told(compute(0), 0, len(sizes))
-            return
-        file = self._folder / f"{key}.f32"
+        file = self._folder / f"{self._name}-{key}.f32"
         self._files.append(file)
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with file.open("a+b") as kept:
-                kept.seek(0)
-                done = end = 0
-                for size in sizes:
-                    batch = kept.read(4 * dim * size)
-                    if len(batch) < 4 * dim * size or kept.read(_DIGEST) != _digest(batch):
-                        break
-                    done, end = done + 1, kept.tell()
-                    yield np.frombuffer(batch, dtype=np.float32).reshape(size, dim)
-                kept.truncate(end)
-                for vectors in self._told(compute(done), done, len(sizes)):
-                    batch = np.ascontiguousarray(vectors, dtype=np.float32).tobytes()
-                    kept.write(batch + _digest(batch))
-                    kept.flush()
-                    yield vectors
-        except OSError as error:
-            raise StoreError(f"{file} can't be written ({error.strerror or error}); make room, or see to it") from error
+        restored = _restored(file, sizes, dim)
+        yield from restored
+        done = len(restored)
+        yield from self._reported(_appended(file, compute(done), done), done, len(sizes))
 
     def forget(self) -> None:
         """Remove the files, when the documents are stored."""
         for file in self._files:
             file.unlink(missing_ok=True)
 
-    def _told(self, computed: Iterator[FloatArray], done: int, batches: int) -> Iterator[FloatArray]:
-        """The computed batches; progress is called for each, ``done`` being those before."""
+    def _reported(self, computed: Iterator[FloatArray], done: int, batches: int) -> Iterator[FloatArray]:
+        """Yield the batches, and report progress after each; ``done`` batches came before."""
         for number, vectors in enumerate(computed, start=done + 1):
             yield vectors
             self._progress(number, batches)
 
 
-def _digest(batch: bytes) -> bytes:
-    """A hash of a batch: a full disk or a power loss leaves a part of it, or zeros in its midst."""
-    return hashlib.blake2b(batch, digest_size=_DIGEST).digest()
+def _restored(file: Path, sizes: Sequence[int], dim: int) -> list[FloatArray]:
+    """The batches that a file has, up to the first that is not whole; the rest of the file is removed."""
+    batches: list[FloatArray] = []
+    with _using(file):
+        make_private_folder(file.parent)
+        file.touch(mode=FILE_MODE)
+        with file.open("r+b") as stored:
+            end = 0
+            for number, size in enumerate(sizes):
+                batch = stored.read(4 * dim * size)
+                if len(batch) < 4 * dim * size or stored.read(_DIGEST) != _digest(number, batch):
+                    break
+                batches.append(np.frombuffer(batch, dtype=np.float32).reshape(size, dim))
+                end = stored.tell()
+            stored.truncate(end)
+    return batches
 
 
-checkpoint: ContextVar[Checkpoint | None] = ContextVar("checkpoint", default=None)
+def _appended(file: Path, computed: Iterator[FloatArray], done: int) -> Iterator[FloatArray]:
+    """Yield the batches, each when it is in the file; ``done`` batches came before."""
+    with _using(file), file.open("ab") as stored:
+        for number, vectors in enumerate(computed, start=done):
+            batch = np.ascontiguousarray(vectors, dtype=np.float32).tobytes()
+            stored.write(batch + _digest(number, batch))
+            stored.flush()
+            yield vectors
+
+
+@contextmanager
+def _using(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{file} can't be written ({error.strerror or error}); make room, or see that the folder is yours, "
+            "then run the command again"
+        ) from error
+
+
+def _digest(number: int, batch: bytes) -> bytes:
+    """A hash of a batch and its place: a full disk or a power loss leaves a part of it, or zeros in its midst."""
+    return hashlib.blake2b(batch, digest_size=_DIGEST, salt=number.to_bytes(8)).digest()
+
+
+current_checkpoint: ContextVar[Checkpoint | None] = ContextVar("current_checkpoint", default=None)
 """Keeps the batches of calls of ``OnnxSession.run`` in this context; none: they are short."""

@@ -35,6 +35,10 @@ Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
 TRAINING_KEPT = "the training is kept, and the same command resumes it when there is room"
 """``kept`` for ``publishing`` where the folder's training has checkpoints."""
+FOLDER_MODE = 0o700
+"""Mode of folders that Dragoman makes for its data: only their owner may look into them."""
+FILE_MODE = 0o600
+"""Mode of Dragoman's files in these folders: they hold documents, and what people searched for."""
 _HERE, _EXCHANGE = -100, 2
 """``AT_FDCWD`` and ``RENAME_EXCHANGE`` of Linux; the latter is ``RENAME_SWAP`` of macOS."""
 
@@ -262,6 +266,11 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
         make_folder(folder.parent, mode)
         folder.mkdir(mode=mode, exist_ok=True)
         sync(folder.parent)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder and its missing parents, for their owner alone; an existing folder keeps its mode."""
+    make_folder(folder, FOLDER_MODE)
 
 
 def sync(path: Path) -> None:

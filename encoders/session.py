@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from encoders.checkpoint import checkpoint
+from encoders.checkpoint import current_checkpoint
 from encoders.document import FloatArray, Int32Array, IntArray, short_hash
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
@@ -108,12 +108,12 @@ class OnnxSession:
         def compute(first: int) -> Iterator[FloatArray]:
             return self._pool.map(lambda batch: self._run_batch([rows[index] for index in batch], pad), batches[first:])
 
-        kept = checkpoint.get()
-        if kept is None:
+        checkpoint = current_checkpoint.get()
+        if checkpoint is None:
             runs = compute(0)
         else:
             key = short_hash(self._build, self.device, str(pad), str(batches), *(row.tobytes() for row in rows))
-            runs = kept.batches(key, list(map(len, batches)), self.dim, compute)
+            runs = checkpoint.batches(key, list(map(len, batches)), self.dim, compute)
         for batch, vectors in zip(batches, runs, strict=True):
             result[batch] = vectors
         return result

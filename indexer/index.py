@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
+from encoders.folder import FILE_MODE, make_private_folder
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection import generations
@@ -21,7 +22,6 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
-from indexer.ledger import sqlite
 from indexer.ledger.database import open_database, read_database_id, shared_lock
 from indexer.ledger.index_runs import RunLedger, refuse_while_workers
 from indexer.ledger.tables import RUNNING
@@ -192,9 +192,9 @@ def collection_lock(settings: Settings, collection: str, engine: sa.Engine) -> I
     """
     check_collection_name(collection)
     file = _lock_file(settings, collection, engine)
-    lock = FileLock(file, timeout=0, mode=sqlite.FILE_MODE)
+    lock = FileLock(file, timeout=0, mode=FILE_MODE)
     try:
-        sqlite.make_private_folder(file.parent)
+        make_private_folder(file.parent)
         lock.acquire()
     except Timeout as error:
         raise _locked(collection) from error

@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -36,6 +37,7 @@ def reencode(
     generation: int,
     check: Callable[[], None],
     only_first: bool = False,
+    checkpoints: Path | None = None,
     console: Console,
 ) -> IndexReport:
     """Add vectors of another encoder to a store's documents; returns the report of the run.
@@ -43,7 +45,7 @@ def reencode(
     The run is in the ledger and resumes like any other run. Vectors are added; nothing that is stored changes.
     The documents with the ids ``first`` are encoded before all others, in this order, or alone with ``only_first``;
     deleted documents are skipped. ``check`` is called before each page of documents; it raises an error to stop the
-    work.
+    work. The folder ``checkpoints`` keeps what is encoded of very long documents until the run is done.
 
     Raises:
         StoreError: the store or the ledger failed; finished work stays stored.
@@ -63,7 +65,7 @@ def reencode(
         console.say(f"going on with run {ledger.run.id}: {done} done")
     with console.progress("encoding again", count, "documents") as progress:
         chunks = read_chunks(_documents(store, doc_ids(), check))
-        Pipeline(encoder, store, ledger, {}, console, progress, reencoding=True).run(chunks)
+        Pipeline(encoder, store, ledger, {}, console, progress, reencoding=True, checkpoints=checkpoints).run(chunks)
     store.publish()
     ledger.finish(0)
     return report_of(ledger, time.monotonic() - started)

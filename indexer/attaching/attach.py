@@ -96,7 +96,10 @@ class AttachedCollection:
         credentials, database_id = self.settings.credentials, read_database_id(self.engine)
         location = StoreLocation(self.attachment.url, self.collection, credentials, database_id)
         with closing(location.open_attached(make=True)) as store:
-            return catch_up(store, self.encoder, self.engine, self.collection, console=self.console)
+            return catch_up(
+                store, self.encoder, self.engine, self.collection,
+                checkpoints=self.settings.checkpoints(self.collection), console=self.console,
+            )  # fmt: skip
 
 
 def detach(

@@ -7,10 +7,11 @@ has nothing to write.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -51,9 +52,17 @@ class AttachReport(RunReport):
 
 
 def catch_up(
-    store: JoinedStore, encoder: Encoder, engine: sa.Engine, collection: str, *, console: Console | None = None
+    store: JoinedStore,
+    encoder: Encoder,
+    engine: sa.Engine,
+    collection: str,
+    *,
+    checkpoints: Path | None = None,
+    console: Console | None = None,
 ) -> AttachReport:
     """Make passes over a user's index until every document has the vector of its text.
+
+    The folder ``checkpoints`` keeps what is encoded of very long documents until they are stored.
 
     Raises:
         BadInput: nothing was attached to the index yet, and it can't be attached to.
@@ -71,7 +80,7 @@ def catch_up(
     ledger = AttachLedger.open(engine, collection, source, store.mark, spec.model, spec.build)
     behind = True
     with console.progress("attaching", None, "documents") as progress:
-        passes = _Passes(store, encoder, ledger, progress)
+        passes = _Passes(store, encoder, ledger, checkpoints, console, progress)
         for pass_number in range(_PASSES):
             if not passes.run(first=pass_number == 0):
                 behind = False
@@ -79,6 +88,8 @@ def catch_up(
     pruned = _prune(store, ledger) if passes.moved or ledger.interrupted else 0
     store.publish()
     ledger.finish()
+    if checkpoints and not behind:
+        shutil.rmtree(checkpoints, ignore_errors=True)  # those of documents that changed before they were stored
     return AttachReport(
         run=ledger.run.id,
         resumed=ledger.resumed,
@@ -119,8 +130,17 @@ class _Page:
 class _Passes:
     """Passes over the changes, with the numbers of documents that they encoded, left unchanged and removed."""
 
-    def __init__(self, store: JoinedStore, encoder: Encoder, ledger: AttachLedger, progress: Progress) -> None:
+    def __init__(
+        self,
+        store: JoinedStore,
+        encoder: Encoder,
+        ledger: AttachLedger,
+        checkpoints: Path | None,
+        console: Console,
+        progress: Progress,
+    ) -> None:
         self.store, self.encoder, self.ledger, self.progress = store, encoder, ledger, progress
+        self.checkpoints, self.console = checkpoints, console
         self.model = encoder.spec.model
         self.encoded = self.unchanged = self.removed = 0
         self.moved = self.first = self.wrote = False
@@ -138,7 +158,7 @@ class _Passes:
                 )
             )
         self.moved |= bool(tops)
-        with EncodingQueue(self.encoder, self._finish) as queue:
+        with EncodingQueue(self.encoder, self._finish, self.console, self.checkpoints) as queue:
             for shard, top in tops.items():
                 self._read_shard(queue, shard, top)
         return self.wrote
@@ -188,10 +208,10 @@ class _Passes:
         """Whether any update of a document would harm its owner, even one that removes our field."""
         return not self.store.users.attachment.companion and attach_checks.is_external(hit)
 
-    def _finish(self, page: _Page, encoding: Future[Encoded] | None) -> None:
+    def _finish(self, page: _Page, encoded: Encoded | None) -> None:
         stored = 0
-        if encoding is not None:  # a document changed meanwhile waits for the next pass
-            outcome = put_encoded(self.store, self.model, page.todo, encoding.result())
+        if encoded is not None:  # a document changed meanwhile waits for the next pass
+            outcome = put_encoded(self.store, self.model, page.todo, encoded)
             stored = outcome.stored
             page.refused += outcome.refused
             page.to_forget += [refusal.doc_id for refusal in outcome.refused]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Generic, Self, TypeVar
 
-from encoders.checkpoint import Checkpoint, checkpoint
+from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder
+from indexer.indexing.chunk_encoding import ChunkEncoding
 
 _IN_FLIGHT = 3
 """Items being encoded or waiting for it, so that reading, tokenising and writing overlap with encoding."""
@@ -19,11 +22,20 @@ Item = TypeVar("Item")
 class EncodingQueue(Generic[Item]):
     """Items whose documents are being encoded; the caller's thread finishes items in the order of ``add``."""
 
-    def __init__(self, encoder: Encoder, finish: Callable[[Item, Future[Encoded] | None], None]) -> None:
-        """``finish`` gets each item with its encoding, or with None if the item had no documents."""
-        self._encoder, self._finish = encoder, finish
+    def __init__(
+        self,
+        encoder: Encoder,
+        finish: Callable[[Item, Encoded | None], None],
+        console: Console,
+        checkpoints: Path | None,
+    ) -> None:
+        """``finish`` stores each item with its encoding, or with None if the item had no documents.
+
+        The folder ``checkpoints`` keeps what is encoded of very long documents until they are stored.
+        """
+        self._encoder, self._finish_item, self._console, self._checkpoints = encoder, finish, console, checkpoints
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="encode")
-        self._in_flight: deque[tuple[Item, Future[Encoded] | None]] = deque()
+        self._in_flight: deque[tuple[Item, ChunkEncoding, Future[Encoded] | None]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -35,26 +47,23 @@ class EncodingQueue(Generic[Item]):
     @property
     def items(self) -> list[Item]:
         """The unfinished items, oldest first."""
-        return [item for item, _ in self._in_flight]
+        return [item for item, *_ in self._in_flight]
 
-    def add(self, item: Item, documents: Sequence[Document], kept: Checkpoint | None = None) -> None:
-        """Encode an item's documents; finish the oldest items while too many are unfinished.
-
-        ``kept`` keeps the batches that are done.
-        """
-        encoding = self._pool.submit(self._encode, documents, kept) if documents else None
-        self._in_flight.append((item, encoding))
+    def add(self, item: Item, documents: Sequence[Document]) -> None:
+        """Encode an item's documents; finish the oldest items while too many are unfinished."""
+        encoding = ChunkEncoding(self._encoder, documents, self._checkpoints, self._console.say)
+        self._in_flight.append((item, encoding, self._pool.submit(encoding.run) if documents else None))
         while len(self._in_flight) > _IN_FLIGHT:
-            self._finish(*self._in_flight.popleft())
-
-    def _encode(self, documents: Sequence[Document], kept: Checkpoint | None) -> Encoded:
-        token = checkpoint.set(kept)
-        try:
-            return self._encoder.encode_documents(documents)
-        finally:
-            checkpoint.reset(token)
+            self._finish_oldest()
 
     def finish_all(self) -> None:
         """Finish every item."""
         while self._in_flight:
-            self._finish(*self._in_flight.popleft())
+            self._finish_oldest()
+
+    def _finish_oldest(self) -> None:
+        item, encoding, future = self._in_flight.popleft()
+        with self._console.if_slow(f"{encoding.sentence} …") if encoding.sentence else nullcontext():
+            encoded = future.result() if future else None
+        self._finish_item(item, encoded)
+        encoding.forget()

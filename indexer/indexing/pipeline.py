@@ -5,15 +5,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from encoders.checkpoint import Checkpoint
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from encoders.wording import counted
@@ -28,11 +25,6 @@ from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
-
-_LONG = 200_000
-"""Characters of a document that takes so long that progress visibly stands still."""
-_EVERY = 5.0
-"""Seconds between two sentences about one long document."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +115,6 @@ def index(
     pruned = pruning.prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
-    if checkpoints:
-        shutil.rmtree(checkpoints, ignore_errors=True)  # those of runs that were given up
     return report_of(ledger, time.monotonic() - started)
 
 
@@ -134,33 +124,6 @@ class _PlannedChunk(NamedTuple):
     chunk: Chunk
     todo: list[Document]
     records: int
-    long_document: _LongDocument | None
-
-
-class _LongDocument:
-    """A very long document: its chunk's encoding is kept batch by batch, and its progress is shown.
-
-    Attributes:
-        sentence: what is being done.
-        checkpoint: keeps the batches that are done.
-    """
-
-    def __init__(self, document: Document, console: Console, checkpoints: Path | None) -> None:
-        self.sentence = f"encoding {document.doc_id}, one document of {len(document.content):,} characters"
-        self.checkpoint = Checkpoint(checkpoints, self._show)
-        self._console = console
-        self._said = time.monotonic()
-
-    @classmethod
-    def of(cls, documents: Sequence[Document], console: Console, checkpoints: Path | None) -> Self | None:
-        """The longest document of a chunk; none if it is not very long."""
-        longest = max(documents, key=lambda document: len(document.content), default=None)
-        return cls(longest, console, checkpoints) if longest and len(longest.content) >= _LONG else None
-
-    def _show(self, done: int, batches: int) -> None:
-        if time.monotonic() - self._said >= _EVERY:
-            self._said = time.monotonic()
-            self._console.say(f"{self.sentence}: {done / batches:.0%}")
 
 
 class Pipeline:
@@ -186,7 +149,7 @@ class Pipeline:
         self.encoder, self.store, self.ledger, self.winning_stamps = encoder, store, ledger, winning_stamps
         self.console, self.progress, self.reencoding = console, progress, reencoding
         self.checkpoints = checkpoints
-        self.queue = EncodingQueue(encoder, self._finish)
+        self.queue = EncodingQueue(encoder, self._finish, console, checkpoints)
 
     def run(self, chunks: Iterable[ReadChunk]) -> None:
         """Plan, encode and store chunks; a chunk that the ledger has as done is skipped."""
@@ -194,6 +157,8 @@ class Pipeline:
             for read_chunk in chunks:
                 self._begin(read_chunk)
             self.queue.finish_all()
+        if self.checkpoints:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)  # those of runs that were given up
 
     def _begin(self, read_chunk: ReadChunk) -> None:
         chunk = self.ledger.recall(read_chunk)
@@ -203,9 +168,7 @@ class Pipeline:
             self.progress(read_chunk.records)
             return
         todo = [document for document, wanted in zip(read_chunk.documents, chunk.todo, strict=True) if wanted]
-        long_document = _LongDocument.of(todo, self.console, self.checkpoints)
-        kept = long_document.checkpoint if long_document else None
-        self.queue.add(_PlannedChunk(chunk, todo, read_chunk.records, long_document), todo, kept)
+        self.queue.add(_PlannedChunk(chunk, todo, read_chunk.records), todo)
 
     def _wanted(self, documents: Sequence[Document]) -> list[bool]:
         """Flag for each document: whether it is new or changed, once the chunks in flight are stored."""
@@ -213,16 +176,12 @@ class Pipeline:
         stamps |= {document.doc_id: Stamp.of(document) for planned in self.queue.items for document in planned.todo}
         return wanted_in_process(documents, stamps, self.winning_stamps)
 
-    def _finish(self, planned: _PlannedChunk, encoding: Future[Encoded] | None) -> None:
-        outcome, long_document = StoringOutcome(), planned.long_document
-        if encoding is not None:
-            with self.console.if_slow(f"{long_document.sentence} …") if long_document else nullcontext():
-                encoded = encoding.result()
+    def _finish(self, planned: _PlannedChunk, encoded: Encoded | None) -> None:
+        outcome = StoringOutcome()
+        if encoded is not None:
             if self.reencoding:
                 outcome = add_vectors(self.store, self.encoder, planned.todo, encoded)
             else:
                 outcome = put_encoded(self.store, self.encoder.spec.model, planned.todo, encoded)
         self.ledger.done(planned.chunk, outcome.stored, outcome.refused)
-        if long_document:
-            long_document.checkpoint.forget()
         self.progress(planned.records)

@@ -17,6 +17,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.sql.functions import FunctionElement
 
 from encoders.errors import StoreError
+from encoders.folder import make_private_folder
 from indexer.ledger import sqlite
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -71,7 +72,7 @@ def open_engine(url: str) -> sa.Engine:
     parsed = _parsed(url)
     try:
         if parsed.get_backend_name() == "sqlite" and parsed.database:
-            sqlite.make_private_folder(Path(parsed.database).absolute().parent)
+            make_private_folder(Path(parsed.database).absolute().parent)
         uses_libpq = parsed.drivername.startswith("postgresql+psycopg")
         timeouts = {name: value for name, value in _PATIENCE.items() if uses_libpq and name not in parsed.query}
         create = sqlite.sqlite_engine if parsed.get_backend_name() == "sqlite" else sa.create_engine

@@ -15,13 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from encoders.folder import make_folder
+from encoders.folder import FILE_MODE
 from encoders.zstd import ZstdError
 
-FOLDER_MODE = 0o700
-"""Mode of folders that Dragoman makes for its data: only their owner may look into them."""
-FILE_MODE = 0o600
-"""Mode of Dragoman's files in these folders: they hold documents, and what people searched for."""
 UNREADABLE = (json.JSONDecodeError, UnicodeDecodeError, ZstdError)
 """What reading a damaged value raises: SQLite notices a damaged page only where the page has a structure."""
 _SIGNS_OF_DAMAGE = "malformed", "not a database", "unsupported file format", "no such table", "no such column", "decode"
@@ -30,11 +26,6 @@ _FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=FULL"
 """FULL: each commit is on the disk when it returns. With NORMAL a power loss takes the latest commits back, in one file
 more than in another: the ledger would say that documents are stored, and the store would have lost them."""
 _STATE = "dragoman_state"
-
-
-def make_private_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, for their owner alone; an existing folder keeps its mode."""
-    make_folder(folder, FOLDER_MODE)
 
 
 def sqlite_engine(

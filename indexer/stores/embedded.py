@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import StoreError
-from indexer.ledger import sqlite
+from encoders.folder import make_private_folder
 from indexer.stores import tables, words
 from indexer.stores.admission import admit, other_width, unknown_model
 from indexer.stores.contract import (
@@ -53,7 +53,7 @@ class EmbeddedStore:
         self._file = SqliteFile(self.path, make=make)
         if make:
             with self._file.store_errors():
-                sqlite.make_private_folder(folder)
+                make_private_folder(folder)
         with self._file.reading() as connection:
             if connection.execute(sa.text("PRAGMA user_version")).scalar_one() in _SCHEMAS:
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 
@@ -144,6 +145,7 @@ def end_run(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
         store.publish()
         if collection.building and collection.building["number"] == run.generation and store.count():
             generations.switch(engine, collection.name, settings)
+    shutil.rmtree(settings.checkpoints(run.collection), ignore_errors=True)  # those of documents that were refused
     ledger.finish(pruned)
 
 

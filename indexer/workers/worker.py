@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -16,9 +17,11 @@ import sqlalchemy as sa
 
 from encoders.document import Document, Encoder
 from encoders.errors import DragomanError, MissingPart, StoreError
+from encoders.folder import make_private_folder
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
+from indexer.indexing.chunk_encoding import ChunkEncoding
 from indexer.indexing.storing import add_vectors, existing_documents, put_encoded
 from indexer.ledger.database import is_away, read_database_id, storable
 from indexer.ledger.tables import IndexRun
@@ -79,6 +82,8 @@ class ChunkWorker:
             refused=lambda count: metrics.stored(0, count),
         )  # fmt: skip
         self.failures_in_a_row = 0
+        self._keeps_checkpoints = _is_writable(settings.home)
+        """Whether a killed worker goes on inside a very long document: no other work needs a home to write to."""
         self._stores: dict[str, tuple[_Key, VectorStore]] = {}
         self._current_lease: Lease | None = None
         self._documents = 0
@@ -157,7 +162,11 @@ class ChunkWorker:
         if run.again:  # a document may have changed or gone since the run began: encode what is stored now
             documents = existing_documents(store, [document.doc_id for document in documents])
         started = self._metrics.spent("read", started)
-        encoded = self._encoder.encode_documents(documents)
+        checkpoints = self._settings.checkpoints(run.collection) if self._keeps_checkpoints else None
+        encoding = ChunkEncoding(
+            self._encoder, documents, checkpoints, lambda sentence: logger.info("%s", sentence, extra=log_ids(lease))
+        )
+        encoded = encoding.run()
         started = self._metrics.spent("encode", started)
         if not self._retry_while_away(lambda: self._leases.renew(lease)):
             self._log_lost(lease)
@@ -170,6 +179,7 @@ class ChunkWorker:
         if not self._retry_while_away(lambda: self._leases.done(lease, outcome.stored, outcome.refused)):
             self._log_lost(lease)
             return
+        encoding.forget()
         self._metrics.spent("mark", started)
         self._documents += outcome.stored
         self._metrics.chunk("done")
@@ -313,6 +323,13 @@ class ChunkWorker:
                 logger.warning("sweeping: %s", error)
             except Exception:  # noqa: BLE001 - the next sweep may succeed
                 logger.exception("sweeping")
+
+
+def _is_writable(home: Path) -> bool:
+    """Whether files can be made in the home, which is made if it is missing."""
+    with suppress(OSError):
+        make_private_folder(home)
+    return os.access(home, os.W_OK)
 
 
 def _open_existing_store(collection: Collection, generation: int, settings: Settings, database_id: str) -> VectorStore:

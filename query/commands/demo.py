@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
+from encoders.folder import FILE_MODE
 from indexer.collection.settings import Settings
 from indexer.index import index
-from indexer.ledger.sqlite import FILE_MODE
 from indexer.readers.source import ReadOptions
 from query.calibration.table import NONE
 from query.commands.options import common_options

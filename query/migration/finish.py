@@ -210,6 +210,7 @@ class _SecondFieldRun:
             generation=self.collection.generation,
             check=self._check,
             only_first=only_first,
+            checkpoints=self.settings.checkpoints(self.collection.name),
             console=self.console,
         )
 

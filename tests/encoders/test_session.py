@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders import session
-from encoders.checkpoint import Checkpoint, checkpoint
+from encoders.checkpoint import Checkpoint, current_checkpoint
 from encoders.document import FloatArray, Int32Array
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
@@ -65,12 +65,13 @@ def test_what_a_killed_call_had_done_is_not_computed_again(
         computed.clear()
         monkeypatch.setattr(graph, "_run_batch", run)
 
-    token = checkpoint.set(Checkpoint(tmp_path / "kept", lambda *numbers: told.append(numbers)))
+    token = current_checkpoint.set(Checkpoint(tmp_path / "kept", "chunk", lambda *numbers: told.append(numbers)))
     breaks_after(2)
     with pytest.raises(KeyboardInterrupt):
         graph.run(rows, 1)
     assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o700
     (file,) = (tmp_path / "kept").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
     with file.open("ab") as kept:
         kept.write(bytes(4 * graph.dim) + b"torn")  # as a failed write leaves it
     breaks_after(4)
@@ -80,10 +81,10 @@ def test_what_a_killed_call_had_done_is_not_computed_again(
     breaks_after(4)
     graph.run([row + np.int32(1) for row in rows], 1)
     assert len(computed) == 4, "another call takes nothing of it"
-    kept_now = checkpoint.get()
-    assert kept_now
-    kept_now.forget()
-    checkpoint.reset(token)
+    checkpoint = current_checkpoint.get()
+    assert checkpoint
+    checkpoint.forget()
+    current_checkpoint.reset(token)
     assert list((tmp_path / "kept").iterdir()) == []
 
 

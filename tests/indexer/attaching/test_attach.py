@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from encoders.document import Document
+from encoders.checkpoint import current_checkpoint
+from encoders.document import Document, Encoded
 from encoders.errors import BadInput, DragomanError, StoreError
+from indexer.attaching import attach as attaching
 from indexer.attaching.attach import AttachedCollection, detach
 from indexer.attaching.catch_up import catch_up
 from indexer.collection.collection import find, register
@@ -582,6 +585,28 @@ def test_a_second_collection_in_an_index_takes_a_field_of_its_own(in_place: Owne
     assert attach("titles", replace(by_title, field="titles")) == 1
     assert attach("beside", replace(by_title, companion=in_place.prefix)) == 1
     assert attach("texts", in_place.attachment) == 0
+
+
+def test_what_is_encoded_of_a_very_long_document_is_kept_in_the_home(
+    in_place: Owner, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = settings.checkpoints("c")
+    kept: list[list[Path]] = []
+
+    class InBatches(FakeEncoder):
+        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+            checkpoint = current_checkpoint.get()
+            assert checkpoint
+            list(checkpoint.batches("key", [1], 8, lambda _: iter([np.ones((1, 8), np.float32)])))
+            kept.append(list(checkpoints.iterdir()))
+            return super().encode_documents(documents)
+
+    monkeypatch.setattr(attaching, "open_named", lambda *_, **__: InBatches())
+    in_place.write("book", {**source("book"), "content": {"body": "word " * 50_000}})
+    with AttachedCollection.open("c", in_place.attachment, settings=settings) as attached:
+        assert attached.catch_up().encoded == 1
+    assert [len(files) for files in kept] == [1]
+    assert not checkpoints.exists()
 
 
 def test_an_index_of_dragomans_own_is_refused(owner: Owner) -> None:

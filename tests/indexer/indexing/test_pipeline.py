@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 from filelock import FileLock
 
-from encoders.checkpoint import checkpoint
+from encoders.checkpoint import current_checkpoint
 from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
@@ -26,7 +26,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.index import index
-from indexer.indexing import pipeline
+from indexer.indexing import chunk_encoding, pipeline
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
 from indexer.ledger import index_runs
@@ -62,6 +62,7 @@ class Bench:
             self.engine,
             "c",
             prune=prune,
+            checkpoints=self.settings.checkpoints("c"),
             console=console or Console(quiet=True),
         )
 
@@ -239,7 +240,7 @@ def test_a_very_long_document_is_named_while_progress_stands_still(bench: Bench)
 
 
 def test_progress_inside_a_long_document_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_EVERY", 0.0)
+    monkeypatch.setattr(chunk_encoding, "_EVERY", 0.0)
     told = []
 
     class Heard(Console):
@@ -248,9 +249,9 @@ def test_progress_inside_a_long_document_is_told(bench: Bench, monkeypatch: pyte
 
     class InBatches(FakeEncoder):
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-            kept = checkpoint.get()
-            assert kept
-            list(kept.batches("key", [1] * 4, 8, lambda _: iter(np.ones((4, 1, 8), np.float32))))
+            checkpoint = current_checkpoint.get()
+            assert checkpoint
+            list(checkpoint.batches("key", [1] * 4, 8, lambda _: iter(np.ones((4, 1, 8), np.float32))))
             return super().encode_documents(documents)
 
     bench.encoder = InBatches()

@@ -16,8 +16,9 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
+from encoders.folder import make_private_folder
 from indexer.ledger.database import open_database, transaction
-from indexer.ledger.sqlite import make_private_folder, sqlite_engine
+from indexer.ledger.sqlite import sqlite_engine
 from indexer.stores.sqlite_file import SqliteFile
 from trials.database_accidents import unwritable
 

@@ -6,11 +6,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from encoders.checkpoint import current_checkpoint
 from encoders.console import Console
-from encoders.document import Document, Encoded, Encoder
+from encoders.document import Document, Encoded, Encoder, FloatArray
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker, worker
 from trials.fake_encoder import FakeEncoder
@@ -19,7 +22,8 @@ from trials.fake_encoder import FakeEncoder
 class Actor(FakeEncoder):
     """Encodes at once (``well``), in a minute (``slow``), never (``sick``), or after a file ``go`` is made (``held``).
 
-    The behaviour ``kills`` ends it at a text with that word.
+    The behaviour ``kills`` ends it at a text with that word, and ``tires`` after every second of six batches of a very
+    long text; the numbers of the batches stand in the file ``batches`` of the home.
     """
 
     def __init__(self, behaviour: str, model: str) -> None:
@@ -29,12 +33,24 @@ class Actor(FakeEncoder):
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         if self.behaviour == "kills" and any("kills" in document.text for document in documents):
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.behaviour == "tires":
+            checkpoint = current_checkpoint.get()
+            assert checkpoint
+            list(checkpoint.batches("key", [1] * 6, 8, self._tiring_batches))
         if self.behaviour == "sick":
             raise RuntimeError("CUDA failure 719: unspecified launch failure")
         go, until = Settings.read().home / "go", time.monotonic() + 60
         while (self.behaviour == "slow" and time.monotonic() < until) or (self.behaviour == "held" and not go.exists()):
             time.sleep(0.05)
         return super().encode_documents(documents)
+
+    def _tiring_batches(self, first: int) -> Iterator[FloatArray]:
+        for number in range(first, 6):
+            with (Settings.read().home / "batches").open("a") as computed:
+                computed.write(f"{number} ")
+            yield np.full((1, 8), number, np.float32)
+            if number == first + 1 and number < 5:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> int:

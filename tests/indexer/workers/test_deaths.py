@@ -47,3 +47,15 @@ def test_the_chunk_of_a_worker_that_was_killed_is_another_s(redis: RedisServer, 
         until(lambda: index_runs.runs(field.engine, "c")[0].state == "done")
         assert findings_of(field.engine, [run]) == []
         assert sum(field.store.count().values()) == 3
+
+
+def test_a_killed_worker_s_successor_goes_on_inside_a_long_document(redis: RedisServer, tmp_path: Path) -> None:
+    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:
+        field.write([{"id": "book", "lang": "en", "text": "word" * 75_000}])
+        run = field.spool().run.id
+        field.act("tires", concurrency=2, lease=1.0)
+        until(lambda: index_runs.runs(field.engine, "c")[0].state == "done", 120)
+        assert (field.settings.home / "batches").read_text() == "0 1 2 3 4 5 "
+        assert findings_of(field.engine, [run]) == []
+        assert sum(field.store.count().values()) == 1
+        assert not field.settings.checkpoints("c").exists()

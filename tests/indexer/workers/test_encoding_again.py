@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from encoders.checkpoint import Checkpoint, current_checkpoint
 from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
@@ -280,3 +281,21 @@ def test_what_is_handed_out_overwrites_nothing_should_it_be_put_as_it_is(indexed
     documents = unpack(pack_ids(indexed.store.get(list(before))))
     assert put_encoded(indexed.store, indexed.model, documents, indexed.encoder.encode_documents(documents)).stored == 0
     assert held(indexed.store, indexed.model) == before
+
+
+def test_encoding_again_keeps_what_is_done_of_a_long_document(indexed: Field, new: FakeEncoder, tmp_path: Path) -> None:
+    long_text = [Document("book", "en", "word" * 75_000)]
+    put_encoded(indexed.store, indexed.model, long_text, indexed.encoder.encode_documents(long_text))
+    encode, checkpoints = new.encode_documents, []
+
+    def watching(documents: Sequence[Document]) -> Encoded:
+        if any(document.doc_id == "book" for document in documents):
+            checkpoints.append(current_checkpoint.get())
+        return encode(documents)
+
+    new.encode_documents = watching  # type: ignore[method-assign]
+    reencode(
+        ["book"], new, indexed.store, indexed.engine, "c",
+        generation=1, check=lambda: None, checkpoints=tmp_path / "encoding", console=Console(quiet=True),
+    )  # fmt: skip
+    assert [type(checkpoint) for checkpoint in checkpoints] == [Checkpoint]

@@ -1,0 +1,60 @@
+"""Encode a chunk; with a very long document, what is encoded of the chunk is kept, and told from time to time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from encoders.checkpoint import Checkpoint, current_checkpoint
+from encoders.document import Document, Encoded, Encoder, short_hash
+
+_LONG = 200_000
+"""Characters of a document that takes so long that progress visibly stands still."""
+_EVERY = 5.0
+"""Seconds between two sentences about one long document."""
+
+
+class ChunkEncoding:
+    """The encoding of a chunk's documents.
+
+    Attributes:
+        sentence: what is being done; empty if no document is very long.
+    """
+
+    def __init__(
+        self, encoder: Encoder, documents: Sequence[Document], checkpoints: Path | None, say: Callable[[str], None]
+    ) -> None:
+        """``checkpoints`` is the folder for what is encoded of very long documents; none: nothing is kept."""
+        self.sentence = ""
+        self._encoder, self._documents, self._say = encoder, documents, say
+        self._checkpoint: Checkpoint | None = None
+        self._said = time.monotonic()
+        longest = max(documents, key=lambda document: len(document.content), default=None)
+        if longest and len(longest.content) >= _LONG:
+            self.sentence = f"encoding {longest.doc_id}, one document of {len(longest.content):,} characters"
+            if checkpoints:
+                name = short_hash(*(document.doc_id for document in documents))
+                self._checkpoint = Checkpoint(checkpoints, name, self._show)
+
+    def run(self) -> Encoded:
+        """Encode the documents, and go on where a killed process was.
+
+        Raises:
+            StoreError: the folder of checkpoints can't be written.
+        """
+        token = current_checkpoint.set(self._checkpoint)
+        try:
+            return self._encoder.encode_documents(self._documents)
+        finally:
+            current_checkpoint.reset(token)
+
+    def forget(self) -> None:
+        """Remove what is kept, when the documents are stored."""
+        if self._checkpoint:
+            self._checkpoint.forget()
+
+    def _show(self, done: int, batches: int) -> None:
+        if time.monotonic() - self._said >= _EVERY:
+            self._said = time.monotonic()
+            self._say(f"{self.sentence}: {done / batches:.0%}")
