@@ -32,6 +32,9 @@ _PATIENCE = {
 _DAMAGED = "it is damaged: bring back a copy of it, or move it away and index again"
 _UPGRADE_LOCK = 3_791_624_505
 """Key of the advisory lock that an upgrade takes in PostgreSQL; any number that no other program takes."""
+_WITHOUT_LIMITS = """SELECT set_config(name, '0', true) FROM pg_settings
+WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"""
+"""Lets a transaction of PostgreSQL stay open; ``transaction_timeout`` is known since version 17."""
 _SHOWN = ("host", "port", "dbname", "service")
 """URL parameters that messages show; others may be passwords."""
 
@@ -286,7 +289,7 @@ def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
         connection = engine.connect()
     try:
         with _database_errors(engine):
-            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+            connection.exec_driver_sql(_WITHOUT_LIMITS)
             is_free = bool(connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(key))))
         yield is_free
     finally:

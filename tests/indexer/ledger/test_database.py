@@ -7,10 +7,13 @@ import socket
 import time
 from contextlib import closing
 
+import psycopg
 import pytest
+import sqlalchemy as sa
 
 from encoders.errors import StoreError
-from indexer.ledger.database import connect, open_engine, shown
+from indexer.ledger.database import connect, open_engine, shared_lock, shown
+from tests.indexer.workers.conftest import new_database
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import free_port
 
@@ -67,3 +70,20 @@ def test_a_connection_to_postgresql_ends_when_its_machine_falls_silent(postgres:
         assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     engine.dispose()
     assert tcp == {"TCP_USER_TIMEOUT": 30_000, "TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+
+
+def test_a_lock_outlasts_the_servers_limits_of_transactions(postgres: PostgresServer) -> None:
+    """Both limits are of a twentieth of a second, where the server knows them."""
+    engine = open_engine(new_database(postgres))
+    limits = ("idle_in_transaction_session_timeout", "transaction_timeout")
+    with engine.begin() as connection:
+        known = connection.scalars(sa.text("SELECT name FROM pg_settings")).all()
+        for limit in set(limits).intersection(known):
+            connection.exec_driver_sql(f"ALTER DATABASE {engine.url.database} SET {limit} = 50")
+    engine.dispose()
+    with shared_lock(engine, "c") as is_first, psycopg.connect(postgres.url) as other:
+        assert is_first
+        other.execute("SELECT pg_sleep(0.5)")
+        with shared_lock(engine, "c") as is_free:
+            assert not is_free
+    engine.dispose()
