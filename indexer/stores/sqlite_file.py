@@ -26,7 +26,7 @@ class SqliteFile:
         """Use the file at ``path``; with ``make`` the first transaction creates a missing file."""
         self.path, self._make = path, make
         self.engine = sqlite.sqlite_engine(
-            f"sqlite:///{path}",
+            sa.URL.create("sqlite", database=str(path)),
             before_connecting=self._require_file,
             pool_reset_on_return=None,  # reads open no transaction
         )

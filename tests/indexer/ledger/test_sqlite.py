@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from encoders.errors import StoreError
 from encoders.folder import make_private_folder
+from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from indexer.ledger.sqlite import sqlite_engine
 from indexer.stores.sqlite_file import SqliteFile
@@ -81,6 +82,15 @@ def test_a_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
     tmp_path.chmod(0o750)
     make_private_folder(tmp_path / "store")
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o750
+
+
+def test_a_home_may_have_any_name(tmp_path: Path) -> None:
+    home = tmp_path / "why? 100%3F"
+    with open_database(Settings.read(home=home).database) as engine, closing(SqliteFile(home / "store.db")) as file:
+        assert engine.url.database == str(home / "dragoman.db")
+        with file.writing():
+            pass
+    assert {"dragoman.db", "store.db"} <= {path.name for path in home.iterdir()}
 
 
 def test_a_file_that_can_t_be_written_is_read_and_a_write_is_refused(file: Path) -> None:
