@@ -23,6 +23,7 @@ import httpx
 from elasticsearch import Elasticsearch
 
 from trials.command import fell
+from trials.process_figures import BOUNDS, MEMORY, sample
 
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 HEALTH = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -84,6 +85,7 @@ _ENDLESS_BYTES = 8_000_000
 """More than the buffers of both ends of a connection hold."""
 _TRICKLES = (HEALTH[:30], b"GET /api/health HTTP/1.1\r\nX-Long: ", HALF)
 """Beginnings of requests whose rest comes byte by byte."""
+_PIPELINES, _PIPELINED_BYTES = 4, 4_000_000
 _GIVEN_UP_WITHIN = 60.0
 """Seconds until an unfinished request must be given up; the service's own bound is 20."""
 
@@ -150,6 +152,38 @@ def idle(service: httpx.Client, count: int) -> Iterator[str]:
                     opened.sendall(HEALTH.replace(b"/api/health", path))
                     answer = opened.recv(65_536)
                 yield fell((source, path, answer[:60]), held=answer.startswith(b"HTTP/1.1 200 "))
+
+
+def pipelined(service: httpx.Client) -> Iterator[str]:
+    """Send megabytes of requests without reading an answer; each connection is ended, and the memory stays (Linux)."""
+    port = urlsplit(str(service.base_url)).port or 0
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    (inode,) = {row[9] for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port}
+    (pid,) = {int(file.parts[2]) for file in Path("/proc").glob("[0-9]*/fd/*") if _leads_to(file, f"socket:[{inode}]")}
+    before = sample(pid)[MEMORY]
+    with ExitStack() as stack:
+        for _ in range(_PIPELINES):
+            opened = stack.enter_context(connected(service))
+            opened.settimeout(5)
+            ended = False
+            try:
+                for _ in range(_PIPELINED_BYTES // 1_000_000):
+                    opened.sendall(b"GET / HTTP/1.1\r\nHost:a\r\n\r\n" * (1_000_000 // 26))
+            except ConnectionError:
+                ended = True
+            except TimeoutError:
+                pass
+            yield fell("pipelined requests were taken, or left waiting", held=ended)
+            yield _is(service.get("/api/health"), 200)
+        memory = sample(pid)[MEMORY]
+        yield fell(f"memory: {before:,.0f} MB, {memory:,.0f}", held=memory <= before + BOUNDS[MEMORY])
+
+
+def _leads_to(link: Path, target: str) -> bool:
+    try:
+        return str(link.readlink()) == target
+    except OSError:  # closed meanwhile, or another user's
+        return False
 
 
 def unfinished(service: httpx.Client) -> Iterator[str]:

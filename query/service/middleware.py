@@ -69,6 +69,8 @@ class AccessMiddleware:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = _with_headers(message["headers"])
+                if status >= 400 and scope["state"].get(CROWDED):
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
             answered = message["type"] == "http.response.body" and not message.get("more_body")
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import select
 import socket
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from query.service import connection, middleware
 from tests.conftest import until
-from trials.service_attacks import ENDLESS, HALF, HEALTH, closed, connected, endless
+from trials.service_attacks import ENDLESS, HALF, HEALTH, closed, connected, endless, pipelined
+
+_LARGE = 30_000_000
+"""Bytes of an answer that the kernel does not take all at once."""
 
 
 def rest(opened: socket.socket) -> bytes:
@@ -66,6 +74,16 @@ def test_long_headers_are_refused_in_a_sentence(service: httpx.Client) -> None:
     assert b"headers are too long" in answer
 
 
+def test_pipelined_requests_take_no_memory(service: httpx.Client) -> None:
+    assert [fall for fall in pipelined(service) if fall] == []
+
+
+def test_some_requests_may_be_pipelined(service: httpx.Client) -> None:
+    with connected(service) as opened:
+        opened.sendall(HEALTH * 8 + HEALTH.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert rest(opened).count(b"HTTP/1.1 200 ") == 9
+
+
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
     """Small bounds: ten connections, six of them of one address, four of these with requests."""
@@ -99,6 +117,9 @@ def test_an_address_without_room_is_told_and_health_is_answered(
             return rest(opened)
 
     until(lambda: answer(b"/api/collections", "127.0.0.2").startswith(b"HTTP/1.1 503 "))
+    with connected(service, "127.0.0.2") as opened:  # a refused connection is closed
+        opened.sendall(HEALTH.replace(b"/api/health", b"/demo/_count"))
+        assert b"connection: close" in rest(opened)
     refused = answer(b"/demo/_count", "127.0.0.2").lower()
     assert b"too many requests" in refused
     assert b"retry-after: 1" in refused
@@ -117,17 +138,73 @@ def test_health_does_not_wait_for_a_body(service: httpx.Client) -> None:
         assert opened.recv(65_536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_an_answer_that_nobody_reads_is_given_up(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    ports, lost = [], connection.BoundedConnection.connection_lost
+@contextmanager
+def answering() -> Iterator[tuple[httpx.Client, ServerState]]:
+    """A server of large answers, at ``/wait`` of none, with the loop of ``dragoman serve``; and its state."""
 
-    def noting(this: connection.BoundedConnection, error: Exception | None) -> None:
-        ports.append(this.client and this.client[1])
-        lost(this, error)
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        if scope["path"] == "/wait":
+            await receive()  # until the caller is gone
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(_LARGE)})
 
-    monkeypatch.setattr(connection.BoundedConnection, "connection_lost", noting)
-    monkeypatch.setattr(connection, "_UNREAD_SECONDS", 0.2)
-    with connected(service) as opened:
-        opened.settimeout(1)
-        with suppress(TimeoutError, ConnectionError):
-            opened.sendall(HEALTH.replace(b"/api/health", b"/openapi.json") * 2000)
-        until(lambda: opened.getsockname()[1] in ports)
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(answer, http=connection.BoundedConnection, lifespan="off", ws="none", log_config=None)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
+        yield client, server.server_state
+    server.should_exit = True
+    thread.join(60)
+    listening.close()
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["not read", "read slowly"])
+def test_an_answer_that_is_not_read_in_time_is_given_up(reads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_UNREAD_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "_READ_RATE", 10 * _LARGE)
+    with answering() as (client, state), connected(client) as opened:
+        opened.sendall(HEALTH)
+        size = len(opened.recv(1))
+        with suppress(ConnectionResetError):
+            while reads and (piece := opened.recv(_LARGE // 100)):
+                size += len(piece)
+                select.select([], [], [], 0.02)
+        until(lambda: not state.connections)
+        assert size < _LARGE
+
+
+def test_connections_whose_answers_are_not_read_make_room(few: ExitStack) -> None:
+    with answering() as (client, state):
+        unread = [few.enter_context(connected(client)) for _ in range(6)]
+        for opened in unread:
+            opened.sendall(HEALTH * 2)  # the second one is at work until the first answer is read
+            opened.recv(1)
+        until(lambda: len(state.tasks) == 6)
+        with connected(client) as opened:
+            opened.sendall(HEALTH)
+            assert opened.recv(65_536).startswith(b"HTTP/1.1 200 ")
+            left = {getattr(held, "client")[1] for held in state.connections}  # noqa: B009 - not every kind has one
+            assert left == {one.getsockname()[1] for one in [*unread[1:], opened]}
+        few.close()
+
+
+def test_a_connection_beyond_the_bound_is_closed_if_all_others_are_at_work(
+    few: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_HEAD_SECONDS", 600.0)
+    with answering() as (client, state):
+        for at in range(1, 7):
+            few.enter_context(connected(client)).sendall(HEALTH.replace(b"/api/health", b"/wait"))
+            until(lambda at=at: len(state.tasks) == at)  # type: ignore[misc]
+        with connected(client) as opened:
+            assert rest(opened) == b""
+        with connected(client, "127.0.0.2") as opened:
+            opened.sendall(HEALTH)
+            assert opened.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        few.close()
+        until(lambda: not state.connections)
+        assert not [key for key in connection._groups if key[0] is state]
