@@ -128,7 +128,7 @@ def command(
     single_token = os.environ.get("DRAGOMAN_TOKEN")
     single_tokens = (Token.of("DRAGOMAN_TOKEN", single_token),) if single_token else ()
     token_file = TokenFile(tokens, single_tokens) if tokens else None
-    accepted_tokens = token_file or single_tokens
+    accepted_tokens = single_tokens if token_file is None else token_file
     local = host in LOOPBACK
     if not local and not accepted_tokens:
         raise BadInput(
@@ -157,11 +157,11 @@ def command(
 
 
 def _handle_hangup(http_server: Server, token_file: TokenFile | None) -> None:
-    """At SIGHUP read the tokens' file again; without such a file stop as at SIGTERM: the terminal was closed.
+    """At SIGHUP stop as at SIGTERM, as the terminal was closed; without a terminal read the tokens' file again.
 
     Under ``nohup`` the signal stays ignored where it would stop the service.
     """
-    if token_file:
+    if token_file is not None and not os.isatty(0):
         signal.signal(signal.SIGHUP, lambda *_: token_file.read_again())
     elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, http_server.handle_exit)

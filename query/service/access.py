@@ -56,7 +56,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
     """Tokens of a file with lines ``NAME TOKEN [read|write]``; empty lines and lines that begin with ``#`` are skipped.
 
     Raises:
-        BadInput: the file can't be read, has no token, has a line of another form, or has a secret twice.
+        BadInput: the file can't be read, has a line of another form, or has a secret twice.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -70,13 +70,11 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         if len(parts) not in {2, 3} or parts[2:] not in ([], ["read"], ["write"]):
             raise BadInput(f"{path} line {number} is not NAME TOKEN [read|write]; write it so")
         tokens.append(Token.of(parts[0], parts[1], writes=parts[2:] == ["write"]))
-    if not tokens:
-        raise BadInput(f"{path} has no token; write a line NAME TOKEN into it")
     return distinct(tokens)
 
 
 def distinct(tokens: Iterable[Token]) -> tuple[Token, ...]:
-    """The tokens, each with a secret of its own: else it is chance whose rights and rate a caller has.
+    """The tokens, checked for a secret that two of them share: the caller's rights would depend on their order.
 
     Raises:
         BadInput: two tokens have one secret.
@@ -94,19 +92,21 @@ def distinct(tokens: Iterable[Token]) -> tuple[Token, ...]:
 class TokenFile(Sequence[Token]):
     """The tokens of a file, which is read again when it changes, and tokens from elsewhere.
 
-    A file that can't be used any more leaves the tokens as they were, so that a slip of the editor neither opens the
-    service nor locks every caller out.
+    A file that is gone, or has no token any more, leaves the tokens from elsewhere. A file that can't be read, or has a
+    wrong line, leaves the tokens as they were, so that a slip of the editor does not lock every caller out.
     """
 
     def __init__(self, path: Path, others: Iterable[Token] = ()) -> None:
         """Read the file.
 
         Raises:
-            BadInput: as ``read_tokens``.
+            BadInput: as ``read_tokens``, or the file has no token.
         """
         self._path, self._others = path, tuple(others)
         self._state: tuple[int, ...] | None = _state(path)
         self._tokens = self._read()
+        if self._tokens == self._others:
+            raise BadInput(f"{path} has no token; write a line NAME TOKEN into it")
 
     def read_again(self) -> None:
         """Read the file when the next request comes, whether or not it seems to have changed."""
@@ -125,8 +125,17 @@ class TokenFile(Sequence[Token]):
             try:
                 self._tokens = self._read()
             except (BadInput, OSError) as error:
-                _logger.error("the tokens stay as they were: %s", error)  # noqa: TRY400 - one line is enough
+                if isinstance(error.__cause__, FileNotFoundError):
+                    self._tokens = self._others
+                else:
+                    _logger.error("the tokens stay as they were: %s", error)  # noqa: TRY400 - one line is enough
+            if self._tokens == self._others:
+                _logger.warning("the tokens' file %s has no token; its callers are refused", self._path)
         return self._tokens
+
+    def __bool__(self) -> bool:
+        """True: a service with a file of tokens is open to nobody else, even if the file has no token any more."""
+        return True
 
     @overload
     def __getitem__(self, index: int) -> Token: ...
@@ -148,11 +157,11 @@ class TokenFile(Sequence[Token]):
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What differs after a file was changed; empty: the file is gone."""
+    """What differs after a file was changed, or why nothing is known of it."""
     try:
         status = path.stat()
-    except OSError:
-        return ()
+    except OSError as error:
+        return (error.errno or 0,)
     return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
 
 

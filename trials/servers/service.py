@@ -50,7 +50,7 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
 
 @contextmanager
 def process(
-    home: Path, *options: str, log: str = os.devnull, **environment: str
+    home: Path, *options: str, log: str = os.devnull, stdin: int = subprocess.DEVNULL, **environment: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """``dragoman serve`` as a process that has opened its collections, and its URL; ``log`` is the file of its log."""
     port = free_port()
@@ -58,6 +58,7 @@ def process(
         started = subprocess.Popen(
             [*DRAGOMAN, "serve", "--home", str(home), "--port", str(port), "--device", "cpu", *options],
             env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            stdin=stdin,
             stderr=logged,
         )
     url = f"http://127.0.0.1:{port}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -94,6 +95,21 @@ def test_a_token_that_is_taken_away_opens_nothing_any_more_and_sighup_ends_nothi
     tokens.write_text(f"me {SECRET}\n")
     with process(calibrated.home, DRAGOMAN_TOKENS=str(tokens)) as (started, url):
         assert [fall for fall in changed_tokens(url, started, tokens) if fall] == []
+
+
+@pytest.mark.parts
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="Windows has no such terminals")
+def test_a_closed_terminal_stops_a_service_with_tokens_too(calibrated: Settings, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"me {SECRET}\n")
+    master, terminal = os.openpty()
+    try:
+        with process(calibrated.home, "--tokens", str(tokens), stdin=terminal) as (started, _):
+            started.send_signal(signal.SIGHUP)
+            assert started.wait(60) == 0
+    finally:
+        os.close(terminal)
+        os.close(master)
 
 
 def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
