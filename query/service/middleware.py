@@ -23,6 +23,9 @@ from query.service.upstream import Upstream
 _PUBLIC_PATHS = frozenset({"/api/health", "/api/ready"})
 """Paths that need no token: orchestrators have none, and these answers say nothing of a document."""
 _BODY_WITHIN = 20.0
+"""Seconds in which a body must come, besides those of ``_BODY_RATE``."""
+_BODY_RATE = 100_000
+"""Bytes a second in which a large body must come."""
 _MAX_TARGET = 8000
 """Bytes of path and parameters: as many as usual proxies take."""
 _MAX_HEADER = 8000
@@ -91,7 +94,7 @@ class AccessMiddleware:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         public = scope["path"] in _PUBLIC_PATHS
         try:
-            scope.setdefault("state", {})["caller"] = await self._admit(scope, public=public)
+            scope["state"]["caller"] = await self._admit(scope, public=public)
             received = receive if public else _replayed(await self._body(scope, receive), receive)
         except Refused as refused:
             self._metrics.refused.labels(str(refused.status)).inc()
@@ -142,21 +145,16 @@ class AccessMiddleware:
         raise Refused(401, "a token is needed: Authorization: Bearer TOKEN, or basic auth with it as the password")
 
     async def _check_with_cluster(self, cluster: Upstream, authorization: str, address: str) -> None:
-        """Refuse credentials that the cluster does not accept; it is not asked again of credentials asked lately."""
-        counted = False
-
-        def count() -> None:  # before the answer, as many may be sent at once
-            nonlocal counted
-            self._count_wrong(address)
-            counted = True
-
-        vouched: bool | None = None
+        """Refuse credentials that the cluster does not accept; credentials that are new to it may be wrong."""
+        new, wrong = not cluster.knows(authorization), False
+        if new:
+            self._count_wrong(address)  # before the answer, as many may be sent at once
         try:
-            vouched = await cluster.vouches(authorization, count)
+            wrong = not await cluster.accepts(authorization)
         finally:
-            if counted and vouched is not False:
+            if new and not wrong:
                 self._wrong_credentials.give_back(address)
-        if not vouched:
+        if wrong:
             raise Refused(401, "neither the service nor Elasticsearch accepts these credentials; send others")
 
     def _count_wrong(self, address: str) -> None:
@@ -173,7 +171,7 @@ class AccessMiddleware:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(_BODY_WITHIN):
+            async with asyncio.timeout(_BODY_WITHIN + (int(length) or max_bytes) / _BODY_RATE):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":

@@ -8,7 +8,7 @@ import re
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from hashlib import sha256
 
@@ -24,6 +24,7 @@ _AUTHENTICATE_PATH = "/_security/_authenticate"
 _BELIEVED_SECONDS = 60.0
 """Seconds until credentials are checked again."""
 _MAX_KNOWN = 1000
+"""Right credentials that are remembered, and as many wrong ones, which can't drive right ones out."""
 MAX_TARGET = 4000
 """Bytes of a path with its parameters. Elasticsearch reads 4,096 of a request's first line, unless it is set higher."""
 _MOST_ANSWERED = 100_000_000
@@ -52,7 +53,7 @@ class Upstream:
             httpx.AsyncClient, base_url=server, timeout=seconds, verify=verify, trust_env=False, headers=plain
         )
         self._client, self._unpooled_client = client(), client(limits=httpx.Limits(max_keepalive_connections=0))
-        self._vouched: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
+        self._asked_at: dict[bool, OrderedDict[bytes, float]] = {True: OrderedDict(), False: OrderedDict()}
         self._checks: dict[bytes, asyncio.Task[bool]] = {}
         self._secured = (-_BELIEVED_SECONDS, False)
 
@@ -104,33 +105,45 @@ class Upstream:
         status, headers, content = answer
         return status, {name: headers[name] for name in _RETURNED_HEADERS if name in headers}, content
 
-    async def vouches(self, authorization: str, begin: Callable[[], None]) -> bool:
+    def knows(self, authorization: str) -> bool:
+        """Whether the cluster is being asked about a caller's credentials, was asked lately, or has accepted them."""
+        key = _key(authorization)
+        return key in self._checks or key in self._asked_at[True] or self._lately(key) is not None
+
+    async def accepts(self, authorization: str) -> bool:
         """Whether the cluster accepts a caller's credentials; a cluster without security accepts none.
 
-        The cluster is asked once in ``_BELIEVED_SECONDS``. ``begin`` is called before it is asked, and may refuse.
+        The cluster is asked once in ``_BELIEVED_SECONDS``.
 
         Raises:
-            Refused: the cluster does not answer, or ``begin`` refused.
+            Refused: the cluster does not answer.
         """
-        key = sha256(authorization.encode()).digest()
-        cached = self._vouched.get(key)
-        if cached and time.monotonic() - cached[0] < _BELIEVED_SECONDS:
-            return cached[1]
+        key = _key(authorization)
+        accepted = self._lately(key)
+        if accepted is not None:
+            return accepted
         if key not in self._checks:
-            begin()
             self._checks[key] = asyncio.create_task(self._check(key, authorization))
             self._checks[key].add_done_callback(lambda _: self._checks.pop(key))
         return await asyncio.shield(self._checks[key])
+
+    def _lately(self, key: bytes) -> bool | None:
+        """What the cluster answered within ``_BELIEVED_SECONDS``; None: it has to be asked."""
+        since = time.monotonic() - _BELIEVED_SECONDS
+        answers = [accepted for accepted, asked_at in self._asked_at.items() if asked_at.get(key, since) > since]
+        return answers[0] if answers else None
 
     async def _check(self, key: bytes, authorization: str) -> bool:
         status, _, body = await self.send("GET", _AUTHENTICATE_PATH, {}, b"", authorization, repeatable=True)
         if status >= 500 or status == 429:
             raise _away()
-        vouched = status == 200 and b'"username"' in body
-        self._vouched[key] = (time.monotonic(), vouched)
-        while len(self._vouched) > _MAX_KNOWN:
-            self._vouched.popitem(last=False)
-        return vouched
+        accepted = status == 200 and b'"username"' in body
+        for asked_at in self._asked_at.values():
+            asked_at.pop(key, None)
+        self._asked_at[accepted][key] = time.monotonic()
+        if len(self._asked_at[accepted]) > _MAX_KNOWN:
+            self._asked_at[accepted].popitem(last=False)
+        return accepted
 
     async def secured(self) -> bool:
         """Whether the cluster checks credentials; without security it takes any, and lets everybody do anything.
@@ -173,6 +186,10 @@ async def _answer(
         if answer.status_code >= 400 and _STOPS_READING in content:
             await answer.extensions["network_stream"].aclose()
     return answer.status_code, answer.headers, bytes(content)
+
+
+def _key(authorization: str) -> bytes:
+    return sha256(authorization.encode()).digest()
 
 
 def _away() -> Refused:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -98,9 +100,9 @@ def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:
     ):
         file.write_text(text, encoding="utf-8")
         with pytest.raises(BadInput, match=sentence):
-            read_tokens(file)
+            TokenFile(file)
     with pytest.raises(BadInput, match="can't be read"):
-        read_tokens(tmp_path / "nowhere")
+        TokenFile(tmp_path / "nowhere")
 
 
 def test_one_secret_under_two_names_is_refused(tmp_path: Path) -> None:
@@ -122,14 +124,27 @@ def test_tokens_are_read_again_when_their_file_changes(tmp_path: Path, caplog: p
     assert list(tokens) == [Token.of("me", SECRET), single]
     file.write_text(f"you {SECRET}2 write\n", encoding="utf-8")
     assert list(tokens) == [Token.of("you", f"{SECRET}2", writes=True), single]
-    for text in ("", "you short\n", f"you {SECRET}1\n"):
-        file.write_text(text, encoding="utf-8")
+    for text in ("you short\n", f"you {SECRET}1\n", "\udcff"):
+        file.write_text(text, encoding="utf-8", errors="surrogateescape")
         assert list(tokens) == [Token.of("you", f"{SECRET}2", writes=True), single]
-    file.unlink()
-    assert len(tokens) == 2
-    assert caplog.text.count("the tokens stay as they were") == 4
+    assert caplog.text.count("the tokens stay as they were") == 3
+    for without in (lambda: file.write_text("# none\n", encoding="utf-8"), file.unlink):
+        without()
+        assert list(tokens) == [single]
+        file.write_text(f"me {SECRET}\n", encoding="utf-8")
+        assert tokens[0] == Token.of("me", SECRET)
+    assert caplog.text.count("has no token; its callers are refused") == 2
+
+
+def test_a_service_whose_file_has_no_token_any_more_is_open_to_nobody(options: ServiceOptions, tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
     file.write_text(f"me {SECRET}\n", encoding="utf-8")
-    assert tokens[0] == Token.of("me", SECRET)
+    with serving(replace(options, tokens=TokenFile(file))) as client:
+        right = {"Authorization": f"Bearer {SECRET}"}
+        assert client.get("/api/collections", headers=right).status_code == 200
+        for without in (lambda: file.write_text("", encoding="utf-8"), file.unlink):
+            without()
+            assert {client.get("/api/collections", headers=sent).status_code for sent in (right, {})} == {401}
 
 
 def test_tokens_are_read_again_when_asked_though_the_file_seems_the_same(tmp_path: Path) -> None:
@@ -216,6 +231,19 @@ def test_a_body_that_does_not_come_is_not_waited_for(service: httpx.Client, monk
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"did not come in time" in answer
+
+
+def test_a_large_body_has_more_time(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "_BODY_WITHIN", 0.0)
+    monkeypatch.setattr(middleware, "_BODY_RATE", 1)
+    body, headers = json.dumps(ASKED).encode(), {"Content-Type": "application/json"}
+
+    def parts() -> Iterator[bytes]:
+        yield from [body[:20], body[20:]]
+
+    sizes: tuple[dict[str, str], ...] = ({"Content-Length": str(len(body))}, {})  # without it the body comes in chunks
+    for size in sizes:
+        assert service.post("/api/search", content=parts(), headers={**headers, **size}).status_code == 200
 
 
 def test_only_our_host_names_are_answered(service: httpx.Client) -> None:

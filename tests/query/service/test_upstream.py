@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
 
+from indexer.collection.settings import Settings
 from indexer.elastic.address import Credentials
+from query.service import upstream as upstream_module
 from query.service.metrics import Metrics
+from query.service.middleware import AccessMiddleware
+from query.service.options import ServiceOptions
 from query.service.refusals import Refused
 from query.service.upstream import Upstream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+WRONG = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}"
 KNOWN = b'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"username":"a"}'
 TOO_LONG = b'HTTP/1.1 400 Bad Request\r\nContent-Length: 45\r\n\r\n{"error":"too_long_http_header_exception..."}'
 Answer = Callable[[int, int], bytes]
@@ -101,15 +107,53 @@ def test_what_elasticsearch_would_not_read_is_not_sent(target: str, headers: dic
 
 
 def test_the_same_credentials_are_asked_about_once_however_many_requests_have_them() -> None:
-    begun = []
-
     async def act(upstream: Upstream) -> None:
-        checks = [upstream.vouches("Basic eA==", lambda: begun.append(1)) for _ in range(20)]
-        assert await asyncio.gather(*checks) == [True] * 20
-        assert await upstream.vouches("Basic eA==", lambda: begun.append(1))
+        access = checking(upstream)
+        await asyncio.gather(*(access("right") for _ in range(20)))
+        await access("right")
 
     assert asyncio.run(with_server(lambda *_: KNOWN, act)) == [(1, 1)]
-    assert begun == [1]
+
+
+def checking(upstream: Upstream) -> Callable[[str], Awaitable[None]]:
+    """Refuses credentials, of one address, as a service does."""
+
+    async def none(*_: object) -> None:
+        raise AssertionError("no request is answered")
+
+    access = AccessMiddleware(none, ServiceOptions(Settings.read()), Metrics(), upstream)
+    return lambda authorization: access._check_with_cluster(upstream, authorization, "127.0.0.1")
+
+
+def test_wrong_credentials_keep_no_right_ones_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that have to be checked again, however many others were checked meanwhile."""
+    monkeypatch.setattr(upstream_module, "_BELIEVED_SECONDS", 0.0)
+    monkeypatch.setattr(upstream_module, "_MAX_KNOWN", 5)
+    right = True
+    statuses: set[int] = set()
+
+    async def act(upstream: Upstream) -> None:
+        nonlocal right
+        access = checking(upstream)
+        for _ in range(30):
+            await access("right")
+        right = False
+        while 429 not in statuses:
+            with pytest.raises(Refused) as refused:
+                await access(f"wrong {len(statuses)} {time.monotonic()}")
+            statuses.add(refused.value.status)
+        right = True
+        await access("right")
+        right = False
+        with pytest.raises(Refused) as refused:
+            await access("right")
+        assert refused.value.status == 401
+        with pytest.raises(Refused) as refused:
+            await access("right")  # it was wrong at last
+        assert refused.value.status == 429
+
+    asyncio.run(with_server(lambda *_: KNOWN if right else WRONG, act))
+    assert statuses == {401, 429}
 
 
 def test_credentials_are_not_wrong_because_the_server_is_busy() -> None:
@@ -117,8 +161,8 @@ def test_credentials_are_not_wrong_because_the_server_is_busy() -> None:
 
     async def act(upstream: Upstream) -> None:
         with pytest.raises(Refused, match="does not answer"):
-            await upstream.vouches("Basic eA==", lambda: None)
-        assert await upstream.vouches("Basic eA==", lambda: None)
+            await upstream.accepts("Basic eA==")
+        assert await upstream.accepts("Basic eA==")
 
     asyncio.run(with_server(lambda _, request: busy if request == 1 else KNOWN, act))
 
