@@ -143,6 +143,7 @@ def _connections(target: Target) -> Iterator[str]:
         yield service_attacks.endless(target.service, begun)
     yield from service_attacks.unfinished(target.service)
     yield from service_attacks.trickles(target.service)
+    yield from service_attacks.pipelined(target.service)
 
 
 def _writes(target: Target) -> Iterator[str]:
