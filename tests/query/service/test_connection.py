@@ -35,7 +35,7 @@ def rest(opened: socket.socket) -> bytes:
     [
         b"",
         b"GET /api/health HTTP/1.1\r\nHost: loc",
-        HALF.replace(b"length: 9", b"length: 9000000").replace(b"Length: 9\r", b"Length: 9000000\r"),
+        HALF.replace(b"Length: 9\r", b"Length: 9000000\r"),
     ],
     ids=["nothing", "half a head", "the rest of a refused body"],
 )
@@ -62,7 +62,7 @@ def test_half_a_second_request_is_not_waited_for(service: httpx.Client, monkeypa
 
 
 @pytest.mark.parametrize("begun", ENDLESS.values(), ids=ENDLESS)
-def test_what_has_no_end_is_not_taken(service: httpx.Client, begun: bytes) -> None:
+def test_endless_requests_are_cut_off(service: httpx.Client, begun: bytes) -> None:
     assert endless(service, begun) == ""
 
 
