@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -12,7 +13,7 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 def with_field_types(instance: T) -> T:
-    """The dataclass instance itself; its fields may be strings, numbers, truth values, literals, and tuples of these.
+    """Return the instance if every value has its field's type: string, number, truth value, literal or tuple of these.
 
     Raises:
         TypeError: a value has another type than its field.
@@ -21,7 +22,7 @@ def with_field_types(instance: T) -> T:
     for field in fields(instance):
         value = getattr(instance, field.name)
         if not _fits(value, hints[field.name]):
-            raise TypeError(f"{field.name} can't be {str(value)[:40]!r}")
+            raise TypeError(f"{field.name} is {_described(value)}; it must be {_wanted(hints[field.name])}")
     return instance
 
 
@@ -31,3 +32,15 @@ def _fits(value: object, hint: Any) -> bool:
     if get_origin(hint) is tuple:
         return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
     return type(value) is hint  # a truth value is no whole number
+
+
+def _described(value: object) -> str:
+    return f"the string {value[:40]!r}" if isinstance(value, str) else json.dumps(value)[:40]
+
+
+def _wanted(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(get_args(hint))}"
+    if get_origin(hint) is tuple:
+        return f"a list, and each item {_wanted(get_args(hint)[0])}"
+    return {str: "a string", int: "a whole number", float: "a number with a point", bool: "true or false"}[hint]

@@ -35,6 +35,14 @@ Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
 TRAINING_KEPT = "the training is kept, and the same command resumes it when there is room"
 """``kept`` for ``publishing`` where the folder's training has checkpoints."""
+_FILES = frozenset(
+    {
+        "config.json", "model.onnx", "model.onnx.data", "tokenizer.json", "vocabulary.json", "MODEL_CARD.md",
+        "parity.json", "curve.jsonl", "curve.png", "lawdr.npz", "hmde.json", "upper.onnx", "upper.onnx.data",
+        "weights.safetensors",
+    }
+)  # fmt: skip
+"""Names of all files that a model folder may have, whatever made it."""
 FOLDER_MODE = 0o700
 """Mode of folders that Dragoman makes for its data: only their owner may look into them."""
 FILE_MODE = 0o600
@@ -248,7 +256,7 @@ def replacing(target: Path) -> Iterator[Path]:
         OSError: the target can't be written.
     """
     make_folder(target.parent)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     temporary.mkdir()
     try:
         if target.exists():
@@ -325,10 +333,10 @@ def read_json(file: Path) -> Any:
 def link_files(base: ModelFolder, folder: Path, left_out: Collection[str]) -> None:
     """Put a base model's files into a new folder: hard links where the disk allows, else copies.
 
-    ``config.json`` and the files named in ``left_out`` are left out.
+    ``config.json``, the files named in ``left_out`` and files that no model has are left out.
     """
     for file in sorted(base.path.iterdir()):
-        if file.is_file() and file.name not in {"config.json", *left_out}:
+        if file.is_file() and file.name in _FILES - {"config.json", *left_out}:
             try:
                 os.link(file.resolve(), folder / file.name)
             except OSError:  # another disk, or one that has no hard links
@@ -341,17 +349,39 @@ def free_target(target: Path, what: str) -> Path:
     ``what`` names the content that may be replaced, for the error message.
 
     Raises:
-        BadInput: a file or a folder with other content exists at the path.
+        BadInput: a file or a folder with other content exists at the path, or no folder can be made there.
     """
     target = target.expanduser().resolve()
-    if target.exists() and not target.is_dir():
-        raise BadInput(f"{target} is a file; choose another --output")
-    if target.is_dir() and any(target.iterdir()):
+    require_replaceable(target)
+    names = {path.name for path in target.iterdir()} if target.is_dir() else set()
+    if names:
         try:
             ModelFolder.open(target)
         except BadInput as error:
             raise BadInput(f"{target} holds something that is no {what}; choose another --output") from error
+    if others := sorted(names - _FILES):
+        raise BadInput(
+            f"{target} has files beside the {what} ({', '.join(others[:3])}), which would be deleted; "
+            "move them, or choose another --output"
+        )
     return target
+
+
+def require_replaceable(target: Path) -> None:
+    """Check that ``replacing`` can make or replace a folder, before the work that fills it.
+
+    Raises:
+        BadInput: the path is a file or a mount point, or the folder that it is in can't be written.
+    """
+    if target.exists() and not target.is_dir():
+        raise BadInput(f"{target} is a file; choose another --output")
+    if target.is_mount():
+        raise BadInput(f"{target} is a mount point and can't be replaced; choose an --output inside it")
+    parent = next(folder for folder in target.parents if folder.exists())
+    try:
+        tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=parent).cleanup()
+    except OSError as error:
+        raise BadInput(f"{target} can't be written ({error.strerror}); choose another --output") from error
 
 
 def _take_name(temporary: Path, target: Path) -> None:

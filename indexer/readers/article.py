@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from indexer.readers.markup import Tag, tokens
-from indexer.readers.record import one_line
+from indexer.readers.record import clean_line
 
 TITLES = ("TITLE", "HEADLINE", "TI", "HD")
 LEADS = ("LEAD", "LEAD1", "LD", "LE", "RETRO")
@@ -65,7 +65,7 @@ def parse_article(markup: str, names: Mapping[str, str], *, first_line_is_title:
         title=title,
         lines=lines + [line for section in other_sections for line in section.lines],
         fields={
-            section.role[1:]: one_line(section.text) for section in reversed(sections) if section.role.startswith("=")
+            section.role[1:]: clean_line(section.text) for section in reversed(sections) if section.role.startswith("=")
         },
         other_tags=tuple(dict.fromkeys(section.tag for section in other_sections)),
     )
@@ -135,15 +135,15 @@ def _rank(section: _Section) -> int:
 
 def _title_and_lines(sections: list[_Section], *, first_line_is_title: bool) -> tuple[str, list[str]]:
     title_sections = sorted((section for section in sections if section.role == "title"), key=_rank)
-    titles = [section for section in title_sections if one_line(section.text).lower() != _NO_HEADLINE]
+    titles = [section for section in title_sections if clean_line(section.text).lower() != _NO_HEADLINE]
     body = [section for role in ("lead", "text") for section in sections if section.role == role]
     lines = [line for section in body for line in section.lines]
     if not titles:
         return _first_line(body) if first_line_is_title else ("", lines)
     if not lines and len(titles) == 1:
         return _first_line(titles)
-    title = one_line(titles[0].text)
-    other_titles = [text for section in titles[1:] if (text := one_line(section.text)) != title]
+    title = clean_line(titles[0].text)
+    other_titles = [text for section in titles[1:] if (text := clean_line(section.text)) != title]
     return title, other_titles + lines
 
 
@@ -155,7 +155,7 @@ def _first_line(sections: list[_Section]) -> tuple[str, list[str]]:
     if len(title) > _MAX_TITLE and remainder:
         title, remainder = "", first.text
     remaining_section = _Section(first.tag, first.role, [remainder])
-    return one_line(title), [line for section in (remaining_section, *later_sections) for line in section.lines]
+    return clean_line(title), [line for section in (remaining_section, *later_sections) for line in section.lines]
 
 
 def _unwrapped(text: str, *, joined: bool) -> list[str]:

@@ -55,7 +55,7 @@ def clean(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
-def one_line(text: str) -> str:
+def clean_line(text: str) -> str:
     """The cleaned text on one line, with single blanks between its words."""
     return " ".join(clean(text).split())
 
@@ -98,7 +98,7 @@ def _string(record: Mapping[str, Any], field: str, options: ReadOptions) -> str 
 
 
 def _content(record: Mapping[str, Any], options: ReadOptions) -> tuple[str, str]:
-    title = one_line(_string(record, "title", options) or "")
+    title = clean_line(_string(record, "title", options) or "")
     text = _string(record, "text", options)
     if text is None:
         raise _RefusedError(f"it has no {_label('text', options)}; say which field holds it with --field text=NAME")

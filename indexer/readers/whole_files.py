@@ -8,7 +8,7 @@ from encoders.errors import BadInput
 from encoders.languages import normalise
 from indexer.readers.encodings import UndecodableError, declared_encoding, decode, encoding_remark
 from indexer.readers.files import SourceFile
-from indexer.readers.record import clean, make_document, one_line
+from indexer.readers.record import clean, clean_line, make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 _TITLE_LENGTH = 120
@@ -70,7 +70,7 @@ def _page(markup: str, _file: SourceFile) -> tuple[str, str, str]:
     tree = LexborHTMLParser(markup.replace(_BREAK, " "))
     lang = (tree.root.attributes.get("lang") or "") if tree.root else ""
     titles = [node for selector in ("head title", "title", "h1") if (node := tree.css_first(selector))]
-    title = one_line(next((text for node in titles if (text := node.text())), ""))
+    title = clean_line(next((text for node in titles if (text := node.text())), ""))
     tree.strip_tags(_NO_TEXT)
     body = tree.body
     if body is None:

@@ -18,7 +18,7 @@ from encoders.tlaser.settings import TlaserPlan
 from encoders.wording import counted
 from indexer.parallel.scripts import wrong_script
 from indexer.parallel.source import AlignedSentence
-from indexer.readers.record import one_line
+from indexer.readers.record import clean_line
 from indexer.readers.source import Refusal
 
 USUAL_PIVOTS = ("en", "es")
@@ -63,7 +63,7 @@ def gather(
         for lang, text in reading.texts.items():
             if languages and lang not in languages:
                 continue
-            line = one_line(text)
+            line = clean_line(text)
             if not line:
                 reasons.append(f"its {lang} side is empty")
             elif wrong_script(line, lang):

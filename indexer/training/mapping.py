@@ -12,7 +12,7 @@ import numpy as np
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
-from encoders.folder import replacing
+from encoders.folder import replacing, require_replaceable
 from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import MateScores, mates, mean_mates
@@ -224,9 +224,8 @@ def require_writable(folder: Path) -> None:
     """Check that a mapping can be written to a path: it is absent, an empty folder, or a mapping and nothing else.
 
     Raises:
-        BadInput: the path holds something else.
+        BadInput: the path holds something else, or no folder can be made there.
     """
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder} is a file; choose another --output")
+    require_replaceable(folder.expanduser().resolve())
     if folder.is_dir() and {file.name for file in folder.iterdir()} - {HEADER, WEIGHTS, NETWORKS}:
         raise BadInput(f"{folder} holds something that is no mapping; choose another --output")

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from encoders.errors import DISK_FULL, BadInput, MissingPart
-from encoders.folder import sync
+from encoders.folder import make_folder, sync
 
 _DIGEST = 32
 
@@ -34,12 +34,14 @@ def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:
 def write_whole(file: Path, data: bytes) -> None:
     """Write a temporary file and rename it to ``file``, so that a crash leaves the old or the new content.
 
+    The next call overwrites the temporary file of a crash.
+
     Raises:
         MissingPart: the disk is full or can't be written; the old content is unchanged.
     """
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary = file.with_name(f".{file.name}.new")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         with temporary.open("wb") as out:
             out.write(data)
             out.flush()

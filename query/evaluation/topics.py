@@ -15,7 +15,7 @@ from encoders.languages import UNDETERMINED, normalise
 from indexer.readers.encodings import UndecodableError, declared_encoding, decode, known_encoding
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.markup import Tag, tokens
-from indexer.readers.record import one_line
+from indexer.readers.record import clean_line
 
 PARTS = ("title", "description", "narrative")
 FIELDS = ("title", "description")
@@ -131,7 +131,7 @@ def _checked(records: Iterable[_Record], file: SourceFile, default_lang: str) ->
         for name, value in record.items():
             if not isinstance(value, str) and not (name == "qid" and type(value) is int):
                 raise BadInput(f"{file.at(line)}: the topic's {name} is a {type(value).__name__}; write it as a string")
-        values = {name: one_line(str(value)) for name, value in record.items()}
+        values = {name: clean_line(str(value)) for name, value in record.items()}
         qid = normalise_qid(values.get("qid", ""))
         if not qid:
             raise BadInput(f"{file.at(line)}: a topic has no id; give it one")

@@ -18,7 +18,7 @@ from encoders.errors import BadInput
 from encoders.folder import file_hash
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
-from indexer.readers.record import one_line
+from indexer.readers.record import clean_line
 from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topic_set import TopicSet, by_language
@@ -172,7 +172,7 @@ def logged_topic_set(
                 f"-c {collection} -o FILE, then dragoman evaluate --from-log --qrels JUDGED -c {collection}"
             )
         qrels = _opened(searches)
-    topics = {search.qid: Topic(search.qid, search.lang, one_line(search.query)) for search in searches}
+    topics = {search.qid: Topic(search.qid, search.lang, clean_line(search.query)) for search in searches}
     topic_set = TopicSet(
         by_language(list(topics.values()), langs),
         qrels,

@@ -17,7 +17,7 @@ import pytest
 
 from encoders import folder
 from encoders.errors import BadInput, MissingPart
-from encoders.folder import ModelConfig, ModelFolder, publishing
+from encoders.folder import ModelConfig, ModelFolder, free_target, publishing
 from encoders.methods.registry import open_encoder
 from onnx_export.default_model import bert_graph
 from tests.onnx_export.conftest import SHAPE, sentencepiece, weights, wordpiece
@@ -216,6 +216,28 @@ def test_a_new_folder_has_the_mode_of_the_old_one_or_of_the_umask(tmp_path: Path
     assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o700
 
 
+def test_files_of_the_user_s_own_beside_a_model_are_not_replaced(tmp_path: Path) -> None:
+    _publish(tmp_path / "m")
+    assert free_target(tmp_path / "m", "model") == (tmp_path / "m").resolve()
+    (tmp_path / "m" / "notes.txt").write_text("mine")
+    with pytest.raises(BadInput, match=r"files beside the model \(notes\.txt\), which would be deleted; move them"):
+        free_target(tmp_path / "m", "model")
+
+
+def test_an_output_that_can_t_be_made_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    assert free_target(tmp_path / "new" / "m", "model").name == "m"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    with pytest.raises(BadInput, match=r"m can't be written \(Not a directory\); choose another --output"):
+        free_target(tmp_path / "file" / "m", "model")
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path / "disk")
+    (tmp_path / "disk").mkdir()
+    with pytest.raises(BadInput, match="is a mount point and can't be replaced; choose an --output inside it"):
+        free_target(tmp_path / "disk", "model")
+
+
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     with (
         pytest.raises(MissingPart, match=r"is full; make room, or name another folder in DRAGOMAN_CACHE$"),
@@ -283,6 +305,25 @@ def test_a_value_of_another_type_is_refused_with_what_to_do(entry: str, value: o
         ModelFolder.open(folder)
         return
     with pytest.raises(BadInput, match=r"again|exported first"):
+        ModelFolder.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "said"),
+    [
+        ("dim", "384", "dim is the string '384'; it must be a whole number"),
+        ("dim", None, "dim is null; it must be a whole number"),
+        ("languages", [5], r"languages is \[5\]; it must be a list, and each item a string"),
+        ("precision", "fp8", "precision is the string 'fp8'; it must be one of fp32, fp16, int8, q4"),
+    ],
+)
+def test_a_value_of_another_type_is_told_with_what_it_must_be(
+    entry: str, value: object, said: str, tmp_path: Path
+) -> None:
+    folder = _publish(tmp_path / "m").path
+    data = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**data, entry: value}))
+    with pytest.raises(BadInput, match=said):
         ModelFolder.open(folder)
 
 

@@ -51,6 +51,24 @@ def test_a_disk_that_fills_leaves_the_checkpoint_before(tmp_path: Path, monkeypa
     assert [path.name for path in tmp_path.iterdir()] == ["last.pt"]
 
 
+def test_the_next_checkpoint_takes_the_place_of_what_a_kill_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnx_export.training.checkpoint import write_whole
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_whole(tmp_path / "last.pt", b"half")
+    assert len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr("os.getpid", lambda: 1)  # the resumed command is another process
+    write_whole(tmp_path / "last.pt", b"whole")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("last.pt", b"whole")]
+
+
 def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     from onnx_export.training.checkpoint import load_checkpoint
 
