@@ -205,6 +205,7 @@ def server(service: Service, options: ServiceOptions, host: str, port: int) -> u
             server_header=False,
             proxy_headers=False,
             ws="none",
+            backlog=128,  # as many connections are taken before one of them is counted
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(options.seconds) + 1,
         )
