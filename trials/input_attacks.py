@@ -115,7 +115,7 @@ class WrongInputs:
             "train hmde": [missing, "-o", out, "-q"],
             "train tlaser": [missing, "-o", out, "-q"],
             "reproduce cr5": ["--wikipedia", missing, "-q"],
-            "reproduce hmde-clef": ["--documents", missing, "--qrels", missing, "--topics", missing, "-q"],
+            "reproduce hmde-clef": ["--documents", f"de={missing}", "--qrels", missing, "--topics", missing, "-q"],
             "reproduce hmde-mldoc": ["--mldoc", missing, "-q"],
             "reproduce lawdr": ["--wmt16", missing, "-q"],
             "reproduce mappings": ["--jrc", missing, "-q"],

@@ -126,9 +126,16 @@ def default_encoder_option(text: str | None = None) -> Decorator:
 
 
 def languages_option(text: str | None = None, default: str = "") -> Decorator:
-    """``--languages`` with a help text; the command gets a list of tags, each once."""
+    """``--languages`` with a help text; the command gets a list of tags, each once, never empty if it has a default."""
+    kind = FILLED if default else click.STRING
     return click.option(
-        "--languages", callback=_languages, default=default, show_default=bool(default), metavar="LANG,…", help=text
+        "--languages",
+        callback=_languages,
+        type=kind,
+        default=default,
+        show_default=bool(default),
+        metavar="LANG,…",
+        help=text,
     )
 
 

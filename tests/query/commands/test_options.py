@@ -71,7 +71,12 @@ def test_a_command_with_an_empty_name_does_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.jsonl").write_text('{"id": "a", "lang": "en", "text": "a river"}')
     home = ["--home", str(tmp_path / "home")]
-    for arguments in (["index", "", "-c", "c", *home], ["status", "--home", ""], ["demo", "--store", ""]):
+    for arguments in (
+        ["index", "", "-c", "c", *home],
+        ["status", "--home", ""],
+        ["demo", "--store", ""],
+        ["reproduce", "mappings", "--jrc", ".", "--languages", ""],
+    ):
         status, sentence = said(arguments)
         assert (status, "the value is empty; is a variable not set?" in sentence) == (2, True), sentence
     status, sentence = said(["worker", "-c", "", "--broker", "redis://127.0.0.1:1", *home])
