@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from elasticsearch import ConnectionError as Away
+from sqlalchemy.exc import OperationalError
 
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, StoreError
@@ -86,9 +87,14 @@ def follow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Follow:
 
 
 @pytest.mark.parametrize("failure", [KeyError("d7"), BadInput("too few documents"), StoreError("it is full")])
-def test_a_calibration_that_fails_ends_nothing_and_is_made_at_the_next_look(
-    follow: Follow, failure: Exception, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+def test_a_calibration_that_fails_ends_nothing_and_is_made_later(
+    follow: Follow,
+    failure: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    monkeypatch.setattr(attach_command, "_PAUSES", (0.0, 0.0))
     told = Followed(calibration_fails=[failure, None])
     assert follow(told) == 130
     assert told.calibrations > 2
@@ -98,6 +104,12 @@ def test_a_calibration_that_fails_ends_nothing_and_is_made_at_the_next_look(
     if not isinstance(failure, DragomanError):
         assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [failure]
         assert caplog.records[-1].levelno == logging.ERROR
+
+
+def test_after_a_calibration_that_failed_looks_go_on_and_the_next_is_made_a_minute_later(follow: Follow) -> None:
+    told = Followed(calibration_fails=[BadInput("too few documents")])
+    assert follow(told) == 130
+    assert (told.calibrations, told.looks > LOOKS) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +125,9 @@ def test_a_bad_look_ends_nothing(
 
 
 def test_the_first_look_waits_for_what_ends_by_itself_alone(follow: Follow, capsys: pytest.CaptureFixture[str]) -> None:
-    assert follow(Followed({1: away(), 2: away()})) == 130
+    database_away = StoreError("the database can't be reached")
+    database_away.__cause__ = OperationalError("SELECT 1", {}, Exception("refused"))
+    assert follow(Followed({1: away(), 2: database_away})) == 130
     assert follow(Followed({1: BadInput("there is no index help")})) == 1
     assert follow(Followed({1: away(), 2: BadInput("there is no index help")})) == 1
     with pytest.raises(KeyError):
