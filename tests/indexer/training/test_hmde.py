@@ -227,7 +227,7 @@ def test_a_folder_that_can_not_be_made_is_said(
 ) -> None:
     (tmp_path / "file").write_text("")
     said = _refused([*SOURCES, "-o", str(tmp_path / "file" / "x"), *over_small, "-q"], capsys)
-    assert "x.training can't be made (Not a directory); choose another --output" in said
+    assert "x can't be written (Not a directory); choose another --output" in said
 
 
 def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
