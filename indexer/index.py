@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
-from encoders.folder import FILE_MODE, make_private_folder
+from encoders.folder import FILE_MODE
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection import generations
@@ -128,7 +128,7 @@ def _open_for_indexing(
     with open_database(settings.database) as engine:
         _find(engine, request, name, settings)  # a refusal waits neither for the lock nor for the encoder
         check_sources(request.sources, request.options)
-        with collection_lock(settings, name, engine):
+        with collection_lock(name, engine):
             collection = _find(engine, request, name, settings)
             reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
             default_method = collection.method if collection and not (request.rebuild and request.encoder) else None
@@ -181,7 +181,7 @@ def _absolute(sources: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def collection_lock(settings: Settings, collection: str, engine: sa.Engine) -> Iterator[None]:
+def collection_lock(collection: str, engine: sa.Engine) -> Iterator[None]:
     """Lock a collection against indexing by a second process that uses the same database, from any home or machine.
 
     What is read of the collection before the lock may be outdated.
@@ -191,36 +191,29 @@ def collection_lock(settings: Settings, collection: str, engine: sa.Engine) -> I
         StoreError: another process has the lock, or the lock's folder can't be written.
     """
     check_collection_name(collection)
-    file = _lock_file(settings, collection, engine)
-    lock = FileLock(file, timeout=0, mode=FILE_MODE)
+    is_sqlite = engine.dialect.name == "sqlite"
+    with _file_lock(engine, collection) if is_sqlite else shared_lock(engine, f"indexing {collection}") as is_free:
+        if not is_free:
+            raise StoreError(
+                f"another process is indexing collection {collection}; wait for it (dragoman status -c {collection})"
+            )
+        yield
+
+
+@contextmanager
+def _file_lock(engine: sa.Engine, collection: str) -> Iterator[bool]:
+    """Take a collection's lock file beside the SQLite database, which several homes may share; yields whether it was free."""
+    database = Path(engine.url.database or "").resolve()
+    lock = FileLock(database.with_name(f"{database.name}.{collection}.indexing.lock"), timeout=0, mode=FILE_MODE)
     try:
-        make_private_folder(file.parent)
-        lock.acquire()
-    except Timeout as error:
-        raise _locked(collection) from error
+        with suppress(Timeout):
+            lock.acquire()
     except OSError as error:
         raise StoreError(
-            f"the folder {file.parent} can't be written ({error.strerror}); see that it is yours, "
+            f"the folder {database.parent} can't be written ({error.strerror}); see that it is yours, "
             "or name another home with --home or DRAGOMAN_HOME"
         ) from error
     try:
-        with shared_lock(engine, f"indexing {collection}") as is_free:
-            if not is_free:
-                raise _locked(collection)
-            yield
+        yield lock.is_locked
     finally:
         lock.release()
-
-
-def _lock_file(settings: Settings, collection: str, engine: sa.Engine) -> Path:
-    """The file of a collection's lock: beside a SQLite database, which several homes may share, else in the home."""
-    if engine.dialect.name == "sqlite" and engine.url.database:
-        database = Path(engine.url.database).resolve()
-        return database.with_name(f"{database.name}.{collection}.indexing.lock")
-    return settings.home / f"{collection}.indexing.lock"
-
-
-def _locked(collection: str) -> StoreError:
-    return StoreError(
-        f"another process is indexing collection {collection}; wait for it (dragoman status -c {collection})"
-    )

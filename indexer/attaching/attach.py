@@ -68,7 +68,7 @@ class AttachedCollection:
         """
         settings = settings or Settings.read()
         console = console or Console(quiet=True)
-        with open_database(settings.database) as engine, collection_lock(settings, name, engine):
+        with open_database(settings.database) as engine, collection_lock(name, engine):
             collection = collections.find(engine, name)
             attachment = _attachment_of(name, collection, attachment)
             if attachment.companion and not collection:
@@ -118,7 +118,7 @@ def detach(
     Raises:
         StoreError: the server is away or refuses, or another process catches up with the index; repeat the call.
     """
-    with collection_lock(settings, collection.name, engine):
+    with collection_lock(collection.name, engine):
         detached = []
         attachment = Attachment.parse(collection.store)
         if not (attachment.companion or forget):

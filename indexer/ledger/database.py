@@ -272,7 +272,7 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
 
 @contextmanager
 def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
-    """Take a lock of PostgreSQL by its name; yields whether it was free. In SQLite, of one machine, it is always free.
+    """Take a lock of PostgreSQL by its name; yields whether it was free.
 
     The lock belongs to a transaction that writes nothing and stays open, so that the server frees the lock of a killed
     process, also through a pooler of connections. A server that restarts forgets the lock; then the ledger refuses what
@@ -281,9 +281,6 @@ def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
     Raises:
         StoreError: the database failed.
     """
-    if engine.dialect.name != "postgresql":
-        yield True
-        return
     key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
     with _database_errors(engine):
         connection = engine.connect()

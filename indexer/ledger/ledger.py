@@ -199,9 +199,10 @@ class Ledger(RunLedger):
             session.execute(update.values(state=DONE))
             query = sa.select(sa.func.coalesce(sa.func.sum(Chunk.documents - Chunk.wanted), 0))
             unchanged = session.scalar(query.where(Chunk.run_id == self.run.id))
-            run.state, run.unchanged = RUNNING, unchanged or 0
+            run.unchanged = unchanged or 0
             session.flush()
-            change_state(session, run.id, (RUNNING,), RUNNING)
+            change_state(session, run.id, (READING,), RUNNING)
+            session.refresh(run)
         self.run = run
 
     def _still_planning(self, session: Session) -> IndexRun:

@@ -19,7 +19,7 @@ from encoders.errors import BadInput
 RECORD_LIMIT = 64 << 20
 """Maximum bytes of a record; the limit bounds the memory for a file without line breaks."""
 
-LONG_LINE = f"the line has more than {RECORD_LIMIT >> 20} MB; split it"
+LONG_LINE = f"the line has more than {RECORD_LIMIT >> 20} MB; split the record"
 
 FIRST_BYTES = 4096
 """Bytes that tell a file's format."""

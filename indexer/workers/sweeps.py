@@ -96,8 +96,8 @@ def send_hints(engine: sa.Engine, hints: Hints, model: str) -> None:
 def _follow_clock(engine: sa.Engine) -> None:
     """If the database's clock was set back, set leases and heartbeats back by as much.
 
-    A last sweep in the future tells so; a run whose chunks become free counts as swept. A worker that lives renews its
-    lease anyway; the chunk of a worker that died would else stay leased until the clock reached the old time once more.
+    A last sweep in the future shows that the clock was set back. Living workers renew their leases; a dead worker's
+    chunk would stay leased until the clock reaches the old time. A run whose chunks become free counts as swept.
     """
     with transaction(engine) as session:
         swept = session.scalar(sa.select(sa.func.max(IndexRun.swept)).where(IndexRun.swept > clock()))

@@ -45,8 +45,8 @@ _PAUSE = 5.0
 _BACKOFF = (0.2, 5.0)
 """First and longest pause between two attempts to reach the database, in seconds."""
 _MAX_STORES = 4
-"""Stores that a worker keeps open; it closes the store that it needed longest ago. Of the runs that go on at a time it
-takes chunks in turn."""
+"""Maximum open stores of a worker; it closes the one used longest ago. Runs take turns, so a worker alternates between
+their stores."""
 _LONGEST = 500
 """Longest part of an error message that is stored, in characters; an error may repeat the document's text."""
 

@@ -42,6 +42,6 @@ def remove_collection(
 
     if is_attached(collection.store):
         return detach(engine, collection, settings, forget=forget, also=remove_rows)
-    with collection_lock(settings, collection.name, engine):
+    with collection_lock(collection.name, engine):
         collections.remove(engine, collection, settings, forget=forget, also=remove_rows)
     return []

@@ -114,7 +114,7 @@ def finish_migration(
         DragomanError: store, database or encoder fail; documents encoded so far keep their vectors.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
-    with open_database(settings.database) as engine, collection_lock(settings, name, engine):
+    with open_database(settings.database) as engine, collection_lock(name, engine):
         collection = collections.require(engine, name)
         collection.check_store(settings)
         collection.refuse_attached(_BESIDE_THEIRS)

@@ -148,7 +148,7 @@ def test_delete_removes_documents_then_the_collection(
     assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 1
     assert run(["delete", "-c", "c", *place]) == 2
     settings = Settings.read(home=tmp_path)
-    with open_database(settings.database) as engine, collection_lock(settings, "c", engine):
+    with open_database(settings.database) as engine, collection_lock("c", engine):
         assert run(["delete", "--all", "-c", "c", *place]) == 1
     assert "another process is indexing collection c" in capsys.readouterr().err
     assert run(["delete", "--all", "-c", "c", *place]) == 0

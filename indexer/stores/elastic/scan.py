@@ -1,6 +1,6 @@
 """Reading many documents by searches, page by page: by id, all in order, or at random.
 
-All in order and at random a server is waited for that is away or has no room, as the pages before would be read again.
+Reading all documents or a sample waits for a server that is away or full; without that, every page would be read again.
 """
 
 from __future__ import annotations

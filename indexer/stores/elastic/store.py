@@ -327,7 +327,10 @@ class ElasticStore(ServerStore):
         return {doc_id: dict(document.source) for doc_id, document in stored.items()}
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents in the order of the ids, as searches find them: what a prune deletes is whole until its end."""
+        """The documents as of the last refresh, in the order of the ids.
+
+        A document that another process is deleting is still read whole.
+        """
         self._index.refresh()
         fields = ["title", "text", "fields", self._layout.name("lang"), self._layout.name("revision")]
         stored = self._index.read_pages(doc_ids, fields, as_searched=True)

@@ -107,7 +107,7 @@ def test_a_line_of_a_moses_file_longer_than_the_bound_is_no_empty_line(
     (tmp_path / "t.en").write_text("house\ndog\n", encoding="utf-8")
     rows, refused = _read(tmp_path)
     assert rows == [{"de": "Haus", "en": "house"}]
-    assert [note.text for note in refused] == ["the line has more than 64 MB; split it"]
+    assert [note.text for note in refused] == ["the line has more than 64 MB; split the record"]
 
 
 def test_json_that_is_nested_too_deep_is_refused_with_its_place(tmp_path: Path) -> None:

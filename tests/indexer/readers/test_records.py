@@ -143,7 +143,7 @@ def test_a_line_longer_than_the_bound_is_refused_and_the_next_is_read(
     assert [document.doc_id for document in documents(found)] == ["b"]
     (refusal,) = refusals(found)
     assert refusal.place == f"{path}:1"
-    assert refusal.text == "the line has more than 64 MB; split it"
+    assert refusal.text == "the line has more than 64 MB; split the record"
 
 
 def test_a_row_of_many_lines_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -313,55 +313,45 @@ def upgraded_database(postgres: PostgresServer) -> str:
 
 
 def test_of_two_publishers_on_two_machines_the_second_is_refused_and_the_first_goes_on(
-    postgres: PostgresServer, tmp_path: Path
+    postgres: PostgresServer,
 ) -> None:
-    """Two homes with one database, as two machines have them."""
     url = upgraded_database(postgres)
-    first, second = (Settings.read(home=tmp_path / home, database=url) for home in ("first", "second"))
-    with open_database(first.database) as engine, open_database(second.database) as other:
-        with collection_lock(first, "c", engine):
-            with pytest.raises(StoreError, match="another process is indexing collection c; wait"):
-                collection_lock(second, "c", other).__enter__()
-            with collection_lock(second, "d", other):
-                pass
-        with collection_lock(second, "c", other):
-            pass
+    _refuse_second(url, url)
 
 
 def test_of_two_homes_with_one_sqlite_database_only_one_indexes_a_collection(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shared' / 'ledger.db'}"
     (tmp_path / "link").symlink_to(tmp_path / "shared")
-    first = Settings.read(home=tmp_path / "first", database=url)
-    second = Settings.read(home=tmp_path / "second", database=url.replace("shared", "link"))
-    with open_database(first.database) as engine, open_database(second.database) as other:
-        with collection_lock(first, "c", engine):
+    _refuse_second(url, url.replace("shared", "link"))
+
+
+def _refuse_second(first: str, second: str) -> None:
+    """Of two processes that index a collection of one database, the second is refused."""
+    with open_database(first) as engine, open_database(second) as other:
+        with collection_lock("c", engine):
             with pytest.raises(StoreError, match="another process is indexing collection c; wait"):
-                collection_lock(second, "c", other).__enter__()
-            with collection_lock(second, "d", other):
+                collection_lock("c", other).__enter__()
+            with collection_lock("d", other):
                 pass
-        with collection_lock(second, "c", other):
+        with collection_lock("c", other):
             pass
 
 
-def test_a_publisher_that_was_killed_leaves_no_lock(postgres: PostgresServer, tmp_path: Path) -> None:
+def test_a_publisher_that_was_killed_leaves_no_lock(postgres: PostgresServer) -> None:
     url = upgraded_database(postgres)
     code = (
-        "import sys, time\nfrom indexer.collection.settings import Settings\n"
-        "from indexer.index import collection_lock\n"
+        "import sys, time\nfrom indexer.index import collection_lock\n"
         "from indexer.ledger.database import open_engine\n"
-        "with collection_lock(Settings.read(home=sys.argv[1]), 'c', open_engine(sys.argv[2])):\n"
+        "with collection_lock('c', open_engine(sys.argv[1])):\n"
         "    print('locked', flush=True)\n    time.sleep(600)\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "first"), url], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     assert process.stdout.readline() == "locked\n"
-    settings = Settings.read(home=tmp_path / "second")
 
     def is_free() -> bool:
         try:
-            with collection_lock(settings, "c", engine):
+            with collection_lock("c", engine):
                 return True
         except StoreError:
             return False
