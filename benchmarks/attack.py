@@ -306,7 +306,8 @@ def _rights(target: Target) -> Iterator[str]:
         admin = {"USER": "admin", "PASSWORD": PASSWORD, "CA": str(elastic.ca)}
         environment = {f"DRAGOMAN_ELASTIC_{name}": value for name, value in admin.items()}
         with (
-            process(target.folder, **environment) as (_, url),
+            patch.dict(os.environ, environment),
+            process(target.folder) as (_, url),
             httpx.Client(base_url=url, timeout=60) as service,
             rights_attacks.client_with_ca(elastic) as server,
         ):

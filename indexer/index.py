@@ -202,7 +202,7 @@ def collection_lock(collection: str, engine: sa.Engine) -> Iterator[None]:
 
 @contextmanager
 def _file_lock(engine: sa.Engine, collection: str) -> Iterator[bool]:
-    """Take a collection's lock file beside the SQLite database, which several homes may share; yields whether it was free."""
+    """Take the lock file beside a SQLite database, which several homes may share; yields whether it was free."""
     database = Path(engine.url.database or "").resolve()
     lock = FileLock(database.with_name(f"{database.name}.{collection}.indexing.lock"), timeout=0, mode=FILE_MODE)
     try:

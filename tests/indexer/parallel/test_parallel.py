@@ -96,7 +96,7 @@ def test_a_line_longer_than_the_bound_ends_its_file_with_a_sentence(
     rows, refused = _read(tmp_path / name)
     assert rows == [{"en": "house", "de": "Haus"}]
     assert len(refused) == 1
-    assert refused[0].text.endswith("MB; split it")
+    assert refused[0].text.endswith(("MB; split it", "MB; split the record"))
 
 
 def test_a_line_of_a_moses_file_longer_than_the_bound_is_no_empty_line(
