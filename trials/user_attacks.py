@@ -219,7 +219,6 @@ def _outputs(stage: _Stage) -> Iterator[Situation]:
     place, closed = stage.copy("of outputs"), stage.closed
     files = {
         "report.html": ["report", "-c", "demo", "-o"],
-        "queries": ["queries", "-c", "demo", "-o"],
         "run": ["evaluate", "-c", "demo", *TOPICS, "--langs", "de", "--run-file"],
         "pairs": [*stage.align, "-o"],
         "mates.png": [*_MATES, "--plot"],
