@@ -181,23 +181,21 @@ def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
 
 def _source(value: Any) -> Any:
     """``_source`` of a body, if it is a boolean, a pattern, a list of patterns, or both lists by name."""
-    if isinstance(value, bool) or _is_patterns(value):
-        _check_patterns(value)
-        return value
     names = {"includes", "include", "excludes", "exclude"}
-    if isinstance(value, dict) and value.keys() <= names and all(map(_is_patterns, value.values())):
-        for patterns in value.values():
-            _check_patterns(patterns)
-        return value
-    raise Refused(400, "_source is true, false, a field, a list of fields, or an object with includes and excludes")
+    by_name = isinstance(value, dict) and value.keys() <= names
+    groups = [] if isinstance(value, bool) else list(value.values()) if by_name else [value]
+    if not all(map(_is_patterns, groups)):
+        raise Refused(400, "_source is true, false, a field, a list of fields, or an object with includes and excludes")
+    for patterns in groups:
+        _check_patterns([patterns] if isinstance(patterns, str) else patterns)
+    return value
 
 
 def _is_patterns(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(pattern, str) for pattern in value))
 
 
-def _check_patterns(value: Any) -> None:
-    patterns = value if isinstance(value, list) else [value] if isinstance(value, str) else []
+def _check_patterns(patterns: Sequence[str]) -> None:
     if len(patterns) > _MOST_PATTERNS or any(len(pattern) > _LONGEST_PATTERN for pattern in patterns):
         raise Refused(400, f"at most {_MOST_PATTERNS} fields are named, each by {_LONGEST_PATTERN} characters at most")
 

@@ -27,14 +27,12 @@ def answer(
     passage is a highlight of the ``text_field``, which has the text of a source.
     """
     shown = [hit for hit in hits[search.start : search.start + search.size] if hit.doc_id in sources]
-    includes, excludes = map(_any_of, _patterns(search.source))
     tags = _tags(search.highlight, text_field)
-    hits_json = []
-    for hit in shown:
-        hit_json = _hit(search, hit, index, text_field, tags)
-        if search.source is not False:
-            hit_json["_source"] = _filtered(sources[hit.doc_id], includes, excludes)
-        hits_json.append(hit_json)
+    hits_json = [_hit(search, hit, index, text_field, tags) for hit in shown]
+    if search.source is not False:
+        includes, excludes = map(_any_of, _patterns(search.source))
+        for hit_json in hits_json:
+            hit_json["_source"] = _filtered(sources[hit_json["_id"]], includes, excludes)
     capped = len(hits) == search.asked.k
     return {
         "took": took,

@@ -34,3 +34,23 @@ def test_filters_without_a_value_are_refused(service: httpx.Client, condition: d
     headers = {"Content-Type": "application/json"}
     answer = service.post("/demo/_search", content=body, headers=headers)
     assert answer.status_code == 400, answer.text
+
+
+@pytest.mark.parametrize(
+    ("parameters", "more", "shown"),
+    [
+        ("", {"_source": False}, None),
+        ("?_source=false", {}, None),
+        ("", {"_source": True}, {"title", "text", "lang", "fields"}),
+        ("", {"_source": "t*"}, {"title", "text"}),
+        ("", {"_source": {"excludes": ["text", "fields"]}}, {"title", "lang"}),
+    ],
+)
+def test_a_source_is_shown_as_far_as_it_is_asked_for(
+    service: httpx.Client, parameters: str, more: dict[str, Any], shown: set[str] | None
+) -> None:
+    answer = service.post(f"/demo/_search{parameters}", json={"query": CLAUSE, **more})
+    assert answer.status_code == 200, answer.text
+    sources = [hit.get("_source") for hit in answer.json()["hits"]["hits"]]
+    assert sources
+    assert all((None if source is None else set(source)) == shown for source in sources)
