@@ -61,7 +61,7 @@ class Checkpoint:
 def _restored(file: Path, sizes: Sequence[int], dim: int) -> list[FloatArray]:
     """The batches that a file has, up to the first that is not whole; the rest of the file is removed."""
     batches: list[FloatArray] = []
-    with _using(file):
+    with _file_errors(file):
         make_private_folder(file.parent)
         file.touch(mode=FILE_MODE)
         with file.open("r+b") as stored:
@@ -78,7 +78,7 @@ def _restored(file: Path, sizes: Sequence[int], dim: int) -> list[FloatArray]:
 
 def _appended(file: Path, computed: Iterator[FloatArray], done: int) -> Iterator[FloatArray]:
     """Yield the batches, each when it is in the file; ``done`` batches came before."""
-    with _using(file), file.open("ab") as stored:
+    with _file_errors(file), file.open("ab") as stored:
         for number, vectors in enumerate(computed, start=done):
             batch = np.ascontiguousarray(vectors, dtype=np.float32).tobytes()
             stored.write(batch + _digest(number, batch))
@@ -87,7 +87,7 @@ def _appended(file: Path, computed: Iterator[FloatArray], done: int) -> Iterator
 
 
 @contextmanager
-def _using(file: Path) -> Iterator[None]:
+def _file_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

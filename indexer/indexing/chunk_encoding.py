@@ -1,4 +1,4 @@
-"""Encode a chunk; with a very long document, what is encoded of the chunk is kept, and told from time to time."""
+"""Encode a chunk of documents; if a document is very long, keep each finished batch, and report progress."""
 
 from __future__ import annotations
 

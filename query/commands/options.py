@@ -127,11 +127,10 @@ def default_encoder_option(text: str | None = None) -> Decorator:
 
 def languages_option(text: str | None = None, default: str = "") -> Decorator:
     """``--languages`` with a help text; the command gets a list of tags, each once, never empty if it has a default."""
-    kind = FILLED if default else click.STRING
     return click.option(
         "--languages",
         callback=_languages,
-        type=kind,
+        type=FILLED if default else click.STRING,
         default=default,
         show_default=bool(default),
         metavar="LANG,…",
