@@ -69,10 +69,10 @@ _FORBIDDEN = ("front-own", "front-own-000001", "own", "front-secret", "front-new
 """Names that no write may reach: the alias, index and name of the collection own, an owner's index, a missing index,
 a collection, a pattern."""
 _ATTACHED = "front-help"
-_FILES, _OURS = 1024, 4096
+_SERVICE_FILES, _ATTACK_FILES = 1024, 4096
 """Files that the service may open, as most systems have it, and files that the attacks may open."""
-_KEPT = ("DRAGOMAN_DATA", "DRAGOMAN_CACHE")
-"""Variables of the environment that lead to no database, store or broker."""
+_HARMLESS = ("DRAGOMAN_DATA", "DRAGOMAN_CACHE")
+"""Names of variables that lead to no database, store or broker."""
 _READING_CALLS = 5
 """Calls at least that must show the text of an index which is served, or the attack on other indices proves nothing."""
 
@@ -440,7 +440,7 @@ def main() -> None:
     attacks = {name: attack for name, attack in ATTACKS.items() if arguments.only in name}
     if not attacks:
         parser.error(f"no attack has {arguments.only!r} in its name")
-    for name in [name for name in os.environ if name.startswith("DRAGOMAN_") and name not in _KEPT]:
+    for name in [name for name in os.environ if name.startswith("DRAGOMAN_") and name not in _HARMLESS]:
         del os.environ[name]  # no command may reach another database, store or broker
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     table, falls = harness.Table(), []
@@ -451,9 +451,9 @@ def main() -> None:
         elastic, home = stack.enter_context(elastic_running()), folder / "home"
         _made(home, elastic.url)
         options = ["--elastic", elastic.url, "--index", "front-*", "--allow-writes"]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_SERVICE_FILES, most))
         _, url = stack.enter_context(process(Path(shutil.copytree(home, folder / "served")), *options))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(_OURS, most), most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(_ATTACK_FILES, most), most))
         service = stack.enter_context(httpx.Client(base_url=url, timeout=60))
         for number, (name, attack) in enumerate(attacks.items()):
             own = folder / str(number)

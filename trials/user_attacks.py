@@ -144,7 +144,7 @@ class _Stage:
         ]  # fmt: skip
 
     @property
-    def reads(self) -> list[list[str]]:
+    def refused_before_writing(self) -> list[list[str]]:
         """Commands that end before they write, because the home has nothing for them."""
         elsewhere = ["--text", "text", "--lang", "en", "--store", "http://127.0.0.1:1"]
         return [
@@ -167,8 +167,10 @@ def _homes(stage: _Stage) -> Iterator[Situation]:
     modes = {path: 0o555 if path.is_dir() else 0o444 for path in (*inner, place)}
     yield Situation("a home that can't be written is read", modes, _at(place, *reads), works=True)
     yield Situation("a home that can't be written", modes, _at(place, *stage.writes), refused=True)
-    yield Situation("a home that can't be written, and has nothing for a command", modes, _at(place, *stage.reads))
-    every = [*SHOWN, *stage.writes, *stage.reads, ["demo"], ["db", "upgrade"], stage.report]
+    yield Situation(
+        "a home that can't be written, and has nothing for a command", modes, _at(place, *stage.refused_before_writing)
+    )
+    every = [*SHOWN, *stage.writes, *stage.refused_before_writing, ["demo"], ["db", "upgrade"], stage.report]
     missing = stage.closed / "home"
     yield Situation("a home in a folder that can't be written", {stage.closed: 0o555}, _at(missing, *every))
     yield Situation("a home in a folder that can't be seen", {stage.closed: 0}, _at(missing, *every), refused=True)
@@ -184,7 +186,7 @@ def _homes(stage: _Stage) -> Iterator[Situation]:
         ("a store's file that can be read alone", "store/demo.db", 0o444),
     ):
         place = stage.copy(what)
-        yield Situation(what, {place / name: mode}, _at(place, *reads, *stage.writes, *stage.reads))
+        yield Situation(what, {place / name: mode}, _at(place, *reads, *stage.writes, *stage.refused_before_writing))
 
 
 def _inputs(stage: _Stage) -> Iterator[Situation]:

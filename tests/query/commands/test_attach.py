@@ -7,22 +7,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import sqlalchemy as sa
 from elasticsearch import helpers
 
-from encoders.console import Console
 from encoders.document import EncoderSpec
-from encoders.errors import StoreError
 from encoders.folder import ModelFolder
-from indexer.attaching.catch_up import AttachReport
 from indexer.collection.collection import register
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
@@ -209,51 +203,6 @@ def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_
     assert following.says().startswith("help: 1 encoded")
     following.process.send_signal(signal.SIGINT)
     assert following.process.wait(60) == 130
-
-
-class _Followed:
-    """An attached collection whose database is away at the first look, and then of one new document at every look."""
-
-    collection = "help"
-
-    def __init__(self, console: Console) -> None:
-        self.console, self.looks = console, 0
-
-    def catch_up(self) -> AttachReport:
-        self.looks += 1
-        if self.looks == 1:
-            raise StoreError("the database is away") from sa.exc.OperationalError("SELECT 1", {}, OSError())
-        return AttachReport(1, False, 1, 0, [], 0.0, removed=0, behind=False, languages={"en": self.looks})
-
-
-def test_who_follows_waits_for_the_database_and_tries_a_calibration_that_fails_ever_less_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A day of looks, one every half minute."""
-    clock, tries = [0.0], list[float]()
-    followed: list[_Followed] = []
-
-    def opened(*_: object, console: Console, **__: object) -> AbstractContextManager[_Followed]:
-        followed.append(_Followed(console))
-        return nullcontext(followed[0])
-
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
-        if clock[0] > 24 * 3600:
-            raise KeyboardInterrupt
-
-    def failing(*_: object, **__: object) -> None:
-        tries.append(clock[0])
-        raise StoreError("it can't be calibrated")
-
-    monkeypatch.setattr("query.commands.attach.AttachedCollection.open", opened)
-    monkeypatch.setattr("query.commands.attach.keep_calibrated", failing)
-    monkeypatch.setattr("query.commands.attach.time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
-    assert run(["attach", "-c", "help", "--follow", "-q", "--home", str(tmp_path)]) == 130
-    assert "the database is away; trying again" in capsys.readouterr().err
-    assert followed[0].looks == 24 * 120 + 1
-    assert tries[:4] == [30, 90, 210, 450]
-    assert 24 < len(tries) < 32
 
 
 @pytest.mark.data

@@ -35,7 +35,7 @@ def away() -> StoreError:
 
 @dataclass
 class Followed:
-    """An attached collection whose looks and calibrations fail as told; after ``LOOKS`` looks the user interrupts.
+    """An attached collection whose looks and calibrations fail as told; after ``most`` looks the user interrupts.
 
     Attributes:
         failures: by the number of a look, how it fails.
@@ -45,6 +45,7 @@ class Followed:
 
     failures: dict[int, Exception] = field(default_factory=dict)
     calibration_fails: list[Exception | None] = field(default_factory=list)
+    most: int = LOOKS
     looks: int = 0
     calibrations: int = 0
     collection: str = "help"
@@ -52,7 +53,7 @@ class Followed:
 
     def catch_up(self) -> AttachReport:
         self.looks += 1
-        if self.looks > LOOKS:
+        if self.looks > self.most:
             raise KeyboardInterrupt
         if self.looks in self.failures:
             raise self.failures[self.looks]
@@ -106,10 +107,24 @@ def test_a_calibration_that_fails_ends_nothing_and_is_made_later(
         assert caplog.records[-1].levelno == logging.ERROR
 
 
-def test_after_a_calibration_that_failed_looks_go_on_and_the_next_is_made_a_minute_later(follow: Follow) -> None:
-    told = Followed(calibration_fails=[BadInput("too few documents")])
+def test_a_calibration_that_fails_is_tried_ever_less_often_for_a_day(
+    follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, clock, tries = Followed(most=24 * 120), [0], list[int]()
+
+    def sleep(_: float) -> None:
+        clock[0] += 30
+
+    def failing(*_: Any, **__: Any) -> None:
+        tries.append(clock[0])
+        raise BadInput("too few documents")
+
+    monkeypatch.setattr(attach_command, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: float(clock[0])))
+    monkeypatch.setattr(told, "calibrate", failing)
     assert follow(told) == 130
-    assert (told.calibrations, told.looks > LOOKS) == (1, True)
+    assert told.looks > told.most
+    assert tries[:4] == [0, 60, 180, 420]
+    assert 24 < len(tries) < 32
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from trials.input_attacks import wrong_inputs
 
 
 @pytest.mark.parametrize(
-    ("step", "least"), [pytest.param(61, 30, marks=pytest.mark.parts), pytest.param(5, 600, marks=pytest.mark.long)]
+    ("step", "least"), [pytest.param(61, 30, marks=pytest.mark.parts), pytest.param(3, 600, marks=pytest.mark.long)]
 )
 def test_a_wrong_input_is_refused_in_a_sentence(
     step: int, least: int, demo_by_words: Settings, word_model: ModelFolder, tmp_path: Path
