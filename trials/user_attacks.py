@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from encoders.folder import model_cache
 from trials import DEMO, ROOT
 from trials.command import TOPICS
 from trials.command_attacks import SHOWN
@@ -242,10 +243,12 @@ def _environments(stage: _Stage) -> Iterator[Situation]:
     search = ["search", "coffee", "-c", "demo", "--lang", "en"]
     usual = _at(place, ["status"], search, stage.index("demo"), stage.report, stage.align)
     usual.append(["encoders", "list", "-q"])
+    with_models = {"DRAGOMAN_CACHE": str(model_cache().parent)}
     for name in ("TMPDIR", "HOME", "XDG_CACHE_HOME", "MPLCONFIGDIR"):
         for mode in (0, 0o555):
-            yield Situation(f"{name} of mode {mode:o}", {closed: mode}, usual, {name: str(closed)}, works=True)
-    yield Situation("no HOME", {}, usual, {"HOME": None, "XDG_CACHE_HOME": None}, works=True)
+            variables = {**with_models, name: str(closed)}
+            yield Situation(f"{name} of mode {mode:o}", {closed: mode}, usual, variables, works=True)
+    yield Situation("no HOME", {}, usual, {**with_models, "HOME": None, "XDG_CACHE_HOME": None}, works=True)
     commands = [*usual, *_at(place, ["index", str(stage.source), "-c", "other"]), ["export", "none/such", "-q"]]
     for mode in (0, 0o555):
         yield Situation(f"a cache of mode {mode:o}", {closed: mode}, commands, {"DRAGOMAN_CACHE": str(closed)})
