@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from encoders.errors import BadInput, MissingPart, ModelMismatch
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection, NoCollection
 from indexer.ledger.database import connect
+from indexer.ledger.tables import IndexRun
 from indexer.text.language_detection import Detector
 from query.calibration.calibration import Calibration
 from query.calibration.searched_calibration import load_searched
@@ -28,12 +30,15 @@ from query.service.options import ServiceOptions
 from query.service.query_batcher import QueryBatcher
 
 _COUNT_SECONDS = 5.0
-"""Seconds between two counts of a collection's documents by language."""
+"""Seconds between two counts of a collection's documents by language, while no run over documents ends."""
 _RETRY_SECONDS = 60.0
 """Seconds after a failed opening until the next attempt, if the collection's rows in the database stay the same."""
 _MAX_CALIBRATIONS = 4
 """Searchers kept of a collection for calibrations that requests name, beside that of the active calibration."""
 
+_LAST_RUN_ENDED = (
+    sa.select(sa.func.max(IndexRun.finished)).where(IndexRun.collection == Collection.name).scalar_subquery()
+)
 _STATE = (
     sa.select(
         Collection.created,
@@ -45,17 +50,19 @@ _STATE = (
         CalibrationRow.model,
         CalibrationRow.id,
         CalibrationRow.created,
+        _LAST_RUN_ENDED,
     )
     .outerjoin(CalibrationRow, sa.and_(CalibrationRow.collection == Collection.name, CalibrationRow.active))
     .where(Collection.name == sa.bindparam("name"))
     .order_by(CalibrationRow.model)
 )
-"""What decides how a collection is searched, a row for each active calibration; read before every search.
+"""What decides how a collection is searched, a row for each active calibration; read before every search, together
+with the end of the last run over its documents.
 
 The time of creation tells a collection that was deleted and made anew from the one before it.
 """
 _OF_COLLECTION = 6
-"""Number of columns of ``_STATE`` that are the collection's; the others are a calibration's."""
+"""Number of columns of ``_STATE`` that are the collection's; then come a calibration's, and last the run's."""
 _State = tuple[tuple[Any, ...], tuple[Any, ...]]
 """What decides how a collection is searched: items of its own, and of its active calibrations."""
 _NAMES = sa.select(Collection.name).order_by(Collection.name)
@@ -87,6 +94,8 @@ class _OpenCollection:
         searcher: with the active calibration.
         by_calibration: searchers of the same store with other calibrations, by the id that requests gave.
         counted_at: time of the last count of its documents, in seconds of ``time.monotonic``.
+        counted_for: end of the last run over its documents before that count.
+        counting: held while the documents are counted after a run.
         searches: number of searches that use it now.
         retired: whether the collection was opened anew or removed; the last search then closes this one.
     """
@@ -95,6 +104,8 @@ class _OpenCollection:
     searcher: Searcher
     by_calibration: dict[str, Searcher] = field(default_factory=dict)
     counted_at: float = 0.0
+    counted_for: dt.datetime | None = None
+    counting: threading.Lock = field(default_factory=threading.Lock)
     searches: int = 0
     retired: bool = False
 
@@ -156,14 +167,15 @@ class OpenCollections:
         served = self._options.collections
         if served and name not in served:
             raise NoCollection(f"there is no collection {name!r} here; there are: {', '.join(served)}")
-        opened = self._acquire(name)
+        opened, last_run_ended = self._acquire(name)
         try:
-            self._recount(opened)
+            self._recount(opened, last_run_ended)
             yield self._named_calibration(opened, calibration) if calibration else opened.searcher
         finally:
             self._release(opened)
 
-    def _acquire(self, name: str) -> _OpenCollection:
+    def _acquire(self, name: str) -> tuple[_OpenCollection, dt.datetime | None]:
+        """The open collection, which counts a search more, and the end of the last run over its documents."""
         with self._engine.connect() as connection:
             rows = connection.execute(_STATE, {"name": name}).all()
         if not rows:
@@ -171,15 +183,16 @@ class OpenCollections:
                 self._retire(self._open.pop(name, None))
             collections.require(self._engine, name)
             raise NoCollection(f"there is no collection {name!r}")
-        state = tuple(rows[0][:_OF_COLLECTION]), tuple(tuple(row[_OF_COLLECTION:]) for row in rows)
+        state = tuple(rows[0][:_OF_COLLECTION]), tuple(tuple(row[_OF_COLLECTION:-1]) for row in rows)
+        last_run_ended = rows[0][-1]
         with self._lock:
             opened = self._open.get(name)
             if opened is not None and opened.state == state:
                 opened.searches += 1
-                return opened
+                return opened, last_run_ended
             lock = self._locks.setdefault(name, threading.Lock())
         with lock:
-            return self._reopen(name, state)
+            return self._reopen(name, state), last_run_ended
 
     def _reopen(self, name: str, state: _State) -> _OpenCollection:
         """Open a collection or its new calibration; a thread that waited for another thread's opening gets that one."""
@@ -278,13 +291,22 @@ class OpenCollections:
             searcher, encoder=self._query_encoder(collection, calibration), calibration=calibration, choice=choice
         )
 
-    def _recount(self, opened: _OpenCollection) -> None:
-        """Update the searchers' languages from the store; one thread counts, the other threads do not wait for it."""
+    def _recount(self, opened: _OpenCollection, last_run_ended: dt.datetime | None) -> None:
+        """Update the searchers' languages: at once after a run, and from time to time, as others write into a store."""
+        if opened.counted_for != last_run_ended:
+            with opened.counting:
+                if opened.counted_for != last_run_ended:
+                    self._count(opened)
+                    opened.counted_for = last_run_ended
+            return
         now = time.monotonic()
         with self._lock:
             if now - opened.counted_at < _COUNT_SECONDS:
                 return
             opened.counted_at = now
+        self._count(opened)  # other threads do not wait for it
+
+    def _count(self, opened: _OpenCollection) -> None:
         searcher = opened.searcher
         languages = searcher.store.count()
         if languages and languages != searcher.languages:

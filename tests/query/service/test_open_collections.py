@@ -114,6 +114,18 @@ def test_a_search_in_a_collection_that_is_deleted_meanwhile_makes_no_file_in_its
     assert not list((settings.home / "store").iterdir())
 
 
+def test_documents_of_a_new_language_are_found_as_soon_as_their_run_ended(
+    served: OpenCollections, settings: Settings, word_model: ModelFolder
+) -> None:
+    make(settings, word_model, "coffee")
+    first_text(served)
+    source = settings.home.parent / "german.jsonl"
+    source.write_text(json.dumps({"id": "b", "lang": "de", "text": "coffee"}) + "\n", encoding="utf-8")
+    index([str(source)], "c", settings=settings, encoder=str(word_model.path), method="first", device="cpu")
+    with served.searcher("c") as searcher:
+        assert {hit.lang for hit in searcher.search("coffee", lang="en")} == {"de", "en"}
+
+
 @pytest.mark.parametrize("error", [StoreError("away"), RuntimeError("a defect")])
 def test_a_search_that_fails_while_documents_are_counted_leaves_no_collection_open(
     served: OpenCollections,
