@@ -192,9 +192,9 @@ class OpenCollections:
                 return opened, last_run_ended
             lock = self._locks.setdefault(name, threading.Lock())
         with lock:
-            return self._reopen(name, state), last_run_ended
+            return self._reopen(name, state, last_run_ended), last_run_ended
 
-    def _reopen(self, name: str, state: _State) -> _OpenCollection:
+    def _reopen(self, name: str, state: _State, last_run_ended: dt.datetime | None) -> _OpenCollection:
         """Open a collection or its new calibration; a thread that waited for another thread's opening gets that one."""
         with self._lock:
             previous = self._open.get(name)
@@ -207,12 +207,14 @@ class OpenCollections:
         same_store = previous is not None and previous.state[0] == state[0]
         try:
             with self._opening():
-                return self._opened(name, state, previous if same_store else None)
+                return self._opened(name, state, last_run_ended, previous if same_store else None)
         except (ModelMismatch, MissingPart) as error:
             self._failures[name] = _OpeningFailure(state, type(error), str(error), time.monotonic())
             raise
 
-    def _opened(self, name: str, state: _State, same_store: _OpenCollection | None) -> _OpenCollection:
+    def _opened(
+        self, name: str, state: _State, last_run_ended: dt.datetime | None, same_store: _OpenCollection | None
+    ) -> _OpenCollection:
         """Open a collection; if its store is open, only its new calibration."""
         if same_store is not None:
             searcher = self._with_calibration(same_store.searcher, "")
@@ -220,7 +222,9 @@ class OpenCollections:
                 same_store.state, same_store.searcher, same_store.by_calibration = state, searcher, {}
                 same_store.searches += 1
             return same_store
-        fresh = _OpenCollection(state, self._load(name), counted_at=time.monotonic(), searches=1)
+        fresh = _OpenCollection(
+            state, self._load(name), counted_at=time.monotonic(), counted_for=last_run_ended, searches=1
+        )
         with self._lock:
             self._retire(self._open.get(name))
             self._open[name] = fresh
