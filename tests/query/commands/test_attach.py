@@ -185,7 +185,7 @@ def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_
     site: Site, following: Following
 ) -> None:
     page = {"headline": "A new page", "body": "of text", "language": "en"}
-    blocked = {"index.blocks.read_only_allow_delete": True}
+    blocked = {"index.blocks.write": True}  # a block of a full disk is lifted by the server, too
     assert following.says().startswith("help: 0 encoded")
     following.process.send_signal(signal.SIGSTOP)
     site.client.index(index=site.index, id="new", document=page)
