@@ -15,11 +15,11 @@ from benchmarks.searchers import CENTRED, UNCALIBRATED, open_searcher
 from encoders.document import Document
 from encoders.errors import BadInput
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import CalibrationChoice
+from query.calibration.calibration_choice import DEFAULT
 from query.calibration.margin import MARGINS
 from query.evaluation.topics import Topic
 from query.fitting.evidence import from_judgements
-from query.fitting.probe import BALANCES, RANKS, probe
+from query.fitting.probe import BALANCES, FEEDBACKS, LIFTS, RANKS, probe
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.search_choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
@@ -53,9 +53,14 @@ def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
             "subspace of rank 1 (LAWDR), ratio margin, balance ¾", subspace, SearchChoice(0.75, "ratio", passages=False)
         ),
         Row("mean and passages, no margin (balance ½)", mean, SearchChoice(0.5, "ratio")),
-        Row("**mean, ratio margin, passages, balance ¾: the default**", mean, SearchChoice(0.75, "ratio")),
+        Row("mean, ratio margin, passages, balance ¾", mean, SearchChoice(0.75, "ratio")),
         Row("the same, balance 1", mean, SearchChoice(1.0, "ratio")),
-        Row("the default with --hybrid", mean, SearchChoice(0.75, "ratio", hybrid=True)),
+        Row("the same as the row before, balance ¾, with --hybrid", mean, SearchChoice(0.75, "ratio", hybrid=True)),
+        Row(
+            "**mean, ratio margin, passages, balance ¾, mates: the default**",
+            mean,
+            SearchChoice.of(mean.with_choice(DEFAULT)),
+        ),
     ]
 
 
@@ -112,25 +117,28 @@ def probe_lines(searcher: Searcher, topics: Sequence[Topic], judgements: Sequenc
     evidence = from_judgements(searcher.store, searcher.encoder, odd, qrels)
     if evidence is None:
         raise BadInput("too few topics to decide by; take a collection with more")
-    chosen, tried = probe(samples, model, evidence)
+    chosen, tried = probe(searcher.store, samples, model, evidence)
     print(*tried, sep="\n", flush=True)
-    choices = dict.fromkeys([chosen, *(CalibrationChoice(chosen.rank, chosen.margin, balance) for balance in BALANCES)])
-    choices |= dict.fromkeys(CalibrationChoice(rank, chosen.margin, chosen.balance) for rank in RANKS)
-    choices |= dict.fromkeys(CalibrationChoice(chosen.rank, form, chosen.balance) for form in MARGINS)
+    choices = dict.fromkeys([chosen, *(replace(chosen, balance=balance) for balance in BALANCES)])
+    choices |= dict.fromkeys(replace(chosen, rank=rank) for rank in RANKS)
+    choices |= dict.fromkeys(replace(chosen, margin=form) for form in MARGINS)
+    choices |= dict.fromkeys(replace(chosen, lift=lift) for lift in LIFTS)
+    choices |= dict.fromkeys(replace(chosen, feedback=feedback) for feedback in FEEDBACKS)
     calibrations = {rank: fit_statistics(samples, model, rank=rank) for rank in {choice.rank for choice in choices}}
     table = harness.Table(
         [
             f"Decided by {len(evidence.queries)} of {len(odd):,} odd topics; {len(even):,} even ones.",
             "",
-            "| rank, margin, balance | MAP | own-language share |",
+            "| rank, margin, balance, lift, second look-up | MAP | own-language share |",
             "|---|---:|---:|",
         ]
     )
     means = {}
     for choice in choices:
-        row = Row("", calibrations[choice.rank], SearchChoice(choice.balance, choice.margin))
+        calibration = calibrations[choice.rank].with_choice(choice)
+        row = Row("", calibration, SearchChoice.of(calibration))
         means[choice], share = scores(searcher, row, even, qrels)
-        name = f"{choice.rank or 'mean'}, {choice.margin}, {choice.balance:g}"
+        name = f"{choice.rank or 'mean'}, {choice.margin}, {choice.balance:g}, {choice.lift:g}, {choice.feedback:g}"
         mark = " **chosen**" if choice == chosen else ""
         table.add(f"| {name}{mark} | {means[choice]:.4f} | {share:.1%} |")
     lost = max(means.values()) - means[chosen]

@@ -49,6 +49,6 @@ def calibrations(searcher: Searcher) -> tuple[Calibration, Calibration, Calibrat
     model = searcher.spec.model
     samples = draw_samples(searcher.store, searcher.encoder)
     evidence = from_concepts(searcher.store, model, samples)
-    choice = probe(samples, model, evidence)[0] if evidence else CalibrationChoice()
+    choice = probe(searcher.store, samples, model, evidence)[0] if evidence else CalibrationChoice()
     calibration = fit_statistics(samples, model, rank=choice.rank).with_choice(choice)
     return fit_statistics(samples, model), calibration, choice

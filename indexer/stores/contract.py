@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -105,6 +105,20 @@ class NearestDocuments:
     doc_ids: Sequence[str]
     scores: FloatArray
     vectors: FloatArray | None = None
+
+    def first(self, count: int) -> NearestDocuments:
+        """The best ``count`` hits."""
+        return self._of(range(min(count, len(self.doc_ids))))
+
+    def without(self, doc_ids: Collection[str]) -> NearestDocuments:
+        """The hits without some documents."""
+        if not any(doc_id in doc_ids for doc_id in self.doc_ids):
+            return self
+        return self._of([row for row, doc_id in enumerate(self.doc_ids) if doc_id not in doc_ids])
+
+    def _of(self, rows: Sequence[int]) -> NearestDocuments:
+        vectors = None if self.vectors is None else self.vectors[list(rows)]
+        return NearestDocuments([self.doc_ids[row] for row in rows], self.scores[list(rows)], vectors)
 
 
 @dataclass(frozen=True)

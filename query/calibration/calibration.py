@@ -17,12 +17,13 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
 from encoders.methods.vector_parts import VectorParts
-from query.calibration.calibration_choice import CalibrationChoice
-from query.calibration.margin import Margin
+from query.calibration.calibration_choice import BAR, CalibrationChoice
+from query.calibration.margin import Margin, neighbourhood, neighbourhood_without
 
 _FORMAT = 2
 _SMALLEST_BANK = 32
@@ -79,11 +80,13 @@ class Bank:
 
     Attributes:
         neighbours: number of pseudo-queries in a document's neighbourhood.
+        own_rows: (q,) rows of queries that are themselves in the bank, −1 for a query that is not; none: no query is.
     """
 
     vectors: FloatArray
     sources: tuple[str, ...]
     neighbours: int
+    own_rows: npt.NDArray[np.intp] | None = None
 
     @cached_property
     def _columns(self) -> dict[str, list[int]]:
@@ -98,6 +101,15 @@ class Bank:
             if doc_id in self._columns:
                 cosines[row, self._columns[doc_id]] = -np.inf
 
+    def neighbourhoods(self, cosines: FloatArray) -> FloatArray:
+        """(documents,) mean of the documents' largest cosines with pseudo-queries, (documents, n).
+
+        If queries are in the bank, the mean is (q, documents), for each query without the query itself.
+        """
+        if self.own_rows is None:
+            return neighbourhood(cosines, self.neighbours)
+        return neighbourhood_without(cosines, self.own_rows, self.neighbours)
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -109,6 +121,7 @@ class Calibration:
         rank: number of directions of the language subspace that are taken out; 0: the mean is taken out.
         balance: 0: nothing is balanced … 1: every language is equal.
         neighbours: k of the margin's two means.
+        lift, bar, feedback: as in ``CalibrationChoice``.
     """
 
     model: str
@@ -119,6 +132,9 @@ class Calibration:
     margin: Margin = "ratio"
     balance: float = 0.75
     neighbours: int = 3
+    lift: float = 0.0
+    bar: float = BAR
+    feedback: float = 0.0
 
     @classmethod
     def none(cls, model: str, vector_parts: VectorParts) -> Calibration:
@@ -136,17 +152,19 @@ class Calibration:
     @property
     def choice(self) -> CalibrationChoice:
         """How the calibration ranks."""
-        return CalibrationChoice(self.rank, self.margin, self.balance, self.vector_parts.weights)
+        weights = self.vector_parts.weights
+        return CalibrationChoice(self.rank, self.margin, self.balance, weights, self.lift, self.bar, self.feedback)
 
     def with_choice(self, choice: CalibrationChoice) -> Calibration:
-        """The same statistics with a choice's balance, margin and weights; without weights, the present weights stay.
+        """The same statistics with a choice; without weights, the present weights stay.
 
         The rank is that of the statistics.
 
         Raises:
             BadInput: there are not as many weights as parts.
         """
-        calibration = replace(self, balance=choice.balance, margin=choice.margin)
+        settings = {name: getattr(choice, name) for name in _SETTINGS}
+        calibration = replace(self, **settings)
         return calibration.with_weights(choice.weights) if choice.weights else calibration
 
     def with_weights(self, weights: Sequence[float]) -> Calibration:
@@ -279,9 +297,8 @@ class Calibration:
             "model": self.model,
             "parts": [self.vector_parts.widths, self.vector_parts.weights],
             "rank": self.rank,
-            "margin": self.margin,
-            "balance": self.balance,
             "neighbours": self.neighbours,
+            **{name: getattr(self, name) for name in _SETTINGS},
             "languages": {
                 lang: {"documents": statistics.documents, "sources": statistics.sources}
                 for lang, statistics in self.languages.items()
@@ -325,11 +342,15 @@ class Calibration:
                 }
                 pooled = {kind: _component(archive, f"{place}/") for kind, place in _POOLED.items()}
                 vector_parts = VectorParts(*(tuple(numbers) for numbers in header["parts"]))
-                settings: dict[str, Any] = {name: header[name] for name in ("rank", "margin", "balance", "neighbours")}
+                names = ("rank", "neighbours", *_SETTINGS)  # an older calibration knows nothing of mates
+                settings: dict[str, Any] = {name: header[name] for name in names if name in header}
                 return cls(header["model"], languages, pooled, vector_parts, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error
 
+
+_SETTINGS = ("margin", "balance", "lift", "bar", "feedback")
+"""Attributes that a choice sets and that do not change the statistics."""
 
 _KINDS: tuple[VectorKind, ...] = get_args(VectorKind)
 

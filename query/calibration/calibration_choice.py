@@ -8,6 +8,9 @@ from typing import Any
 from encoders.errors import BadInput
 from query.calibration.margin import Margin, check
 
+BAR = 0.5
+"""Cosine from which a mate counts fully, if nothing decides."""
+
 
 @dataclass(frozen=True)
 class CalibrationChoice:
@@ -17,21 +20,33 @@ class CalibrationChoice:
         rank: number of directions of the language subspace taken out; 0: the mean is taken out.
         balance: 0: nothing is balanced … 1: every language is equal.
         weights: weights of the parts of combined vectors; empty: equal weights, or a single part.
+        lift: share of its best mate's score that a document takes on, 0 to 1; 0: mates don't count.
+        bar: cosine from which a mate counts fully, by vectors without the languages' components.
+        feedback: weight of the best hits beside the query in a second look-up of candidates; 0: there is none.
 
     Raises:
-        BadInput: the balance is not between 0 and 1, there is no such margin, or the rank is negative.
+        BadInput: the balance or the lift is not between 0 and 1, there is no such margin, or the rank or the feedback
+            is negative.
     """
 
     rank: int = 0
     margin: Margin = "ratio"
     balance: float = 0.75
     weights: tuple[float, ...] = ()
+    lift: float = 0.8
+    bar: float = BAR
+    feedback: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the values."""
         check(self.balance, self.margin)
         if self.rank < 0:
             raise BadInput(f"{self.rank} directions can't be taken out; 0 takes the mean out, 1 one direction")
+        if not (0.0 <= self.lift <= 1.0 and self.feedback >= 0.0):
+            raise BadInput(
+                f"mates lift by a share from 0 to 1 and the best hits weigh 0 or more, not {self.lift:g} and "
+                f"{self.feedback:g}"
+            )
 
 
 DEFAULT = CalibrationChoice()

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray
 from encoders.errors import BadInput
@@ -51,6 +52,25 @@ def neighbourhood(cosines: FloatArray, k: int) -> FloatArray:
     total = np.where(counts, largest, 0.0).sum(axis=1)
     mean: FloatArray = (total / np.maximum(counts.sum(axis=1), 1)).astype(np.float32)
     return mean
+
+
+def neighbourhood_without(near: FloatArray, rows: npt.NDArray[np.intp], k: int) -> FloatArray:
+    """(q, n) mean of the k largest of each document's row, for each query without the query's own column.
+
+    Args:
+        near: (n, bank) cosines of documents and pseudo-queries; −∞ excludes a pair.
+        rows: (q,) column of each query in the bank; −1 if the query is not in the bank.
+        k: number of pseudo-queries in the mean.
+    """
+    if near.shape[1] <= k:
+        columns = np.arange(near.shape[1])
+        return np.stack([neighbourhood(np.where(columns == row, np.float32(-np.inf), near), k) for row in rows])
+    nearest = -np.partition(-near, k, axis=1)[:, : k + 1]
+    following, k_nearest = nearest[:, k], nearest[:, :k]
+    least, mean = k_nearest.min(axis=1), neighbourhood(k_nearest, k)
+    own = np.where(rows[:, None] >= 0, near[:, rows].T, np.float32(-np.inf))
+    means: FloatArray = np.where(own >= least, mean + (following - own) / np.float32(k), mean).astype(np.float32)
+    return means
 
 
 def language_neighbourhoods(cosines: FloatArray, languages: Iterable[slice | BoolArray], k: int) -> FloatArray:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import BAR, CalibrationChoice, TriedChoice
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,21 @@ class Separability:
     def as_json(self) -> dict[str, Any]:
         """The result as the database and ``--json`` have it."""
         return {"accuracy": self.accuracy, "languages": self.languages, "bar": self.threshold}
+
+
+@dataclass(frozen=True)
+class MatesSummary:
+    """How many documents have a mate in another language, in a sample.
+
+    Attributes:
+        share: share of the documents that have one.
+        precision: estimated share of right mates.
+        margin: least margin of a mate.
+    """
+
+    share: float
+    precision: float
+    margin: float
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,7 @@ class Summary:
         few: number of documents of each language that has few.
         drift: by language, the share of pseudo-queries whose first ten changed.
         separability: how well languages are told apart; none if it was not measured.
+        mates: how many documents have mates; none if mates were not mined.
         second_field: the second field that the calibration is for; none for the collection's own vectors.
     """
 
@@ -103,6 +119,7 @@ class Summary:
     separability: Separability | None = None
     maps: MapSummary | None = None
     second_field: SecondField | None = None
+    mates: MatesSummary | None = None
 
     @classmethod
     def of(cls, calibration: Calibration, decided_by: str, **others: Any) -> Summary:
@@ -125,6 +142,9 @@ class Summary:
             "margin": self.choice.margin,
             "rank": self.choice.rank,
             "weights": self.choice.weights,
+            "lift": self.choice.lift,
+            "bar": self.choice.bar,
+            "feedback": self.choice.feedback,
             "neighbours": self.neighbours,
             "languages": {lang: dict(counts) for lang, counts in self.languages.items()},
             "decided_by": self.decided_by,
@@ -134,6 +154,8 @@ class Summary:
         values["probe"] = [tried.as_dict() for tried in self.tried]
         if self.separability:
             values["told_apart"] = self.separability.as_json()
+        if self.mates:
+            values["mates"] = asdict(self.mates)
         if self.maps:
             about = {"unknown": list(self.maps.unknown), "stands_in": self.maps.stands_in}
             values["map"] = {**self.maps.about, **about}
@@ -158,8 +180,11 @@ class Summary:
             Separability(told_apart["accuracy"], told_apart["languages"], told_apart["bar"]) if told_apart else None,
             MapSummary(maps, maps.pop("unknown", ()), maps.pop("stands_in", False)) if "map" in values else None,
             SecondField(second_field["generation"], second_field["beside"]) if second_field else None,
+            MatesSummary(**values["mates"]) if "mates" in values else None,
         )
 
 
 def _choice(values: Mapping[str, Any]) -> CalibrationChoice:
-    return CalibrationChoice(values["rank"], values["margin"], values["balance"], tuple(values.get("weights", ())))
+    weights = tuple(values.get("weights", ()))
+    mates = (values.get("lift", 0.0), values.get("bar", BAR), values.get("feedback", 0.0))  # earlier versions had none
+    return CalibrationChoice(values["rank"], values["margin"], values["balance"], weights, *mates)

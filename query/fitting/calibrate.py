@@ -112,6 +112,7 @@ def _keep(
         few=samples.few(),
         drift=drift,
         separability=decision.separability,
+        mates=decision.mates,
         maps=_map_summary(fitted, samples),
     )
     stored = calibration_table.keep(opened.engine, name, fitted, summary)

@@ -85,7 +85,8 @@ def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> C
 def changed_hits(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, npt.NDArray[np.intp]]:
     """By language, (pseudo-queries,) how many of the first ten documents differ between two calibrations.
 
-    The pseudo-queries are those of ``before``. Passages are not compared, because their statistics do not change.
+    The pseudo-queries are those of ``before``. Passages are not compared, because their statistics do not
+    change. Mates do not lift, so that a small difference stays small.
     """
     targets = store.count()
     if not targets:
@@ -104,6 +105,6 @@ def _first_tens(
     store: VectorStore, calibration: Calibration, queries: FloatArray, lang: str, targets: Mapping[str, int]
 ) -> list[set[str]]:
     """Ids of each query's first ten documents; ``targets`` are the documents of each language."""
-    choice = replace(SearchChoice.of(calibration), passages=False)
+    choice = replace(SearchChoice.of(calibration), passages=False, lift=0.0, feedback=0.0)
     ranker = FairRanker(store, calibration, choice, max(targets.values()))
     return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, sorted(targets), _HITS)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,14 @@ _FEW = 32
 """Number of documents below which a language is reported as having few."""
 
 
+class PseudoQuery(NamedTuple):
+    """A pseudo-query by its language, its row in the bank, and the id of its document."""
+
+    lang: str
+    row: int
+    doc_id: str
+
+
 @dataclass
 class CalibrationSamples:
     """The samples that a calibration is fitted to, by language; a probe fits them by several choices.
@@ -47,6 +56,16 @@ class CalibrationSamples:
     def few(self) -> dict[str, int]:
         """Number of documents of each language that has few; its mean is shrunk towards the pooled mean."""
         return {lang: moments.count for lang, moments in self.documents.items() if moments.count < _FEW}
+
+    def draw(self, count: int, seed: int = 0) -> list[PseudoQuery]:
+        """Draw about ``count`` pseudo-queries of documents, equally many of each language if it has so many."""
+        each = -(-count // max(len(self.sources), 1))
+        random = np.random.default_rng(seed)
+        drawn: list[PseudoQuery] = []
+        for lang, sources in self.sources.items():
+            queries = [PseudoQuery(lang, row, doc_id) for row, doc_id in enumerate(sources) if doc_id]
+            drawn += [queries[number] for number in sorted(random.permutation(len(queries))[:each])]
+        return drawn
 
 
 def draw_samples(

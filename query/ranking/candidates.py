@@ -21,23 +21,41 @@ NearestByLanguage = Sequence[tuple[str, Sequence[NearestDocuments]]]
 """Languages with each query's nearest documents there; the entries of one language are adjacent."""
 
 
-def without(
-    nearest: NearestByLanguage, lexical_hits: Sequence[LexicalHits], doc_ids: Collection[str]
-) -> tuple[NearestByLanguage, Sequence[LexicalHits]]:
-    """Candidates and each query's lexical hits without some documents."""
-    return (
-        [(lang, [_left(hits, doc_ids) for hits in by_query]) for lang, by_query in nearest],
-        [
+@dataclass(frozen=True)
+class FoundDocuments:
+    """What a store found for queries.
+
+    Attributes:
+        nearest: the documents nearest to each query.
+        lexical_hits: each query's lexical hits; empty without hybrid search.
+        near_hits: the documents nearest to each query and its best hits together; empty without feedback.
+    """
+
+    nearest: NearestByLanguage
+    lexical_hits: Sequence[LexicalHits] = ()
+    near_hits: NearestByLanguage = ()
+
+    def without(self, doc_ids: Collection[str]) -> FoundDocuments:
+        """What was found, without some documents."""
+        lexical_hits = [
             {lang: [hit for hit in hits if hit[0] not in doc_ids] for lang, hits in of_query.items()}
-            for of_query in lexical_hits
-        ],
-    )
+            for of_query in self.lexical_hits
+        ]
+        return FoundDocuments(_without(self.nearest, doc_ids), lexical_hits, _without(self.near_hits, doc_ids))
+
+    def vectors(self) -> dict[str, FloatArray]:
+        """The vectors that the store returned, by id."""
+        return {
+            doc_id: vector
+            for _, by_query in (*self.nearest, *self.near_hits)
+            for hits in by_query
+            if hits.vectors is not None
+            for doc_id, vector in zip(hits.doc_ids, hits.vectors, strict=True)
+        }
 
 
-def _left(hits: NearestDocuments, doc_ids: Collection[str]) -> NearestDocuments:
-    rows = [row for row, doc_id in enumerate(hits.doc_ids) if doc_id not in doc_ids]
-    vectors = None if hits.vectors is None else hits.vectors[rows]
-    return NearestDocuments([hits.doc_ids[row] for row in rows], hits.scores[rows], vectors)
+def _without(nearest: NearestByLanguage, doc_ids: Collection[str]) -> NearestByLanguage:
+    return [(lang, [hits.without(doc_ids) for hits in by_query]) for lang, by_query in nearest]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Fair ranking: search each target language with a corrected query, compare candidates by margin, then by passages.
 
+Mates among the candidates of the first stretch lift each other (``query/ranking/mates.py``).
+
 Queries of one language are ranked together: the candidates' neighbourhoods among that language's pseudo-queries take
 most of the time, and all these queries share them.
 
@@ -12,18 +14,20 @@ the first hits do not depend on the number of hits asked for: an evaluation to d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray
+from encoders.document import BoolArray, FloatArray, unit_rows
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Bank, Calibration
-from query.calibration.margin import centring, exponent, margin, neighbourhood
+from query.calibration.margin import centring, exponent, margin
 from query.calibration.old_and_new_calibration import OldAndNewCalibration
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, NearestByLanguage, Rows, without
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, FoundDocuments, NearestByLanguage, Rows
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking
+from query.ranking.mates import Mates
 from query.ranking.merged_candidates import MergedCandidates
 from query.ranking.old_and_new_vectors import OldAndNewVectors
 from query.ranking.passages import with_passages
@@ -34,6 +38,12 @@ from query.ranking.stored_vectors import StoredVectors
 STRETCHES = (50, 1_000, 10_000)
 """Last rank of each stretch, and its candidates per language by raw vectors: fifty hold 99.5 % of the exact ten best
 (docs/methods.md)."""
+_FIRST_LOOK = 20
+"""Candidates per language of the first stretch before the best hits are looked from, and at least as many after."""
+_SECOND_LOOK = 400
+"""Candidates in all, at most, that the best hits add; at most fifty per language."""
+_BEST = 3
+"""Languages whose best hits are looked from."""
 MANY = 10_000
 """Documents of the largest language above which the first stretch has twice as many candidates. Among 228,206 vectors
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
@@ -45,17 +55,23 @@ class FairRanker:
     """Ranks a collection's documents by a calibration and a choice."""
 
     def __init__(
-        self, store: VectorStore, calibration: Calibration, choice: SearchChoice, largest_language: int | None = None
+        self,
+        store: VectorStore,
+        calibration: Calibration,
+        choice: SearchChoice,
+        largest_language: int | None = None,
+        stored: StoredVectors | None = None,
     ) -> None:
         """Rank a store's vectors of the calibration's model.
 
         ``largest_language`` is the number of documents of the language that has most; unless given, the store counts.
+        ``stored`` finds and reads the vectors; unless given, they are the store's.
         """
         self._store = store
         self._largest_language = largest_language
         self.calibration = calibration
         self.choice = choice
-        self._stored: StoredVectors | OldAndNewVectors = (
+        self._stored: StoredVectors | OldAndNewVectors = stored or (
             OldAndNewVectors(store, calibration, choice)
             if isinstance(calibration, OldAndNewCalibration)
             else StoredVectors(store, calibration, choice)
@@ -90,38 +106,45 @@ class FairRanker:
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
         hybrid = self.choice.hybrid and texts
         lexical = LexicalQuery(texts, langs, DEPTH, filters, self._stored.models) if hybrid else None
-        nearest, lexical_hits = self._stored.search(corrected, targets, ends[-1], filters, lexical)
+        nearest, lexical_hits = self._stored.search(corrected, targets, self._candidates(ends)[-1], filters, lexical)
+        found = FoundDocuments(nearest, lexical_hits)
         plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
         while True:
             try:
-                return self._ranked(nearest, lexical_hits, corrected, lang, k, plain)
+                if self.choice.feedback and not found.near_hits:
+                    found = replace(found, near_hits=self._near_hits(found, corrected, targets, filters))
+                return self._ranked(found, corrected, lang, k, plain)
             except MissingDocuments as missing:
-                nearest, lexical_hits = without(nearest, lexical_hits, missing.doc_ids)
+                found = found.without(missing.doc_ids)
 
     def _ranked(
         self,
-        nearest: NearestByLanguage,
-        lexical_hits: Sequence[LexicalHits],
+        found: FoundDocuments,
         corrected: FloatArray,
         lang: str,
         k: int,
         plain: FloatArray | None,
     ) -> list[Ranking]:
-        """The rankings of candidates and lexical hits, with details if ``plain`` has the queries in the stored space.
+        """The rankings of the documents found, with details if ``plain`` has the queries in the stored space.
 
         Raises:
             MissingDocuments: candidates were deleted since they were found.
         """
-        ends = self._ends(k)
-        merged = MergedCandidates.of(nearest, lexical_hits)
-        in_stretches = [merged.in_stretch(end) for end in ends]
-        candidates = self._read(nearest, merged)
+        ends, lexical_hits = self._ends(k), found.lexical_hits
+        merged = MergedCandidates.of(found)
+        counts = self._candidates(ends)
+        in_stretches = [merged.in_stretch(count, first=not number) for number, count in enumerate(counts)]
+        candidates = self._read(found, merged)
         scored = self._scored(candidates, corrected, lang, in_stretches)
+        mates = self._mates(scored, in_stretches[0])
         if self.choice.passages:
+            scored = scored.lifted(mates)
             in_stretches = [shortlist | merged.by_words for shortlist in self._shortlists(scored, in_stretches, ends)]
             rows = np.flatnonzero(in_stretches[-1].any(axis=0))
             in_stretches = [in_stretch[:, rows] for in_stretch in in_stretches]
             scored = self._scored(self._with_passages(candidates, rows), corrected, lang, in_stretches)
+            mates = [of_query.selected(rows) for of_query in mates]
+        scored = scored.lifted(mates)
         rankings = []
         for query in range(len(corrected)):
             query_hits = lexical_hits[query] if lexical_hits else None
@@ -138,10 +161,9 @@ class FairRanker:
 
     def _ends(self, k: int) -> list[int]:
         """Last ranks of the stretches that k hits need; a ranking by plain cosines of one part is a single stretch."""
-        exact = (
-            len(self.calibration.vector_parts.widths) == 1
-        )  # kNN takes candidates before several parts are on one scale
-        if exact and not (self._share or self._beta or self.choice.passages or self.choice.hybrid):
+        choice, one_part = self.choice, len(self.calibration.vector_parts.widths) == 1
+        compared = self._share or self._beta or choice.passages or choice.hybrid or choice.lift or choice.feedback
+        if one_part and not compared:  # kNN takes candidates before several parts are on one scale
             return [k]
         if self._largest_language is None:
             self._largest_language = max(self._store.count().values(), default=0)
@@ -149,11 +171,42 @@ class FairRanker:
         needed = [end for end, before in zip(stretches, (0, *stretches), strict=False) if before < k]
         return [*needed, k] if k > stretches[-1] else needed
 
-    def _read(self, nearest: NearestByLanguage, candidates: MergedCandidates) -> CandidateDocuments:
+    def _candidates(self, ends: Sequence[int]) -> list[int]:
+        """Candidates per language by raw vectors of each stretch, by the stretches' last ranks."""
+        first = ends[0] * _FIRST_LOOK // STRETCHES[0] if self.choice.feedback else ends[0]
+        return [first, *ends[1:]]
+
+    def _near_hits(
+        self, found: FoundDocuments, corrected: FloatArray, targets: Sequence[str], filters: Filters | None
+    ) -> NearestByLanguage:
+        """The documents of each language nearest to the query and its best hits together (Rocchio's feedback).
+
+        The best hits are the nearest document of each of the best languages.
+        """
+        best = FoundDocuments([(lang, [hits.first(1) for hits in by_query]) for lang, by_query in found.nearest])
+        merged = MergedCandidates.of(best)
+        documents = self._read(best, merged)
+        cosines = documents.cosines(corrected).T
+        queries = corrected.copy()
+        for query, rows_by_language in enumerate(merged.nearest):
+            rows = np.array([row for rows in rows_by_language for row in rows], dtype=np.intp)
+            if len(rows):
+                rows = rows[largest(cosines[query, rows], _BEST)]
+                mean = unit_rows(documents.vectors[rows].mean(axis=0, keepdims=True))[0]
+                queries[query] += np.float32(self.choice.feedback) * mean
+        each = min(STRETCHES[0], max(_FIRST_LOOK, _SECOND_LOOK // len(targets)))
+        count = each * self._candidates(self._ends(1))[0] // _FIRST_LOOK
+        return self._stored.search(unit_rows(queries), targets, count, filters, None)[0]
+
+    def _read(self, found: FoundDocuments, candidates: MergedCandidates) -> CandidateDocuments:
         """The candidates with their vectors: those that the store returned if it returned all, else read anew."""
-        returned = [hits.vectors for _, by_query in nearest for hits in by_query if hits.vectors is not None]
-        complete = bool(nearest) and len(returned) == len(nearest)
-        raw = np.concatenate(returned) if complete else self._stored.vectors(candidates.doc_ids)
+        returned = found.vectors()
+        complete = all(doc_id in returned for doc_id in candidates.doc_ids)
+        raw = (
+            np.stack([returned[doc_id] for doc_id in candidates.doc_ids])
+            if complete and returned
+            else self._stored.vectors(candidates.doc_ids)
+        )
         vectors = self.calibration.correct_documents(raw, candidates.languages, self._share)
         return CandidateDocuments(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.vector_parts)
 
@@ -175,13 +228,26 @@ class FairRanker:
         bank = self._bank(query_lang)
         bank_cosines = documents.cosines(bank.vectors)
         bank.exclude_sources(bank_cosines, documents.doc_ids)
-        bwd = neighbourhood(bank_cosines, bank.neighbours)
+        bwd = bank.neighbourhoods(bank_cosines)
         scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * scale.score_factor
         return ScoredCandidates(documents, cosines, fwd, bwd, np.where(in_stretches[-1], scores, np.float32(-np.inf)))
 
+    def _mates(self, scored: ScoredCandidates, in_first_stretch: BoolArray) -> list[Mates]:
+        """The mates among each query's candidates of the first stretch; none if mates don't count."""
+        if not self.choice.lift or len(scored.documents.languages) < 2:
+            return []
+        documents, lift, bar = scored.documents, self.choice.lift, self.choice.bar
+        if self._share < 1.0:
+            vectors = self.calibration.correct_documents(documents.raw, documents.languages)
+            documents = replace(documents, vectors=vectors)
+        return [
+            Mates.among(documents, rows, scores[rows], lift=lift, bar=bar)
+            for scores, rows in zip(scored.scores, map(np.flatnonzero, in_first_stretch), strict=True)
+        ]
+
     def _bank(self, lang: str) -> Bank:
         if lang not in self._banks:
-            self._banks[lang] = self.calibration.bank(lang, self._share)
+            self._banks[lang] = self._stored.bank(lang)
         return self._banks[lang]
 
     def _shortlists(
@@ -229,9 +295,15 @@ class FairRanker:
         shown_rows = rows if shown is documents else np.argsort(order)
         cosines = shown.vector_parts.cosines(shown.passages, corrected[None])[:, 0]
         ends = [*shown.starts[1:], len(cosines)]
+        partners = scored.mates[query].partners() if scored.mates else {}
         return [
-            Detail(part, shown.stored[row], int(cosines[shown.starts[row] : ends[row]].argmax()))
-            for part, row in zip(parts, shown_rows, strict=True)
+            Detail(
+                part,
+                shown.stored[shown_row],
+                int(cosines[shown.starts[shown_row] : ends[shown_row]].argmax()),
+                [documents.doc_ids[mate] for mate in partners.get(int(row), ())],
+            )
+            for part, row, shown_row in zip(parts, rows, shown_rows, strict=True)
         ]
 
 

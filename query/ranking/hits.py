@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from encoders.document import Document, FloatArray, Passages
 
@@ -35,8 +35,10 @@ class ScoreParts:
         compared: the cosine that the margin is taken of: the corrected cosine, or the mean of all three.
         fwd: mean compared cosine of the query's nearest documents in this language; none without a margin.
         bwd: mean compared cosine of the pseudo-queries nearest to the document, in the query's language; none likewise.
-        score: the margin score. ``Hit.score`` differs where hybrid search moved the hit, and beyond the first stretch
-            of fifty hits, where scores are lowered below those of the stretch before.
+        score: the margin score. ``Hit.score`` differs by the lift, where hybrid search moved the hit, and
+            beyond the first stretch of fifty hits, where scores are lowered below those of the stretch before.
+        mate: id of the document about the same thing, in another language, that lifted the hit; none: no mate did.
+        lift: what the mate added to the margin score; none likewise.
         words: BM25 score as a share of the best in any language; none without hybrid search.
     """
 
@@ -48,6 +50,8 @@ class ScoreParts:
     fwd: float | None
     bwd: float | None
     score: float
+    mate: str | None
+    lift: float | None
     words: float | None
 
 
@@ -58,11 +62,13 @@ class Detail:
     Attributes:
         passages: the document's passages as they are stored.
         best: index of the passage nearest to the query by corrected vectors; 0 if there are no passages.
+        mates: ids of the candidates about the same thing in other languages.
     """
 
     parts: ScoreParts
     passages: Passages
     best: int
+    mates: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class Hit:
         passage: the best passage; none if the document has no passages, or its owner has edited the text since they
             were made.
         parts: the parts of the score; none unless asked for.
+        also: documents about the same thing in other languages, best first, that a folded search shows under the hit.
     """
 
     doc_id: str
@@ -84,6 +91,7 @@ class Hit:
     document: Document
     passage: Passage | None
     parts: ScoreParts | None = None
+    also: Sequence[Hit] = ()
 
 
 @dataclass(frozen=True)
@@ -126,4 +134,20 @@ def as_json(hit: Hit) -> dict[str, object]:
         if passage
         else None,
         **({"parts": asdict(hit.parts)} if hit.parts else {}),
+        **({"also": [as_json(other) for other in hit.also]} if hit.also else {}),
     }
+
+
+def folded(hits: Sequence[Hit], mates: Mapping[str, Sequence[str]]) -> list[Hit]:
+    """Hits with each subject once: the best hit, and under it the hits that are its mates.
+
+    ``mates`` are the ids of each hit's mates.
+    """
+    heads: dict[str, list[Hit]] = {}
+    head_of: dict[str, str] = {}
+    for hit in hits:
+        head = head_of.setdefault(hit.doc_id, hit.doc_id)
+        heads.setdefault(head, []).append(hit)
+        for mate in mates.get(hit.doc_id, ()) if head == hit.doc_id else ():
+            head_of.setdefault(mate, head)
+    return [replace(head, also=also) for head, *also in heads.values()]

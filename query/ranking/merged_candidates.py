@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from encoders.document import BoolArray
-from indexer.stores.contract import LexicalHits
-from query.ranking.candidates import NearestByLanguage
+from query.ranking.candidates import FoundDocuments
 
 
 @dataclass(frozen=True)
@@ -21,37 +20,56 @@ class MergedCandidates:
         languages: rows of each language, as a slice.
         nearest: rows of each query's nearest documents in each language, best first.
         by_words: (queries, n) whether the query's lexical search found the candidate.
+        near_hits: (queries, n) whether the candidate is near the query's best hits.
     """
 
     doc_ids: Sequence[str]
     languages: Mapping[str, slice]
     nearest: Sequence[Sequence[Sequence[int]]]
     by_words: BoolArray
+    near_hits: BoolArray
 
     @classmethod
-    def of(cls, nearest: NearestByLanguage, lexical_hits: Sequence[LexicalHits]) -> MergedCandidates:
-        """Merge the queries' nearest documents and lexical hits."""
+    def of(cls, found: FoundDocuments) -> MergedCandidates:
+        """Merge what was found for the queries."""
         row_of: dict[str, int] = {}
         languages: dict[str, slice] = {}
-        queries = len(nearest[0][1]) if nearest else 0
-        nearest_rows: list[list[list[int]]] = [[] for _ in range(queries)]
-        lexical_rows: list[list[int]] = [[] for _ in range(queries)]
-        for lang, by_query in nearest:
-            start = languages[lang].start if lang in languages else len(row_of)
-            for query_rows, candidates in zip(nearest_rows, by_query, strict=True):
-                query_rows.append([row_of.setdefault(doc_id, len(row_of)) for doc_id in candidates.doc_ids])
-            for rows_of_query, hits in zip(lexical_rows, lexical_hits, strict=False):
-                rows_of_query += [row_of.setdefault(doc_id, len(row_of)) for doc_id, _ in hits[lang]]
-            languages[lang] = slice(start, len(row_of))
-        by_words = np.zeros((queries, len(row_of)), dtype=np.bool_)
-        for query, rows in enumerate(lexical_rows):
-            by_words[query, rows] = True
-        return cls(list(row_of), languages, nearest_rows, by_words)
+        queries = len(found.nearest[0][1]) if found.nearest else 0
+        nearest: list[list[list[int]]] = [[] for _ in range(queries)]
+        by_words: list[list[int]] = [[] for _ in range(queries)]
+        near_hits: list[list[int]] = [[] for _ in range(queries)]
 
-    def in_stretch(self, end: int) -> BoolArray:
-        """(queries, n) whether the query has the candidate in the stretch that ends at a rank."""
-        in_stretch = self.by_words.copy()
+        def rows(doc_ids: Iterable[str]) -> list[int]:
+            return [row_of.setdefault(doc_id, len(row_of)) for doc_id in doc_ids]
+
+        for number, (lang, by_query) in enumerate(found.nearest):
+            start = languages[lang].start if lang in languages else len(row_of)
+            for query_rows, hits in zip(nearest, by_query, strict=True):
+                query_rows.append(rows(hits.doc_ids))
+            for query, hits in enumerate(found.near_hits[number][1] if found.near_hits else ()):
+                near_hits[query] += rows(hits.doc_ids)
+            for query, lexical_hits in enumerate(found.lexical_hits):
+                by_words[query] += rows(doc_id for doc_id, _ in lexical_hits[lang])
+            languages[lang] = slice(start, len(row_of))
+        flags = [_flags(of_queries, len(row_of)) for of_queries in (by_words, near_hits)]
+        return cls(list(row_of), languages, nearest, *flags)
+
+    def in_stretch(self, count: int, *, first: bool = False) -> BoolArray:
+        """(queries, n) whether the query has the candidate in a stretch.
+
+        A stretch has ``count`` candidates of each language, and what words found; the first has what is near the best
+        hits, too.
+        """
+        in_stretch = self.by_words | self.near_hits if first else self.by_words.copy()
         for query, rows_by_language in enumerate(self.nearest):
             for rows in rows_by_language:
-                in_stretch[query, rows[:end]] = True
+                in_stretch[query, rows[:count]] = True
         return in_stretch
+
+
+def _flags(rows_of_queries: Sequence[Sequence[int]], count: int) -> BoolArray:
+    """(queries, count) whether a row is among the query's rows."""
+    flags = np.zeros((len(rows_of_queries), count), dtype=np.bool_)
+    for query, rows in enumerate(rows_of_queries):
+        flags[query, list(rows)] = True
+    return flags

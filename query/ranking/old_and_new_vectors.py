@@ -13,6 +13,7 @@ import numpy as np
 
 from encoders.document import BoolArray, FloatArray, Passages
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, VectorQuery, VectorStore
+from query.calibration.calibration import Bank
 from query.calibration.margin import FLOOR, centring, exponent, language_neighbourhoods
 from query.calibration.old_and_new_calibration import OldAndNewCalibration, rows_after_selection
 from query.ranking.candidates import CandidateDocuments, NearestByLanguage
@@ -71,6 +72,10 @@ class OldAndNewVectors:
             else _widened(next(old), slice(0, old_width), width)
             for is_new in has_new
         ]
+
+    def bank(self, lang: str) -> Bank:
+        """The corrected pseudo-queries of a language."""
+        return self._calibration.bank(lang, self._share)
 
     def scale(self, documents: CandidateDocuments, queries: FloatArray, in_first_stretch: BoolArray) -> ScoreScale:
         """The scale of mapped cosines, from the candidates that have both vectors.

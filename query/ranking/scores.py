@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from indexer.stores.matrix import largest
 from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows
 from query.ranking.fusion import best_lexical_score, lexical_scores
 from query.ranking.hits import ScoreParts
+from query.ranking.mates import Mates
 
 _SMALLEST_BM25 = 1e-9
 
@@ -41,7 +43,9 @@ class ScoredCandidates:
         cosines: (queries, n) cosines that the margin is taken of.
         fwd: (queries, n) mean of the query's k largest cosines in the document's language; none without a margin.
         bwd: (n,) mean of the document's k largest cosines with the bank's pseudo-queries; none without a margin.
-        scores: (queries, n) margin scores; −∞ if a document is not a candidate of the query.
+        scores: (queries, n) scores to rank by; −∞ if a document is not a candidate of the query.
+        margins: (queries, n) scores before mates lifted them; none if mates don't count.
+        mates: each query's mates; empty if mates don't count.
     """
 
     documents: CandidateDocuments
@@ -49,6 +53,15 @@ class ScoredCandidates:
     fwd: FloatArray | None
     bwd: FloatArray | None
     scores: FloatArray
+    margins: FloatArray | None = None
+    mates: Sequence[Mates] = ()
+
+    def lifted(self, mates: Sequence[Mates]) -> ScoredCandidates:
+        """The same candidates, lifted by each query's mates."""
+        if not mates:
+            return self
+        scores = np.stack([of_query.lifted(row) for of_query, row in zip(mates, self.scores, strict=True)])
+        return replace(self, scores=scores, margins=self.scores, mates=mates)
 
     def best(self, query: int, k: int, among: BoolArray) -> tuple[Rows, FloatArray]:
         """Rows and scores of a query's k best documents ``among`` (n,), best first; ties keep the documents' order."""
@@ -71,6 +84,8 @@ class ScoredCandidates:
     ) -> list[ScoreParts]:
         """The parts of the scores of the rows' documents, for a query vector as encoded (``raw``) and as corrected."""
         documents = self.documents
+        margins = self.scores[query] if self.margins is None else self.margins[query]
+        lifts = self.mates[query].lifts(margins) if self.mates else {}
         best = opening = None
         if isinstance(documents, CandidatesWithPassages):
             best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
@@ -90,8 +105,10 @@ class ScoredCandidates:
                 compared=float(self.cosines[query, row]),
                 fwd=float(self.fwd[query, row]) if self.fwd is not None else None,
                 bwd=float(self.bwd[row]) if self.bwd is not None else None,
-                score=float(self.scores[query, row]),
+                score=float(margins[row]),
+                mate=documents.doc_ids[lifts[row].mate] if row in lifts else None,
+                lift=lifts[row].gain if row in lifts else None,
                 words=float(lexical[row]) if lexical is not None else None,
             )
-            for row in rows
+            for row in map(int, rows)
         ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from encoders.errors import BadInput
 from query.calibration.calibration import Calibration
+from query.calibration.calibration_choice import BAR
 from query.calibration.margin import Margin, check
 
 
@@ -17,6 +18,7 @@ class SearchChoice:
         balance: 0: nothing is balanced … 1: every language is equal.
         passages: compare the head of the ranking by passages too.
         hybrid: let the words that a query shares with documents change their order within a language.
+        lift, bar, feedback: as in ``CalibrationChoice``.
 
     Raises:
         BadInput: the balance is not between 0 and 1, or there is no such margin.
@@ -26,6 +28,9 @@ class SearchChoice:
     margin: Margin
     passages: bool = True
     hybrid: bool = False
+    lift: float = 0.0
+    bar: float = BAR
+    feedback: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -33,8 +38,9 @@ class SearchChoice:
 
     @classmethod
     def of(cls, calibration: Calibration) -> SearchChoice:
-        """The calibration's balance and margin."""
-        return cls(calibration.balance, calibration.margin)
+        """The calibration's own choice."""
+        names = ("balance", "margin", "lift", "bar", "feedback")
+        return cls(**{name: getattr(calibration, name) for name in names})
 
 
 PLAIN = SearchChoice(0.0, "absolute", passages=False)
@@ -47,12 +53,14 @@ class RankingOptions:
 
     Attributes:
         calibration: beginning of the calibration's id; ``none``: plain cosine; empty: the active calibration.
-        balance: 0: nothing is balanced, and without ``passages`` documents are ranked as the encoder ranks them;
-            1: every language is equal; none: the calibration's balance.
+        balance: 0: nothing is balanced, and without ``passages`` and ``mates`` documents are ranked as the encoder
+            ranks them; 1: every language is equal; none: the calibration's balance.
         margin: form of the margin; none: the calibration's form.
         passages: compare the head of the ranking by passages too; ignored without a calibration.
         hybrid: let the words that a query shares with documents change their order within a language.
         weights: weights of the parts of combined vectors; empty: the calibration's weights.
+        mates: let documents about the same thing lift each other, and the best hits their neighbours, as the
+            calibration decides.
     """
 
     calibration: str = ""
@@ -61,6 +69,7 @@ class RankingOptions:
     passages: bool = True
     hybrid: bool = False
     weights: tuple[float, ...] = ()
+    mates: bool = True
 
 
 def choose(collection: str, calibration: Calibration | None, options: RankingOptions) -> SearchChoice:
@@ -76,5 +85,12 @@ def choose(collection: str, calibration: Calibration | None, options: RankingOpt
                 f"make one: dragoman calibrate -c {collection}"
             )
         return replace(PLAIN, hybrid=options.hybrid)
-    balance = calibration.balance if options.balance is None else options.balance
-    return SearchChoice(balance, options.margin or calibration.margin, options.passages, options.hybrid)
+    own = SearchChoice.of(calibration)
+    choice = replace(
+        own,
+        balance=own.balance if options.balance is None else options.balance,
+        margin=options.margin or own.margin,
+        passages=options.passages,
+        hybrid=options.hybrid,
+    )
+    return choice if options.mates else replace(choice, lift=0.0, feedback=0.0)

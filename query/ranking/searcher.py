@@ -26,7 +26,7 @@ from query.calibration.calibration import Calibration
 from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hits import Hit, Ranking
+from query.ranking.hits import Hit, Ranking, folded
 from query.ranking.query_encoder import open_query_encoder
 from query.ranking.search_choice import PLAIN, RankingOptions, SearchChoice, choose
 
@@ -34,6 +34,8 @@ _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
 _DOCUMENTS_A_SECOND = 1_000
 """Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
+_FOLDED = 50
+"""Minimum documents ranked before they are folded."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
 _WEIGHTS = 4
@@ -192,12 +194,13 @@ class Searcher:
         filters: Filters | None = None,
         choice: SearchChoice | None = None,
         explain: bool = False,
+        fold: bool = False,
     ) -> list[Hit]:
         """The k best documents for a query, best first, with their best passages.
 
         Unless given, the query's language is detected, documents are of all languages of the collection, and the
         ranking is by the searcher's choice. Filters are values that a document's fields must have. ``explain`` adds the
-        parts of each hit's score.
+        parts of each hit's score. ``fold`` shows documents about the same thing once, the others under the best.
 
         Raises:
             BadInput: the text is empty, or a language is not in the collection.
@@ -219,10 +222,20 @@ class Searcher:
         for depth in _DEPTHS:
             try:
                 (ranking,) = ranker.rank(
-                    vectors, query.lang, targets, max(k, depth), filters, texts=[query.content], detailed=True
+                    vectors,
+                    query.lang,
+                    targets,
+                    max(k, depth, fold * _FOLDED),
+                    filters,
+                    texts=[query.content],
+                    detailed=True,
                 )
                 plain = self._applied.queries_in_stored_space(vectors, query.lang)
-                return self._hits(ranking.first(k), plain[0], explain=explain)
+                if not fold:
+                    return self._hits(ranking.first(k), plain[0], explain=explain)
+                details = zip(ranking.doc_ids, ranking.details or (), strict=True)
+                mates = {doc_id: detail.mates for doc_id, detail in details}
+                return folded(self._hits(ranking, plain[0], explain=explain), mates)[:k]
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")

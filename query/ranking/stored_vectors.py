@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from encoders.document import BoolArray, FloatArray, Passages
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, NearestDocuments, VectorQuery, VectorStore
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import Bank, Calibration
 from query.calibration.margin import centring, language_neighbourhoods
 from query.ranking.candidates import CandidateDocuments, NearestByLanguage
 from query.ranking.scores import ONE_SCALE, ScoreScale
@@ -43,6 +43,10 @@ class StoredVectors:
     def passages(self, doc_ids: Sequence[str], raw: FloatArray) -> list[Passages]:  # noqa: ARG002
         """Stored passages of documents with the raw vectors."""
         return self._store.passages(self._calibration.model, doc_ids)
+
+    def bank(self, lang: str) -> Bank:
+        """The corrected pseudo-queries of a language."""
+        return self._calibration.bank(lang, self._share)
 
     def neighbourhoods(self, documents: CandidateDocuments, cosines: FloatArray) -> FloatArray:
         """(queries, n) mean of each query's k largest cosines in the document's language."""

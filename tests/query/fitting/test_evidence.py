@@ -1,6 +1,7 @@
 """What a probe decides by: which queries, which documents, and what answers them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ from ir_measures import Qrel
 from encoders.document import Document, Int8Array, unit_rows
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration_choice import DEFAULT
-from query.fitting import evidence
+from query.fitting.asked_vectors import AskedVectors, ReadOnce
 from query.fitting.evidence import from_concepts, from_judgements, from_titles
-from query.fitting.probe import probe
-from query.fitting.statistics import CalibrationSamples, draw_samples
+from query.fitting.probe import FEEDBACKS, LIFTS, probe
+from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
+from query.ranking.search_choice import SearchChoice
 from tests.query.synthetic import TopicEncoder, filled, page
 
 MODEL = TopicEncoder.spec.model
@@ -31,8 +33,8 @@ def test_documents_of_one_concept_answer_each_other(tmp_path: Path) -> None:
     found = from_concepts(store, MODEL, samples)
     assert found is not None
     assert (found.kind, len(set(found.topics))) == ("concepts", 30)
-    for topic, rows in zip(found.topics, found.relevant, strict=True):
-        assert {found.doc_ids[row] for row in rows} == {f"{lang}:{topic}:0" for lang in ("de", "fr", "ja")}
+    for topic, doc_ids in zip(found.topics, found.relevant, strict=True):
+        assert doc_ids == {f"{lang}:{topic}:0" for lang in ("de", "fr", "ja")}
 
 
 def test_a_large_query_log_leaves_titles_to_decide_by(tmp_path: Path) -> None:
@@ -68,25 +70,20 @@ def test_a_category_is_no_concept(tmp_path: Path) -> None:
     assert from_concepts(store, MODEL, samples) is None
     found = from_titles(store, MODEL, samples)
     assert found is not None
-    choice, table = probe(samples, MODEL, found)
+    choice, table = probe(store, samples, MODEL, found)
     assert choice in {one.choice for one in table}
 
 
-def test_concepts_that_many_documents_share_are_cut_and_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Twelve documents a concept and language where four would be fetched: the pool is whole in itself."""
-    monkeypatch.setattr(evidence, "POOL", 60)
+def test_all_documents_of_a_concept_answer(tmp_path: Path) -> None:
+    """Twelve documents a concept and language."""
     pages = [
         page(lang, f"t{at}", number, concept=at) for lang in ("de", "fr") for at in range(25) for number in range(12)
     ]
     store, samples = collection(tmp_path, pages)
     found = from_concepts(store, MODEL, samples)
     assert found is not None
-    assert max(np.bincount(found.langs == "de")) < 300
-    for topic, rows in zip(found.topics, found.relevant, strict=True):
-        here = {row for row, doc_id in enumerate(found.doc_ids) if doc_id.split(":")[1] == f"t{topic}"}
-        assert rows == here
+    for topic, doc_ids in zip(found.topics, found.relevant, strict=True):
+        assert doc_ids == {one.doc_id for one in pages if one.doc_id.split(":")[1] == f"t{topic}"}
 
 
 def test_concepts_of_one_language_alone_say_nothing_of_languages(tmp_path: Path) -> None:
@@ -101,13 +98,14 @@ def test_a_title_is_answered_by_the_rest_of_its_document(tmp_path: Path) -> None
     store, samples = collection(tmp_path, pages)
     found = from_titles(store, MODEL, samples)
     assert found is not None
-    for doc_id, rows in zip(found.topics, found.relevant, strict=True):
-        (row,) = rows
-        assert found.doc_ids[row] == doc_id
+    for doc_id, doc_ids in zip(found.topics, found.relevant, strict=True):
+        assert doc_ids == {doc_id}
+        rest = found.rests[doc_id]
         (passages,) = store.passages(MODEL, [doc_id])
-        assert found.vectors[row] @ passages.unit_vectors()[1:].sum(axis=0) > 0
-        assert abs(np.linalg.norm(found.vectors[row]) - 1) < 1e-5
-        assert not np.allclose(found.vectors[row], store.vectors(MODEL, [doc_id])[0])
+        assert rest.vector @ passages.unit_vectors()[1:].sum(axis=0) > 0
+        assert abs(np.linalg.norm(rest.vector) - 1) < 1e-5
+        assert not np.allclose(rest.vector, store.vectors(MODEL, [doc_id])[0])
+        assert len(rest.passages.vectors) == len(passages.vectors) - 1
 
 
 def test_a_document_without_a_rest_is_not_met_by_its_own_opening(tmp_path: Path) -> None:
@@ -121,8 +119,14 @@ def test_a_document_without_a_rest_is_not_met_by_its_own_opening(tmp_path: Path)
     assert short
     for at in short:
         own = f"{found.query_langs[at]}:t0:0"
-        assert found.doc_ids[found.excluded_rows[at]] == own
-        assert own not in {found.doc_ids[row] for row in found.relevant[at]}
+        assert found.own[at] == own
+        assert own not in found.relevant[at]
+        assert own not in found.rests
+        lang = found.query_langs[at]
+        calibration = fit_statistics(samples, MODEL)
+        asked = AskedVectors(store, calibration, SearchChoice.of(calibration), found, [at], ReadOnce())
+        nearest, _ = asked.search(found.queries[[at]], [lang], 50, None, None)
+        assert own not in nearest[0][1][0].doc_ids
 
 
 def test_judgements_are_counted_by_topics_and_not_by_their_translations(tmp_path: Path) -> None:
@@ -133,8 +137,8 @@ def test_judgements_are_counted_by_topics_and_not_by_their_translations(tmp_path
     found = from_judgements(store, encoder, topics, qrels)
     assert found is not None
     assert (len(found.topics), len(set(found.topics))) == (120, 30)
-    for topic, rows in zip(found.topics, found.relevant, strict=True):
-        assert {found.doc_ids[row] for row in rows} == {f"{lang}:t{topic[1:]}:0" for lang in ("de", "fr")}
+    for topic, doc_ids in zip(found.topics, found.relevant, strict=True):
+        assert doc_ids == {f"{lang}:t{topic[1:]}:0" for lang in ("de", "fr")}
     assert from_judgements(store, encoder, topics[: 4 * 19], qrels) is None
 
 
@@ -149,7 +153,8 @@ def test_a_probe_by_judgements_keeps_a_topics_translations_in_one_half(tmp_path:
     for asked in (topics, [*topics, *copies]):
         found = from_judgements(store, encoder, asked, qrels)
         assert found is not None
-        tables.append({one.choice: one for one in probe(samples, MODEL, found)[1]})
-    few, many = (table[DEFAULT] for table in tables)
+        tables.append({one.choice: one for one in probe(store, samples, MODEL, found)[1]})
+    start = replace(DEFAULT, lift=LIFTS[-1], feedback=FEEDBACKS[-1])
+    few, many = (table[start] for table in tables)
     assert many.held_out == pytest.approx(few.held_out, abs=1e-6)
     assert many.value == pytest.approx(few.value, abs=0.05)

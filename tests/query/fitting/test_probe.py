@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from encoders.document import Encoder, FloatArray
 from encoders.methods.combined import Combined
 from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, TriedChoice
+from query.calibration.margin import neighbourhood_without
 from query.calibration.summary import Separability
 from query.fitting.calibration_decision import by_evidence
 from query.fitting.evidence import from_concepts, from_titles
-from query.fitting.probe import probe, without_itself
+from query.fitting.probe import FEEDBACKS, LIFTS, probe
 from query.fitting.separability import threshold
 from query.fitting.statistics import draw_samples
 from tests.query.synthetic import TopicEncoder, filled, page
@@ -36,7 +37,7 @@ def probed(
     samples = draw_samples(store, encoder)
     found = (from_concepts if concepts else from_titles)(store, encoder.spec.model, samples)
     assert found is not None
-    return probe(samples, encoder.spec.model, found)
+    return probe(store, samples, encoder.spec.model, found)
 
 
 @pytest.mark.parametrize("languages", [2, 3, 4, 5])
@@ -63,7 +64,9 @@ def test_by_titles_languages_that_cannot_be_told_apart_are_not_balanced(tmp_path
     found = from_titles(store, encoder.spec.model, samples)
     assert found is not None
     told = [
-        by_evidence(samples, encoder.spec.model, found, Separability(right, 5, threshold((80,) * 5)), "default").choice
+        by_evidence(
+            store, samples, encoder.spec.model, found, Separability(right, 5, threshold((80,) * 5)), "default"
+        ).choice
         for right in (0.2, 0.9)
     ]
     assert told[0].balance == 0
@@ -71,10 +74,10 @@ def test_by_titles_languages_that_cannot_be_told_apart_are_not_balanced(tmp_path
 
 
 def test_by_concepts_a_biased_encoder_is_balanced(tmp_path: Path) -> None:
-    chosen, table = probed(tmp_path, TopicEncoder(bias=1.5), 3, concepts=True)
+    chosen, table = probed(tmp_path, TopicEncoder(bias=4, noise=3), 3, concepts=True)
     values = {one.choice: one for one in table}
     assert chosen.balance >= 0.5
-    assert values[chosen].held_out > 1.5 * values[CalibrationChoice(chosen.rank, chosen.margin, 0.0)].held_out
+    assert values[chosen].held_out > 1.5 * values[replace(chosen, balance=0.0)].held_out
 
 
 def test_by_concepts_an_encoder_without_bias_loses_nothing(tmp_path: Path) -> None:
@@ -96,7 +99,7 @@ def test_a_part_that_tells_nothing_gets_little_weight(tmp_path: Path, useless: i
 def test_the_choice_is_one_of_the_table_and_marked(tmp_path: Path) -> None:
     chosen, table = probed(tmp_path, TopicEncoder(bias=1.0), 2, concepts=True)
     assert [one.choice for one in table if one.chosen] == [chosen]
-    assert DEFAULT in {one.choice for one in table}
+    assert replace(DEFAULT, lift=LIFTS[-1], feedback=FEEDBACKS[-1]) in {one.choice for one in table}
 
 
 def _oracle(near: FloatArray, rows: list[int], k: int) -> FloatArray:
@@ -112,5 +115,5 @@ def test_a_neighbourhood_without_the_query_itself(documents: int, bank: int, k: 
     chance = np.random.default_rng(seed)
     near = chance.integers(-20, 20, (documents, bank)).astype(np.float32)
     rows = [-1, *range(bank)]
-    found = without_itself(near, np.array(rows), k)
+    found = neighbourhood_without(near, np.array(rows), k)
     assert found == pytest.approx(_oracle(near, rows, k), abs=1e-4)

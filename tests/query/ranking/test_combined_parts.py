@@ -23,6 +23,7 @@ from query.ranking.search_choice import RankingOptions
 from trials import DEMO
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es")]
+AS_ENCODED = RankingOptions(balance=0, passages=False, mates=False)
 QUERY = "flood in the old town"
 
 
@@ -76,7 +77,7 @@ def test_without_a_calibration_the_first_hits_are_the_same_however_many_are_aske
 
 
 def test_cosines_shown_with_a_calibration_are_on_that_scale(home: Settings) -> None:
-    with Searcher.open("both", home, device="cpu", ranking=RankingOptions(balance=0, passages=False)) as searcher:
+    with Searcher.open("both", home, device="cpu", ranking=AS_ENCODED) as searcher:
         found = searcher.search(QUERY, lang="en", k=200)
     assert {hit.lang for hit in found} == {"de", "en", "es"}
     assert all(hit.score == pytest.approx(hit.cosine, abs=1e-4) for hit in found)
@@ -114,7 +115,7 @@ def test_weights_are_shown_wherever_a_calibration_is(home: Settings) -> None:
 
 def test_the_probe_takes_out_no_more_directions_than_the_narrowest_part_has(home: Settings) -> None:
     report = calibrating.calibrate("both", home, device="cpu")
-    assert {one.choice.rank for one in report.decision.tried} == {0, 1, 2}
+    assert {one.choice.rank for one in report.decision.tried} <= {0, 1, 2}
 
 
 def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(

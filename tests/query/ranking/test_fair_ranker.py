@@ -46,9 +46,11 @@ def topics(lang: str) -> list[Document]:
     return [Document(topic.qid, lang, topic.text(("title", "description"))) for topic in found]
 
 
+@pytest.mark.parametrize(("feedback", "expected"), [(0.0, [50, 100]), (1.0, [20, 50, 40, 100])])
 def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_first_hits(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch, feedback: float, expected: list[int]
 ) -> None:
+    """With feedback the candidates of a first, shorter look are looked from."""
     query = topics("de")[3]
     vector = searcher.encoder.encode_queries([query])
     search, asked = searcher.store.search, []
@@ -58,11 +60,12 @@ def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_f
         return search(query)
 
     monkeypatch.setattr(searcher.store, "search", counted)
+    choice = replace(searcher.choice, feedback=feedback)
     for documents in (ranking_module.MANY, ranking_module.MANY + 1):
-        ranker = FairRanker(searcher.store, searcher.calibration, searcher.choice, documents)  # type: ignore[arg-type]
+        ranker = FairRanker(searcher.store, searcher.calibration, choice, documents)  # type: ignore[arg-type]
         (ranking,) = ranker.rank(vector, "de", ["de", "en"], 10)
         assert len(ranking.doc_ids) == 10
-    assert asked == [50, 100]
+    assert asked == expected
 
 
 @pytest.mark.parametrize("balance", [0.3, 0.5, 0.75, 1.0])
@@ -199,9 +202,11 @@ def test_hits_say_what_their_score_is_made_of(searcher: Searcher) -> None:
         assert hit.parts.passage >= hit.parts.opening
 
 
+@pytest.mark.parametrize(("feedback", "searches"), [(0.0, 1), (1.0, 2)])
 def test_a_search_asks_the_store_for_passages_and_vectors_once(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch, feedback: float, searches: int
 ) -> None:
+    """With feedback it looks for documents twice; their vectors come with them."""
     asked: list[str] = []
 
     def noting(name: str) -> Callable[..., object]:
@@ -215,8 +220,8 @@ def test_a_search_asks_the_store_for_passages_and_vectors_once(
 
     for name in ("search", "vectors", "passages", "get"):
         monkeypatch.setattr(searcher.store, name, noting(name))
-    assert searcher.search("Brot backen", lang="de", k=5)
-    assert asked == ["search", "passages", "get"]
+    assert searcher.search("Brot backen", lang="de", k=5, choice=replace(searcher.choice, feedback=feedback))
+    assert asked == [*["search"] * searches, "passages", "get"]
 
 
 def test_an_opening_is_the_first_window_or_the_sentences_that_make_one() -> None:
@@ -303,12 +308,14 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[EmbeddedStore, Calib
 @pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("passages", [False, True])
 @pytest.mark.parametrize("balance", [0.0, 0.3, 0.75, 1.0])
+@pytest.mark.parametrize("mates", [False, True])
 def test_the_first_hits_are_the_same_however_many_are_asked_for(
-    many: tuple[EmbeddedStore, Calibration], balance: float, passages: bool, hybrid: bool
+    many: tuple[EmbeddedStore, Calibration], balance: float, passages: bool, hybrid: bool, mates: bool
 ) -> None:
     """What an evaluation to depth 1,000 scores is what a search shows."""
     store, made = many
-    ranker = FairRanker(store, made, SearchChoice(balance, "ratio", passages, hybrid))
+    choice = SearchChoice(balance, "ratio", passages, hybrid, lift=0.8 * mates, feedback=1.0 * mates)
+    ranker = FairRanker(store, made, choice)
     queries = [Document(str(at), "de", f"t{at} sentence {7 * at}") for at in range(12)]
     vectors, texts = TopicEncoder(0.5, 1.0).encode_queries(queries), [query.text for query in queries]
     deepest = ranker.rank(vectors, "de", ("de", "fr", "ja"), 1200, texts=texts)
@@ -350,8 +357,8 @@ def test_the_passage_shown_is_the_one_that_the_score_is_of(searcher: Searcher) -
 
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> None:
-    """Where words are not asked for, that is the hit's; with them, what it had before they moved it."""
-    choice = replace(searcher.choice, balance=0.75, margin="ratio", hybrid=hybrid)
+    """Where words are not asked for, margin and lift are the hit's score; with them, its score before they moved it."""
+    choice = replace(searcher.choice, balance=0.75, margin="ratio", hybrid=hybrid, lift=0.8)
     hits = searcher.search("Le Teil", lang="fr", k=50, choice=choice, explain=True)
     assert {hit.parts is not None for hit in hits} == {True}
     all_parts = [hit.parts for hit in hits if hit.parts]
@@ -359,7 +366,13 @@ def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> 
         assert parts.fwd is not None
         assert parts.bwd is not None
         assert parts.score == pytest.approx(parts.compared / max((parts.fwd + parts.bwd) / 2, 0.1) ** 0.5, rel=1e-5)
-    own = [parts.score for parts in all_parts]
+    own = [parts.score + (parts.lift or 0) for parts in all_parts]
+    langs = {hit.doc_id: hit.lang for hit in hits}
+    for hit, parts in zip(hits, all_parts, strict=True):
+        assert (parts.mate is None) == (parts.lift is None)
+        assert parts.lift is None or parts.lift > 0
+        assert parts.mate is None or langs.get(parts.mate) != hit.lang
+    assert any(parts.mate for parts in all_parts)
     if hybrid:
         assert max(parts.words or 0 for parts in all_parts) == 1
         assert own != sorted(own, reverse=True)

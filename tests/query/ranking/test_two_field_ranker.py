@@ -1,6 +1,7 @@
 """Documents with the new encoder's vectors and documents with the old one's, in one ranking."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ LANGS = ("de", "en", "fr")
 TOPICS = 30
 CENTRED = SearchChoice(0.5, "absolute", passages=False)
 MARGIN = SearchChoice(0.75, "ratio")
+MATES = SearchChoice(0.75, "ratio", lift=0.8, feedback=1.0)
 WIDTH = 40
 NOISE = 3.0
 TURN = np.random.default_rng(0).standard_normal((DIM, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
@@ -84,7 +86,7 @@ class Migrating:
         return float(np.mean(right))
 
 
-@pytest.mark.parametrize("choice", [CENTRED, MARGIN, SearchChoice(0.75, "distance", passages=False)])
+@pytest.mark.parametrize("choice", [CENTRED, MARGIN, MATES, SearchChoice(0.75, "distance", passages=False)])
 def test_before_the_first_document_it_is_the_map_and_after_the_last_the_new_vectors(
     tmp_path: Path, choice: SearchChoice
 ) -> None:
@@ -120,9 +122,10 @@ def test_every_document_is_found_once_and_by_its_new_vector_if_it_has_one(tmp_pa
         assert abs(details[doc_id].parts.cosine - float(migrating.all.vectors("new-model", [doc_id])[0] @ raw)) < 1e-5
 
 
-def test_words_find_documents_with_either_vector_and_none_without(tmp_path: Path) -> None:
+@pytest.mark.parametrize("choice", [MARGIN, MATES])
+def test_words_find_documents_with_either_vector_and_none_without(tmp_path: Path, choice: SearchChoice) -> None:
     migrating = Migrating(tmp_path, range(0, 90, 2))
-    hybrid = SearchChoice(0.75, "ratio", hybrid=True)
+    hybrid = replace(choice, hybrid=True)
     query, text = migrating.queries("de")[7:8], ["topic7 sentence"]
     (ranking,) = migrating.ranker(hybrid).rank(query, "de", LANGS, 90, texts=text)
     assert sorted(ranking.doc_ids) == sorted(one.doc_id for one in migrating.pages)
@@ -131,7 +134,7 @@ def test_words_find_documents_with_either_vector_and_none_without(tmp_path: Path
     assert sorted(ranking.doc_ids) == sorted(one.doc_id for one in migrating.pages[::2])
 
 
-@pytest.mark.parametrize("choice", [CENTRED, MARGIN])
+@pytest.mark.parametrize("choice", [CENTRED, MARGIN, MATES])
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.95])
 def test_at_no_time_is_less_found_than_through_the_map_alone(
     tmp_path: Path, choice: SearchChoice, share: float
@@ -144,10 +147,36 @@ def test_at_no_time_is_less_found_than_through_the_map_alone(
     assert by_map - 0.03 <= migrating.found(choice) <= by_new + 0.03
 
 
-def test_a_few_new_vectors_of_other_topics_come_first_no_oftener_than_by_chance(tmp_path: Path) -> None:
+@pytest.mark.parametrize("choice", [MARGIN, MATES])
+def test_a_few_new_vectors_of_other_topics_come_first_no_oftener_than_by_chance(
+    tmp_path: Path, choice: SearchChoice
+) -> None:
     """A margin is over neighbours, and two documents alone have none that are near: the map says what they lack."""
     others = [lang * TOPICS + topic for lang in range(3) for topic in (20, 21)]
     migrating = Migrating(tmp_path, others)
-    rankings = migrating.ranker(MARGIN).rank(migrating.queries("de")[:15], "de", LANGS, 3)
+    ranker, asked = migrating.ranker(choice), [topic for topic in range(TOPICS) if topic not in (20, 21)]
     few = {migrating.pages[number].doc_id for number in others}
-    assert np.mean([doc_id in few for one in rankings for doc_id in one.doc_ids]) < len(few) / 90
+    hits = [
+        doc_id
+        for lang in LANGS
+        for ranking in ranker.rank(migrating.queries(lang)[asked], lang, LANGS, 3)
+        for doc_id in ranking.doc_ids
+    ]
+    assert np.mean([doc_id in few for doc_id in hits]) < len(few) / 90
+
+
+def test_pages_with_old_and_new_vectors_lift_each_other(tmp_path: Path) -> None:
+    """A German page by its new vector and a French one by its old vector, through the map, are mates."""
+    migrating = Migrating(tmp_path, range(TOPICS))
+    query = migrating.queries("de")
+    rankings = migrating.ranker(replace(MATES, feedback=0.0)).rank(query, "de", LANGS, 90, detailed=True)
+    lifted = {
+        (doc_id, detail.parts.mate)
+        for ranking in rankings
+        for doc_id, detail in zip(ranking.doc_ids, ranking.details or (), strict=True)
+        if detail.parts.mate
+    }
+    old_by_new = [(doc_id, mate) for doc_id, mate in lifted if mate.startswith("de:") and not doc_id.startswith("de:")]
+    same_topic = [doc_id.split(":")[1] == mate.split(":")[1] for doc_id, mate in old_by_new]
+    assert len(old_by_new) > TOPICS
+    assert np.mean(same_topic) > 0.75
