@@ -70,6 +70,13 @@ from query.query_log.judged_queries import logged_queries
     help="Directions of the language subspace taken out; 0: the mean.  [default: decided]",
 )
 @weights_option("Weights of the encoders that the collection combines, in their order.  [default: decided]")
+@click.option(
+    "--mates",
+    "lift",
+    type=Number(0, 1),
+    metavar="SHARE",
+    help="How much a document gains of its mate's lead; 0: mates don't count.  [default: decided]",
+)
 @click.option("--map", "mapping", type=PATH, metavar="FOLDER", help="Rank with maps of dragoman train mapping.")
 @seed_option("Seed of the random samples.")
 @device_option
@@ -86,6 +93,7 @@ def command(
     margin: Margin | None,
     rank: int | None,
     weights: str,
+    lift: float | None,
     mapping: Path | None,
     seed: int,
     device: Device,
@@ -94,12 +102,13 @@ def command(
 ) -> None:
     """Take statistics of a sample of each language, and decide how to rank with them.
 
-    --topics with --qrels decide, if given; else documents that share a `concept`. Without either, nothing is balanced
-    if a classifier can't tell the languages apart; otherwise the smallest balance is taken that mixes the languages of
-    neighbours while titles still find their own documents.
+    --topics with --qrels decide, if given; else documents that share a `concept`; else mates, documents about the same
+    thing in several languages, if the collection has enough of them and they are sure enough. Without all these,
+    nothing is balanced if a classifier can't tell the languages apart; otherwise the balance is ¾, or less where titles
+    would no longer find their own documents, or 0 if the encoder treats the languages nearly equally.
 
-    With --balance, --margin, --rank or --weights you decide yourself; those left out are ¾, ratio, the mean and equal
-    weights. No document is encoded again, and the index is not touched.
+    With --balance, --margin, --rank, --weights or --mates you decide yourself; those left out are ¾, ratio, the mean,
+    equal weights and 0.8. No document is encoded again, and the index is not touched.
     """
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
@@ -110,14 +119,16 @@ def command(
         return
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are learnt from vectors without their mean")
-    choice_given = balance is not None or margin is not None or rank is not None or weights
+    choice_given = any(value is not None for value in (balance, margin, rank, weights or None, lift))
     if choice_given and topic_files:
-        raise click.UsageError("--topics decides how to rank; leave --balance, --margin, --rank and --weights out")
+        raise click.UsageError(
+            "--topics decides how to rank; leave --balance, --margin, --rank, --weights and --mates out"
+        )
     judged = None
     if topic_files:
         judged = JudgedTopics(_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
     request = CalibrationRequest(
-        _choice(balance, margin, rank, weights) if choice_given else None,
+        _choice(balance, margin, rank, weights, lift) if choice_given else None,
         judged,
         [*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         read_mapping(mapping) if mapping else None,
@@ -142,13 +153,17 @@ def _list(name: str, settings: Settings, console: Console) -> None:
         show_calibrations(calibration_table.all_calibrations(engine, name), collection, console)
 
 
-def _choice(balance: float | None, margin: Margin | None, rank: int | None, weights: str) -> CalibrationChoice:
-    """The choice that the options state, with defaults for the rest."""
+def _choice(
+    balance: float | None, margin: Margin | None, rank: int | None, weights: str, lift: float | None
+) -> CalibrationChoice:
+    """The choice that the options state, with defaults for the rest; if mates don't count, there is no feedback."""
     return CalibrationChoice(
         DEFAULT.rank if rank is None else rank,
         margin or DEFAULT.margin,
         DEFAULT.balance if balance is None else balance,
         parsed_weights(weights) if weights else (),
+        DEFAULT.lift if lift is None else lift,
+        feedback=0.0 if lift == 0 else DEFAULT.feedback,
     )
 
 

@@ -91,7 +91,11 @@ def _calibration_sentence(upkeep: UpkeepReport) -> str:
     if upkeep.report is None:
         return f"calibration kept: {upkeep.reason}"
     choice, trials = upkeep.report.decision.choice, upkeep.report.decision.tried
-    shares = {trial.choice.balance: trial.own_language for trial in trials if trial.choice.margin == choice.margin}
+    shares = {
+        trial.choice.balance: trial.own_language
+        for trial in trials
+        if replace(trial.choice, balance=choice.balance) == choice
+    }
     sentence = f"calibrated: of {len(trials)} ways to rank that were tried, balance {choice.balance:g} was chosen"
     if 0.0 in shares and choice.balance in shares:
         change = f"own-language share of the first hits {shares[0.0]:.0%} → {shares[choice.balance]:.0%}"

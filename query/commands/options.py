@@ -269,19 +269,25 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--balance``, ``--margin``, ``--calibration``, ``--no-passages``, ``--hybrid`` and ``--weights``.
-
-    The command gets ``ranking``.
-    """
+    """Add options of ranking: ``--balance`` … ``--weights``; the command gets them as ``ranking``."""
     from encoders.methods.vector_parts import parsed_weights  # noqa: PLC0415
     from query.calibration.margin import MARGINS  # noqa: PLC0415
     from query.ranking.search_choice import RankingOptions  # noqa: PLC0415
 
     def ranking(
-        calibration: str, balance: float | None, margin: Margin | None, *, no_passages: bool, hybrid: bool, weights: str
+        calibration: str,
+        balance: float | None,
+        margin: Margin | None,
+        *,
+        no_passages: bool,
+        no_mates: bool,
+        hybrid: bool,
+        weights: str,
     ) -> RankingOptions:
         encoder_weights = parsed_weights(weights) if weights else ()
-        return RankingOptions(calibration, balance, margin, not no_passages, hybrid, encoder_weights)
+        return RankingOptions(
+            calibration, balance, margin, not no_passages, hybrid, encoder_weights, mates=not no_mates
+        )
 
     return _gathered(
         "ranking",
@@ -300,6 +306,11 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Rank by this one, or by none: plain cosine.  [default: the active]",
         ),
         click.option("--no-passages", is_flag=True, help="Rank by documents' vectors alone."),
+        click.option(
+            "--no-mates",
+            is_flag=True,
+            help="Rank each document by itself: documents about the same thing don't lift each other.",
+        ),
         click.option(
             "--hybrid", is_flag=True, help="Let shared words, names and numbers change the order within a language."
         ),

@@ -27,6 +27,7 @@ from query.ranking.search_choice import RankingOptions
     "--filter", "filters", multiple=True, metavar="FIELD=VALUE", help="Only documents whose field has the value."
 )
 @ranking_options
+@click.option("--fold", is_flag=True, help="Show documents about the same thing once, the others under the best.")
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @device_option
 @common_options
@@ -38,6 +39,7 @@ def command(
     k: int,
     filters: tuple[str, ...],
     ranking: RankingOptions,
+    fold: bool,
     explain: bool,
     device: Device,
     settings: Settings,
@@ -58,6 +60,7 @@ def command(
             k=k,
             filters=_filters(filters),
             explain=explain,
+            fold=fold,
         )
         unread = searcher.unread(text)
         choice, weights = searcher.choice, searcher.vector_parts.weights
@@ -65,6 +68,8 @@ def command(
         show_unread(unread, console)
     if detected:
         show_detected(detected, console)
+    if fold and not choice.lift:
+        console.warn("nothing is folded: in this search documents have no mates")
     console.emit({"query": text, "lang": language, "collection": name, "hits": [as_json(hit) for hit in hits]})
     if hits and explain and not console.json:
         console.say(score_formula(choice, weights))

@@ -254,8 +254,9 @@ def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
     if stored is not None:
         choice = stored.summary.choice
         removed = f"{counted(choice.rank, 'direction')} of each language" if choice.rank else "each language's mean"
+        mates = f"mates lift by {choice.lift:g}, " if choice.lift else ""
         facts["Calibration"] = (
-            f"{stored.id}: balance {choice.balance:g}, {choice.margin} margin, {removed} taken out, "
+            f"{stored.id}: balance {choice.balance:g}, {choice.margin} margin, {removed} taken out, {mates}"
             f"decided by {stored.summary.decided_by}"
         )
     for evaluation in subject.evaluations:

@@ -91,8 +91,11 @@ def _ranked_by(run: LoggedRun) -> dict[str, object]:
 
 
 def _label(run: LoggedRun) -> str:
+    settings = run.setup.settings
     label = "calibrated" if run.calibrated else "plain cosine"
-    return f"{label}, hybrid" if run.setup.settings.get("hybrid") else label
+    if run.calibrated and settings.get("lift") == 0:
+        label += ", without mates"
+    return f"{label}, hybrid" if settings.get("hybrid") else label
 
 
 def main_measure(runs: Sequence[LoggedRun]) -> str | None:

@@ -40,6 +40,7 @@ _FEWEST = NEIGHBOURS + 1
 _EVIDENCE = {
     "judgements": "MAP of held-out topics",
     "concepts": "MAP of held-out pseudo-queries",
+    "mates": "MAP of held-out pseudo-queries",
     "titles": "MRR of a title's own document",
     "languages": "MRR of a title's own document",
 }
@@ -93,15 +94,16 @@ def balance_section(store: VectorStore, calibration: Calibration, summary: Summa
     points = _probed(summary)
     measure = _EVIDENCE.get(summary.decided_by, "")
     fair = 1 / max(len(calibration.languages), 1)
-    hits = "the first hits that are no answers"  # the hits that the probe counts
+    share = "the share of the first hits that are no answers"  # the hits that the probe counts
     if len(points) < 3:
-        points, hits = _measured(store, calibration), "the pseudo-queries' first hits"
+        points = _measured(store, calibration)
+        share = "by documents' vectors alone, the share of the pseudo-queries' first hits"
         measure = ""
         if not points:
             return Section(BALANCE, "", "The calibration has no pseudo-queries: there was no text to make them of.")
     first, last = points[0], points[-1]
     text = (
-        f"From balance {first.balance:g} to {last.balance:g}, by documents' vectors alone, the share of {hits} that "
+        f"From balance {first.balance:g} to {last.balance:g}, {share} that "
         f"are in the query's own language goes from {_percent(first.own_language)} to {_percent(last.own_language)}; "
         f"{_percent(fair)} would be fair."
     )
@@ -117,14 +119,14 @@ def balance_section(store: VectorStore, calibration: Calibration, summary: Summa
 
 
 def _probed(summary: Summary) -> list[BalancePoint]:
-    """The probe's trials with the chosen rank and margin, sorted by balance."""
-    chosen = summary.choice
-    points = {
-        trial.choice.balance: BalancePoint(trial.choice.balance, trial.own_language, trial.held_out)
+    """The probe's trials that differ from the chosen trial in nothing but the balance, sorted by balance."""
+    chosen = next((trial.choice for trial in summary.tried if trial.chosen), None)
+    points = [
+        BalancePoint(trial.choice.balance, trial.own_language, trial.held_out)
         for trial in summary.tried
-        if (trial.choice.rank, trial.choice.margin) == (chosen.rank, chosen.margin)
-    }
-    return [points[balance] for balance in sorted(points)]
+        if chosen and replace(trial.choice, balance=chosen.balance) == chosen
+    ]
+    return sorted(points, key=lambda point: point.balance)
 
 
 def _measured(store: VectorStore, calibration: Calibration) -> list[BalancePoint]:

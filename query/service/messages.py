@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from indexer.stores.names import NAME
 from query.calibration.margin import Margin
@@ -34,6 +34,11 @@ def _check_weights(weights: list[float]) -> list[float]:
     return weights
 
 
+def _as_integer(value: Any) -> Any:
+    """A number without a fraction as an integer: to JSON Schema 10.0 is the integer 10."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 Code = Annotated[str, Field(min_length=1, max_length=35)]
 CollectionName = Annotated[str, Field(max_length=100, pattern=rf"^(?:{NAME.pattern})?$")]
 _Query = Annotated[
@@ -46,7 +51,7 @@ _Weights = Annotated[
     Field(min_length=1, max_length=8, json_schema_extra={"contains": {"exclusiveMinimum": 0}}),
     AfterValidator(_check_weights),
 ]
-
+_Count = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(_as_integer)]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -95,13 +100,14 @@ class SearchRequest(_Strict):
     to: list[Code] | None = Field(
         None, min_length=1, max_length=200, description="Languages of documents; all unless given."
     )
-    k: int = Field(10, ge=1, le=MOST, description="How many hits.")
+    k: _Count = Field(10, description="How many hits.")
     balance: float | None = Field(None, ge=0, le=1, description="0: nothing is balanced, 1: every language equal.")
     margin: Margin | None = Field(None, description="Form of the margin.")
     weights: _Weights | None = Field(
         None, description="Weights of the encoders that a collection combines, in their order; one is above 0."
     )
     passages: bool = Field(True, description="Compare the head of the ranking by passages, too.")
+    mates: bool = Field(True, description="Let documents about the same thing lift each other.")
     hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")
     calibration: str = Field("", max_length=64, description="Beginning of an id, or none; the active one if empty.")
     filters: dict[str, Scalar | Annotated[list[Scalar], Field(max_length=MOST)]] = Field(
@@ -109,6 +115,7 @@ class SearchRequest(_Strict):
         max_length=50,
         description="Values that a document's fields must have; of a list, any one value.",
     )
+    fold: bool = Field(False, description="Show documents about the same thing once, the others under the best.")
     explain: bool = Field(False, description="Say what each score is made of.")
     log: bool = Field(
         True, description="Keep the query in the query log, if there is one; false for queries that nobody typed."
@@ -134,6 +141,10 @@ class HitAnswer(BaseModel):
     fields: dict[str, Any]
     passage: PassageAnswer | None
     parts: PartsAnswer | None = None
+    also: list[HitAnswer] = Field(
+        default_factory=list,
+        description="Documents about the same thing in other languages, best first, if the search was folded.",
+    )
 
 
 class SearchAnswer(BaseModel):
@@ -190,6 +201,7 @@ class CalibrationAnswer(BaseModel):
     id: str
     balance: float
     margin: str
+    lift: float = Field(description="How much a document gains of its mate's lead; 0: mates don't count.")
 
 
 class CollectionAnswer(BaseModel):

@@ -161,6 +161,7 @@ class Api:
             filters=filters,
             choice=choice,
             explain=request.explain,
+            fold=request.fold,
         )
         took = round(1000 * (time.perf_counter() - begun))
         counted_lang = lang if lang in searcher.languages else "other"
@@ -173,7 +174,7 @@ class Api:
                 lang=storable(lang),
                 space=searcher.space,
                 settings={**request.model_dump(exclude=_UNLOGGED), "balance": choice.balance},
-                hits=[hit.doc_id for hit in hits],
+                hits=[shown.doc_id for hit in hits for shown in (hit, *hit.also)],
                 took=took,
             )
             logged = self._log.searched(search)
@@ -208,7 +209,9 @@ class Api:
             calibration = None
             if active:
                 choice = active.summary.choice
-                calibration = CalibrationAnswer(id=active.id, balance=choice.balance, margin=choice.margin)
+                calibration = CalibrationAnswer(
+                    id=active.id, balance=choice.balance, margin=choice.margin, lift=choice.lift
+                )
             answers.append(
                 CollectionAnswer(
                     name=row.name,
@@ -281,5 +284,6 @@ def choose_for_request(searcher: Searcher, request: SearchRequest, *, hybrid: bo
         passages=request.passages,
         hybrid=hybrid if request.hybrid is None else request.hybrid,
         weights=tuple(request.weights or ()),
+        mates=request.mates,
     )
     return choose(searcher.collection, searcher.calibration, options)

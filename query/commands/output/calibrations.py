@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection.collection import Collection
+from query.calibration.calibration_choice import TriedChoice
+from query.calibration.summary import Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import CalibrationReport
 from query.fitting.upkeep import UpkeepReport
@@ -16,11 +18,15 @@ from query.fitting.upkeep import UpkeepReport
 _DECIDED_BY = {
     "judgements": "by your judgements: MAP on half of the topics",
     "concepts": "by documents of one concept: MAP of half of the titles and first sentences",
+    "mates": "by mates, documents about the same thing in several languages: MAP of half of the titles",
     "titles": "by titles that find the rest of their own document, and by their neighbours' languages",
     "languages": "by its languages, which a linear classifier can't tell apart",
     "you": "by you",
     "default": "by default: there was nothing to decide by",
 }
+
+_CLEARLY = 0.02
+"""Least difference of two shares that is worth a sentence."""
 
 
 def _directions(rank: int) -> str:
@@ -42,35 +48,30 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             "few": dict(summary.few),
             "drift": dict(summary.drift),
             "told_apart": summary.separability and summary.separability.as_json(),
+            "mates": summary.mates and asdict(summary.mates),
             "probe": [trial.as_dict() for trial in decision.tried],
         }
     )
-    measure = "own title" if decision.decided_by in ("titles", "languages") else "MAP"
     weights = shown_weights(summary.choice.weights)
     if decision.tried and table and not console.json:
-        rows = [
-            {
-                "taken out": _directions(trial.choice.rank) or "the mean",
-                "margin": trial.choice.margin,
-                ">balance": f"{trial.choice.balance:g}",
-                **({">weights": shown_weights(trial.choice.weights) or "equal"} if weights else {}),
-                f">{measure}": f"{trial.value:.3f}",
-                ">other half": f"{trial.held_out:.3f}",
-                ">own language": f"{trial.own_language:.0%}",
-                "": "chosen" if trial.chosen else "",
-            }
-            for trial in decision.tried
-        ]
-        console.records(rows, title="What the probe tried")
+        console.records(_trial_rows(decision.tried, summary), title="What the probe tried (✓: chosen)")
     choice = decision.choice
     rank = _directions(choice.rank)
     removed = f"{rank} of each language" if rank else "the language mean"
+    mates_text = f", mates lift by {choice.lift:g}" if choice.lift else ""
     weights_text = f", weights {weights}" if weights else ""
     console.result(
         f"{name}: calibration {report.stored.id}, balance {choice.balance:g}, {choice.margin} margin, "
-        f"{removed} taken out{weights_text}; "
+        f"{removed} taken out{mates_text}{weights_text}; "
         f"{'as it was,' if decision.taken_over else 'decided'} {_DECIDED_BY[decision.decided_by]}"
     )
+    if own_language := _own_language_sentence(decision.tried, len(summary.languages)):
+        console.say(own_language)
+    if mates := summary.mates:
+        weak = "" if decision.decided_by == "mates" else ": too few or too unsure to decide by"
+        console.say(
+            f"mates: {mates.share:.0%} of documents have one in another language, sure to {mates.precision:.0%}{weak}"
+        )
     if separability := summary.separability:
         console.say(
             f"a linear classifier tells the language of {separability.accuracy:.0%} of documents, of "
@@ -95,6 +96,49 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             f"{summary.drift[worst]:.0%} of the pseudo-queries in {worst} have other first ten documents than before, "
             "the largest share of any language"
         )
+
+
+def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[str, str]]:
+    """The rows of the table of what the probe tried, as narrow as a terminal; bar and feedback only if they vary."""
+    measure = "own title" if summary.decided_by in ("titles", "languages") else "MAP"
+    has_weights = bool(shown_weights(summary.choice.weights))
+    bars_vary, feedbacks_vary = (
+        len({getattr(trial.choice, setting) for trial in trials}) > 1 for setting in ("bar", "feedback")
+    )
+    return [
+        {
+            "taken\nout": str(trial.choice.rank or "mean"),
+            "margin": trial.choice.margin,
+            ">balance": f"{trial.choice.balance:g}",
+            ">mates": f"{trial.choice.lift:g}",
+            **({">bar": f"{trial.choice.bar:g}"} if bars_vary else {}),
+            **({">2nd\nlook": f"{trial.choice.feedback:g}"} if feedbacks_vary else {}),
+            **({">weights": shown_weights(trial.choice.weights) or "equal"} if has_weights else {}),
+            f">{measure}": f"{trial.value:.3f}",
+            ">other\nhalf": f"{trial.held_out:.3f}",
+            ">own\nlanguage": f"{trial.own_language:.0%}",
+            "": "✓" if trial.chosen else "",
+        }
+        for trial in trials
+    ]
+
+
+def _own_language_sentence(trials: Sequence[TriedChoice], languages: int) -> str:
+    """The own-language share of the chosen trial, the fair share, and the share of a balance that is clearly fairer.
+
+    The sentence is empty if nothing was tried or there is only one language.
+    """
+    chosen = next((trial for trial in trials if trial.chosen), None)
+    if chosen is None or languages < 2:
+        return ""
+    fair = 1 / languages
+    balances = [trial for trial in trials if replace(trial.choice, balance=chosen.choice.balance) == chosen.choice]
+    fairest = min(balances, key=lambda trial: abs(trial.own_language - fair))
+    advice = ""
+    if chosen.own_language - max(fairest.own_language, fair) >= _CLEARLY:
+        advice = f"; searching with --balance {fairest.choice.balance:g} would make it {fairest.own_language:.0%}"
+    share = f"{chosen.own_language:.0%} of the first {languages} hits beside the answers"
+    return f"own language: {share}, {fair:.0%} would be fair{advice}"
 
 
 def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
@@ -135,7 +179,8 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Col
             "made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
             ">balance": f"{calibration.summary.choice.balance:g}",
             "margin": calibration.summary.choice.margin,
-            ">taken out": str(calibration.summary.choice.rank or "mean"),
+            ">taken\nout": str(calibration.summary.choice.rank or "mean"),
+            ">mates": f"{calibration.summary.choice.lift:g}",
             **({">weights": _weights(calibration)} if has_weights else {}),
             ">languages": f"{len(calibration.summary.languages)}",
             "decided by": calibration.summary.decided_by + (", maps" if calibration.summary.maps else ""),

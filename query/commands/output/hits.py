@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 import unicodedata
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from query.ranking.search_choice import SearchChoice
 
 _PASSAGE_CHARACTERS = 240
+_TITLE_COLUMNS = 48
+"""Columns of the title of a document that a folded search shows under a hit."""
 _INDENT = 11
 
 
@@ -39,11 +42,12 @@ def show_detected(detected: Detection, console: Console) -> None:
 def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> None:
     """Print each hit: rank, score, language, title, id, the cosine if the score is another number, and the passage.
 
-    ``balance`` is the search's, for the parts of the scores.
+    Below stand the documents about the same thing, if the search was folded. ``balance`` is the search's, for the
+    parts of the scores.
     """
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     for rank, hit in enumerate(hits, start=1):
-        title = hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
+        title = _title(hit)
         cosine_known = bool(hit.parts) or f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
         cosine = "" if cosine_known else f"  cosine {hit.cosine:.3f}"
         console.result(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {one_line(title)}  [{one_line(hit.doc_id)}]{cosine}")
@@ -57,6 +61,20 @@ def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> No
             console.result(
                 textwrap.fill(passage, columns, initial_indent=" " * _INDENT, subsequent_indent=" " * _INDENT)
             )
+        if hit.also:
+            for line in _lines(also_text(hit.also), width - _INDENT):
+                console.result(f"{' ' * _INDENT}{line}")
+
+
+def also_text(hits: Sequence[Hit]) -> str:
+    """The documents about the same thing as a hit: language, title and id of each."""
+    documents = [f"{hit.lang}: {_cut(one_line(_title(hit)), _TITLE_COLUMNS)} [{one_line(hit.doc_id)}]" for hit in hits]
+    return f"also in {' · '.join(documents)}"
+
+
+def _title(hit: Hit) -> str:
+    """The title of a hit, or the beginning of its text."""
+    return hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
 
 
 def parts_line(parts: ScoreParts, balance: float) -> str:
@@ -70,6 +88,9 @@ def parts_line(parts: ScoreParts, balance: float) -> str:
         line += f", best passage {parts.passage:.3f}, opening {parts.opening:.3f}: mean {parts.compared:.3f}"
     if parts.fwd is not None and parts.bwd is not None:
         line += f"; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}: by the margin {parts.score:.3f}"
+    lifted = round(parts.score + (parts.lift or 0.0), 3) - round(parts.score, 3)  # so that the shown numbers add up
+    if parts.mate is not None and f"{lifted:.3f}" != "0.000":
+        line += f"; lifted by its mate [{one_line(parts.mate)}] by {lifted:.3f}"
     if parts.words is not None:
         line += f"; BM25 score {parts.words:.2f} of the best document's"
     return line
@@ -81,11 +102,40 @@ def score_formula(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
     nearness = "the mean of near the query and near the document"
     formulas = {"ratio": f"divided by {nearness}, to the power {beta:g}", "distance": f"less {beta:g} times {nearness}"}
     formula = formulas[choice.margin] if beta and choice.margin in formulas else "and nothing else"
+    lifting = f"; its mate, about the same thing in another language, lifts a hit by up to {choice.lift:g} of its lead"
+    mates_clause = lifting if choice.lift else ""
     words_clause = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
     weights_clause = f"; the encoders' cosines count {weights_text}" if (weights_text := shown_weights(weights)) else ""
     compared = "the mean of document, best passage and opening" if choice.passages else "the document's cosine"
     without = "without languages, " if centring(choice.balance) else ""
-    return f"balance {choice.balance:g}: a score is {compared}, {without}{formula}{words_clause}{weights_clause}"
+    return (
+        f"balance {choice.balance:g}: a score is {compared}, {without}{formula}{mates_clause}{words_clause}"
+        f"{weights_clause}"
+    )
+
+
+def _lines(text: str, columns: int) -> list[str]:
+    """A text in lines of at most so many terminal columns, broken at spaces; a longer word has a line of its own.
+
+    No line ends with the dot between two documents.
+    """
+    lines: list[str] = []
+    for word in re.split(r"(?<!·)\s+", text):
+        if lines and _cells(lines[-1]) + 1 + _cells(word) <= columns:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def _cut(text: str, columns: int) -> str:
+    """The beginning of a text in at most so many terminal columns."""
+    if _cells(text) <= columns:
+        return text
+    text = text[:columns]
+    while _cells(text) > columns - 1:
+        text = text[:-1]
+    return f"{text.rstrip()}…"
 
 
 def _cells(text: str) -> int:

@@ -13,7 +13,7 @@ from query.service.messages import MOST, SearchRequest
 from query.service.refusals import Refused
 
 NAME = "cross_lingual"
-_CLAUSE_NAMES = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "calibration")
+_CLAUSE_NAMES = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "mates", "calibration")
 _NUMBER = re.compile("[0-9]{1,9}")
 _IGNORED_SETTINGS = frozenset({"track_total_hits", "track_scores", "timeout", "version", "seq_no_primary_term"})
 _USED_SETTINGS = frozenset({"query", "from", "size", "_source", "highlight", "explain"})

@@ -52,10 +52,11 @@ def _hit(search: CrossLingual, hit: Hit, index: str, text_field: str, tags: tupl
         text = html.escape(hit.passage.text) if search.highlight.html else hit.passage.text
         hit_json["highlight"] = {text_field: [text.join(tags)]}
     if hit.parts:
+        descriptions = {"lift": f"lift by the mate {hit.parts.mate}"}
         details = [
-            {"value": value, "description": name, "details": []}
+            {"value": value, "description": descriptions.get(name, name), "details": []}
             for name, value in asdict(hit.parts).items()
-            if value is not None
+            if value is not None and name != "mate"  # a value is a number
         ]
         hit_json["_explanation"] = {
             "value": hit.score,

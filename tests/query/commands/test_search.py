@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from encoders.console import Console
+from encoders.document import Document
 from indexer.collection.settings import Settings
 from query.cli import run
+from query.commands.output.hits import parts_line, show_hits
+from query.ranking.hits import Hit, ScoreParts, as_json
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 
@@ -36,6 +41,7 @@ def ask(calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]) -> As
         (["--balance", "0"], RankingOptions(balance=0.0)),
         (["--balance", "1", "--margin", "distance"], RankingOptions(balance=1.0, margin="distance")),
         (["--no-passages"], RankingOptions(passages=False)),
+        (["--no-mates"], RankingOptions(mates=False)),
         (["--hybrid"], RankingOptions(hybrid=True)),
         (["--calibration", "none"], RankingOptions(calibration="none")),
     ],
@@ -79,3 +85,64 @@ def test_explain_says_what_a_score_is_made_of(
     said = capsys.readouterr().out
     assert f"cosine {parts['cosine']:.3f}, without languages {parts['corrected']:.3f}" in said
     assert f"best passage {parts['passage']:.3f}, opening {parts['opening']:.3f}" in said
+
+
+def test_each_subject_is_shown_once_where_hits_are_folded(ask: Ask, calibrated_by_words: Settings) -> None:
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
+        expected = [as_json(hit) for hit in searcher.search(QUERY, lang="de", k=20, fold=True)]
+    folded = ask("--fold")
+    assert folded == expected
+    assert any("also" in hit for hit in folded)
+
+
+def test_documents_about_the_same_thing_stand_under_the_best_in_lines_of_the_terminals_width(
+    calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de"]
+    assert run(["search", QUERY, *place, "--fold"]) == 0
+    said = capsys.readouterr()
+    assert "           also in " in said.out
+    assert "warning" not in said.err
+    assert run(["search", QUERY, *place, "--fold", "--no-mates"]) == 0
+    said = capsys.readouterr()
+    assert "also in" not in said.out
+    assert "warning: nothing is folded: in this search documents have no mates" in said.err
+
+
+def hit(lang: str, title: str, also: list[Hit] | None = None) -> Hit:
+    return Hit(f"{lang}-1", lang, 0.5, 0.5, Document(f"{lang}-1", lang, "", title=title), None, also=also or [])
+
+
+def test_no_line_of_titles_is_wider_than_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "62")
+    titles = {"de": "Brot ohne Hefe", "ja": "眠れない夜に" * 20, "fr": "Du pain"}
+    show_hits([hit("en", "Bread", [hit(*pair) for pair in titles.items()])], Console())
+    assert capsys.readouterr().out.splitlines() == [
+        "  1  0.500  en   Bread  [en-1]",
+        "           also in de: Brot ohne Hefe [de-1] · ja:",
+        f"           {'眠れない夜に' * 3}眠れない夜…",
+        "           [ja-1] · fr: Du pain [fr-1]",
+    ]
+
+
+def test_explain_names_the_mate_that_lifts_a_hit_so_that_the_numbers_add_up(
+    ask: Ask, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lifted = next(found for found in ask("--explain") if found["parts"]["mate"])
+    parts = lifted["parts"]
+    assert lifted["score"] == pytest.approx(parts["score"] + parts["lift"], abs=1e-5)
+    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "-k", "20"]
+    for options, spoken_of in (([], True), (["--no-mates"], False)):
+        assert run(["search", QUERY, *place, "--explain", *options]) == 0
+        said = capsys.readouterr()
+        assert (f"; lifted by its mate [{parts['mate']}] by " in said.out) == spoken_of
+        assert ("its mate, about the same thing in another language, lifts a hit" in said.err) == spoken_of
+
+
+def test_the_shown_lift_is_the_difference_of_the_shown_scores() -> None:
+    parts = ScoreParts(0.5, 0.5, None, None, 0.5, None, None, score=1.0004, mate="x", lift=0.1004, words=None)
+    assert parts_line(parts, 0.0) == "cosine 0.500; lifted by its mate [x] by 0.101"
+    assert "mate" not in parts_line(replace(parts, lift=0.00001), 0.0)

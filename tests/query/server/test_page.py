@@ -218,6 +218,51 @@ def test_why_and_the_whole_document_are_shown_on_demand(page: Any) -> None:
     until(page, f"document.activeElement.textContent === {json.dumps(title.inner_text())}")
 
 
+def test_each_subject_is_shown_once_where_that_is_asked(page: Any) -> None:
+    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    page.locator("#fold").check()
+    until(page, "location.search.includes('fold=1') && !!document.querySelector('.also')")
+    also = page.locator(".also").first
+    assert also.inner_text().startswith("also in ")
+    languages = also.get_by_role("button").all_inner_texts()
+    assert languages
+    assert all(", " not in language for language in languages)
+    assert "subject" in page.locator("#status").inner_text()
+    counts = [int(count) for count in page.locator("#langs b").all_inner_texts()]
+    assert sum(counts) == 50
+    also.get_by_role("button").first.click()
+    page.wait_for_selector("dialog[open] #text")
+    assert page.locator("#fields dd").first.inner_text() == languages[0]
+    page.keyboard.press("Escape")
+    until(page, f"document.activeElement.textContent === {json.dumps(languages[0])}")
+    page.reload()
+    page.wait_for_selector(".also")
+    assert page.locator("#fold").is_checked()
+    page.locator("#fold").uncheck()
+    until(page, "!location.search.includes('fold') && !document.querySelector('.also')")
+
+
+def test_why_names_the_mate_that_lifts_a_document(page: Any) -> None:
+    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    for number in range(page.locator("#hits li").count()):
+        page.locator("#hits li").nth(number).get_by_role("button", name="why here?").click()
+    mate = page.locator(".why dt", has_text="Lifted by its mate").first.get_by_role("button")
+    name = mate.inner_text()
+    mate.click()
+    page.wait_for_selector("dialog[open] #text")
+    title = page.locator("#title").inner_text()
+    assert name.endswith(f": {title}")
+
+
+def test_subjects_are_not_offered_where_documents_have_no_mates(browser: Any, demo: Settings) -> None:
+    with serving(ServiceOptions(demo, device="cpu")) as client:
+        page = browser.new_page()
+        page.goto(f"{client.base_url}?q=flood")
+        page.wait_for_selector("#hits h2")
+        assert page.locator("#once").is_hidden()
+        page.close()
+
+
 def test_everything_is_done_from_the_keyboard(page: Any) -> None:
     ask(page, "шахматы")
     page.focus("#q")
@@ -271,11 +316,18 @@ def test_axe_finds_nothing_to_complain_of(browser: Any, service: httpx.Client, s
     page.goto("/?q=مقهى&to=ar,en&balance=0.3")
     page.wait_for_selector("#hits h2")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.get_by_role("button", name="why here?").first.click()
-    for state in ("the list", "a document"):
+    for why in page.get_by_role("button", name="why here?").all():
+        why.click()
+    assert page.locator(".why dt button").count()
+    for state in ("the list", "subjects", "a document"):
+        if state == "subjects":
+            page.locator("#fold").check()
+            page.wait_for_selector(".also")
+            until(page, "!document.querySelector('.old')")
         if state == "a document":
             page.locator("#hits h2 button").first.click()
             page.wait_for_selector("dialog[open]")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         found = Axe().run(page).response["violations"]
         assert [(state, one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
     context.close()

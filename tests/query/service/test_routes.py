@@ -17,7 +17,8 @@ from onnx_export.models import DEFAULT
 from query import Searcher
 from query.calibration import table as calibration_table
 from query.migration.migrate import migrate
-from query.ranking.hits import as_json
+from query.query_log.judged_queries import logged_searches
+from query.ranking.hits import Hit, as_json
 from query.ranking.search_choice import RankingOptions
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
@@ -38,6 +39,11 @@ def search(client: httpx.Client, query: str, **more: Any) -> dict[str, Any]:
     return found
 
 
+def answered(hit: Hit) -> dict[str, Any]:
+    """A hit as the service answers it: with the documents about the same thing, even if there are none."""
+    return {**as_json(hit), "also": [answered(other) for other in hit.also]}
+
+
 @pytest.mark.parametrize(
     ("asked", "ranking"),
     [
@@ -45,9 +51,10 @@ def search(client: httpx.Client, query: str, **more: Any) -> dict[str, Any]:
         ({"balance": 0.0}, RankingOptions(balance=0.0)),
         ({"balance": 1.0, "margin": "distance"}, RankingOptions(balance=1.0, margin="distance")),
         ({"passages": False}, RankingOptions(passages=False)),
+        ({"mates": False}, RankingOptions(mates=False)),
         ({"calibration": "none"}, RankingOptions(calibration="none")),
     ],
-    ids=["as calibrated", "as the encoder ranks", "every language equal", "without passages", "plain"],
+    ids=["as calibrated", "as the encoder ranks", "every language equal", "without passages", "without mates", "plain"],
 )
 def test_it_finds_what_the_command_finds(
     service: httpx.Client, calibrated: Settings, asked: dict[str, Any], ranking: RankingOptions
@@ -55,9 +62,45 @@ def test_it_finds_what_the_command_finds(
     with Searcher.open("demo", calibrated, device="cpu", ranking=ranking) as searcher:
         for lang, text in QUERIES:
             found = search(service, text, lang=lang, explain=True, **asked)
-            ours = [as_json(hit) for hit in searcher.search(text, lang=lang, explain=True)]
+            ours = [answered(hit) for hit in searcher.search(text, lang=lang, explain=True)]
             assert found["hits"] == ours
             assert (found["lang"], found["confidence"], found["space"]) == (lang, None, searcher.space)
+
+
+def test_documents_about_the_same_thing_are_answered_once_if_that_is_asked(
+    service: httpx.Client, calibrated: Settings
+) -> None:
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        for lang, text in QUERIES:
+            found = search(service, text, lang=lang, k=5, fold=True, explain=True)["hits"]
+            assert found == [answered(hit) for hit in searcher.search(text, lang=lang, k=5, fold=True, explain=True)]
+            assert any(hit["also"] for hit in found)
+    assert not any(hit["also"] for hit in search(service, text, lang=lang, k=5)["hits"])
+
+
+def test_a_document_that_is_shown_under_another_is_logged_as_shown_and_as_opened(own: Settings) -> None:
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
+        found = search(client, "flood in the old town", fold=True)
+        opened = found["hits"][0]["also"][0]["id"]
+        client.post("/api/clicks", json={"search": found["search"], "id": opened})
+    (logged,) = logged_searches("demo", own)
+    assert len(logged.hits) == sum(1 + len(hit["also"]) for hit in found["hits"])
+    assert list(logged.relevant) == [opened]
+
+
+def test_the_parts_of_a_score_name_the_mate_that_lifts_it(service: httpx.Client) -> None:
+    hits = search(service, "flood in the old town", lang="en", k=20, explain=True)["hits"]
+    lifted = [hit for hit in hits if hit["parts"]["mate"]]
+    assert lifted
+    for hit in hits:
+        assert hit["score"] == pytest.approx(hit["parts"]["score"] + (hit["parts"]["lift"] or 0), abs=1e-5)
+    alone = search(service, "flood in the old town", lang="en", k=20, explain=True, mates=False)["hits"]
+    assert {hit["parts"]["mate"] for hit in alone} == {None}
+
+
+def test_a_whole_number_may_be_written_with_a_point_as_in_json_schema(service: httpx.Client) -> None:
+    assert len(search(service, "coffee", k=3.0)["hits"]) == 3
+    assert service.post("/api/search", json={"query": "coffee", "k": 3.5}).status_code == 422
 
 
 def test_the_language_is_detected_and_said(service: httpx.Client) -> None:
@@ -86,7 +129,7 @@ def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
             asked = {"lang": lang, "k": 30, "explain": True}
             found = [search(client, text, **asked, **more)["hits"] for more in ({}, {"hybrid": False})]
             ours = [searcher.search(text, lang=lang, k=30, explain=True) for searcher in (hybrid, usual)]
-            assert found == [[as_json(hit) for hit in hits] for hits in ours]
+            assert found == [[answered(hit) for hit in hits] for hits in ours]
             differ += found[0] != found[1]
         assert differ
 
@@ -109,7 +152,7 @@ def asked_by_another(settings: Settings, migrate: Callable[[], object]) -> None:
             assert after["model"] == searcher.spec.model != before["model"]
             for lang, text in QUERIES:
                 found = search(client, text, lang=lang, explain=True)
-                assert found["hits"] == [as_json(hit) for hit in searcher.search(text, lang=lang, explain=True)]
+                assert found["hits"] == [answered(hit) for hit in searcher.search(text, lang=lang, explain=True)]
                 assert found["space"] == searcher.space
 
 
@@ -197,6 +240,7 @@ def test_collections_are_described(service: httpx.Client) -> None:
     assert (demo["name"], demo["documents"], answer["away"]) == ("demo", 235, {})
     assert sum(demo["languages"].values()) == 235
     assert 0 <= demo["calibration"]["balance"] <= 1
+    assert 0 < demo["calibration"]["lift"] <= 1
 
 
 def test_documents_are_read_by_their_id(service: httpx.Client) -> None:

@@ -139,6 +139,7 @@ def test_it_finds_what_the_searcher_finds(site: Site, application: Elasticsearch
     [
         {"margin": "distance", "balance": 1.0},
         {"passages": False},
+        {"mates": False},
         {"calibration": "none"},
     ],
 )

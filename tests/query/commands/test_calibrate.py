@@ -1,0 +1,138 @@
+"""``dragoman calibrate``: what a person decides about mates, and what the command says of how it decided."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoders.console import Console
+from indexer.collection.settings import Settings
+from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, TriedChoice
+from query.calibration.summary import MatesSummary, Summary
+from query.calibration.table import StoredCalibration
+from query.cli import run
+from query.commands.output.calibrations import show_calibration
+from query.fitting.calibrate import CalibrationReport
+from query.fitting.calibration_decision import Decision
+from tests.query.conftest import copied
+
+LANGUAGES = {lang: {"documents": 100, "pseudo_queries": 100} for lang in ("de", "en", "fi", "ja")}
+Shown = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def place(calibrated_by_words: Settings, tmp_path: Path) -> list[str]:
+    """Options that name a copy of the calibrated collection."""
+    return ["-c", "demo", "--home", str(copied(calibrated_by_words.home, tmp_path).home)]
+
+
+def test_a_person_decides_by_how_much_mates_lift(place: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for share, feedback in ((0.5, DEFAULT.feedback), (0.0, 0.0)):
+        assert run(["calibrate", "--mates", str(share), "--json", "-q", *place]) == 0
+        made = json.loads(capsys.readouterr().out)
+        assert (made["lift"], made["feedback"], made["balance"]) == (share, feedback, DEFAULT.balance)
+        assert (made["decided_by"], made["mates"]) == ("you", None)
+    assert run(["calibrate", "--balance", "1", "--json", "-q", *place]) == 0
+    assert json.loads(capsys.readouterr().out)["lift"] == DEFAULT.lift
+
+
+def test_a_share_is_between_0_and_1_and_judgements_decide_it_too(
+    place: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["calibrate", "--mates", "1.5", *place]) == 2
+    assert "1.5 is not in the range 0<=x<=1" in capsys.readouterr().err
+    assert run(["calibrate", "--mates", "0", "--topics", "t.tsv", "--qrels", "q.txt", *place]) == 2
+    assert "--topics decides how to rank" in capsys.readouterr().err
+
+
+def test_the_list_and_the_status_show_by_how_much_mates_lift(
+    place: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["calibrate", "--mates", "0.5", *place]) == 0
+    assert "the language mean taken out, mates lift by 0.5; decided by you" in capsys.readouterr().out
+    assert run(["calibrate", "--list", *place]) == 0
+    listed = capsys.readouterr().out
+    assert "mates" in listed
+    assert "0.5" in listed
+    assert run(["status", *place]) == 0
+    assert "ratio margin, mates 0.5, decided by you, active" in capsys.readouterr().out
+    assert run(["status", "--json", *place]) == 0
+    active = json.loads(capsys.readouterr().out)["calibrations"][-1]
+    assert (active["lift"], active["bar"], active["feedback"]) == (0.5, DEFAULT.bar, DEFAULT.feedback)
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """What the command writes of a calibration: its result, and its remarks."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def show(decided_by: str, tried: Sequence[TriedChoice], mates: MatesSummary | None = None) -> tuple[str, str]:
+        choice = next((trial.choice for trial in tried if trial.chosen), DEFAULT)
+        summary = Summary(choice, 3, LANGUAGES, decided_by, tried, mates=mates)
+        stored = StoredCalibration(
+            "c0ffee", "model", dt.datetime(2026, 11, 1, tzinfo=dt.UTC), active=True, summary=summary
+        )
+        report = CalibrationReport(stored, Decision(choice, decided_by, tried=tried, mates=mates), maps_left=False)
+        show_calibration(report, "help", Console())
+        said = capsys.readouterr()
+        return said.out, said.err
+
+    return show
+
+
+def trial(own_language: float, *, chosen: bool = False, **settings: Any) -> TriedChoice:
+    return TriedChoice(replace(DEFAULT, **settings), 0.5, 0.4, own_language, chosen)
+
+
+def test_the_table_shows_settings_of_mates_that_vary(shown: Shown) -> None:
+    out, _ = shown("mates", [trial(0.3, chosen=True), trial(0.3, lift=0.5)])
+    assert "MAP" in out
+    assert "mates" in out
+    assert "bar" not in out
+    assert "look" not in out
+    out, _ = shown("mates", [trial(0.3, chosen=True, feedback=0.0), trial(0.3, bar=0.7, feedback=1.0)])
+    assert "bar" in out
+    assert "look" in out
+    assert max(map(len, out.splitlines()[:8])) <= 80
+
+
+def test_the_own_language_share_stands_beside_the_fair_share(shown: Shown) -> None:
+    _, err = shown("concepts", [trial(0.45, chosen=True), trial(0.36, balance=1.0), trial(0.25, balance=0.9, lift=0.5)])
+    assert (
+        "own language: 45% of the first 4 hits beside the answers, 25% would be fair; "
+        "searching with --balance 1 would make it 36%\n"
+    ) in err
+    _, err = shown("concepts", [trial(0.26, chosen=True), trial(0.25, balance=1.0)])
+    assert "own language: 26% of the first 4 hits beside the answers, 25% would be fair\n" in err
+    _, err = shown("default", [])
+    assert "own language" not in err
+
+
+@pytest.mark.parametrize(
+    ("decided_by", "sentence"),
+    [
+        ("mates", "mates: 98% of documents have one in another language, sure to 96%\n"),
+        (
+            "titles",
+            "mates: 98% of documents have one in another language, sure to 96%: too few or too unsure to decide by\n",
+        ),
+    ],
+)
+def test_how_many_documents_have_mates_is_said_where_mates_were_mined(
+    shown: Shown, decided_by: str, sentence: str
+) -> None:
+    _, err = shown(decided_by, [trial(0.3, chosen=True)], MatesSummary(0.98, 0.96, 1.1))
+    assert sentence in err
+    _, err = shown(decided_by, [trial(0.3, chosen=True)])
+    assert "mates:" not in err
+
+
+def test_a_calibration_without_lift_says_nothing_of_mates(shown: Shown) -> None:
+    out, _ = shown("titles", [TriedChoice(CalibrationChoice(lift=0.0), 0.5, 0.4, 0.3, chosen=True)])
+    assert "mates lift" not in out
