@@ -149,7 +149,7 @@ def _pairs(store: VectorStore, calibration: Calibration, lang: str, doc_ids: Seq
         return []
     vectors = calibration.correct_documents(np.stack(list(raw.values())), {lang: slice(0, len(raw))})
     pairs = []
-    for other in store.count(calibration.model).keys() - {lang}:
+    for other in sorted(store.count(calibration.model).keys() - {lang}):
         nearest = _nearest(store, calibration, other, vectors)
         known = [mate.vector for mate in nearest if mate]
         returned = iter(_nearest(store, calibration, lang, np.stack(known)) if known else ())

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoders.document import FloatArray
+from encoders.document import BoolArray, FloatArray
 from indexer.stores.matrix import largest
 from query.ranking.candidates import CandidateDocuments, Rows
 
@@ -24,6 +24,9 @@ LIFTERS = 50
 """Best candidates of a query, by vectors, that lift their mates; twice as many hardly change a ranking."""
 RAMP = np.float32(0.4)
 """Cosines over which a mate's weight grows from 0 to 1; at the bar it is 1."""
+
+SAME = np.float32(0.4)
+"""Cosine from which mates are shown as one subject, if they count for half at least."""
 
 
 class Lift(NamedTuple):
@@ -40,11 +43,13 @@ class Mates:
     Attributes:
         rows: (n,) rows of the candidates, ascending.
         mates: (n, m) row of each candidate's mate in each of m languages.
+        same: (n, m) whether candidate and mate are shown as one subject.
         weights: (n, m) float32 share of the mate's lead that the candidate gains, 0 to 1; 0 if it has no mate there.
     """
 
     rows: Rows
     mates: Rows
+    same: BoolArray
     weights: FloatArray
 
     @classmethod
@@ -54,7 +59,8 @@ class Mates:
         ``lift`` is the weight of a mate whose cosine is at the bar or above.
         """
         if not len(rows):
-            return cls(rows, np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0), dtype=np.float32))
+            nothing = np.zeros((0, 0), dtype=np.float32)
+            return cls(rows, nothing.astype(np.intp), nothing.astype(np.bool_), nothing)
         lifters = np.sort(largest(scores, LIFTERS))
         vectors = documents.vectors[rows]
         cosines = documents.vector_parts.cosines(vectors[lifters], vectors)
@@ -69,8 +75,10 @@ class Mates:
         best = np.stack([cosines[span].argmax(axis=0) + span.start for span in of_languages], axis=1)
         own = np.arange(len(rows))[:, None]
         mutual = (nearest[best, language[:, None]] == own) & (language[lifters][best] != language[:, None])
-        weights = np.clip((cosines[best, own] - (np.float32(bar) - RAMP)) / RAMP, 0, 1) * np.float32(lift)
-        return cls(rows, rows[lifters][best], np.where(mutual, weights, np.float32(0)))
+        of_mates = np.where(mutual, cosines[best, own], np.float32(-np.inf))
+        weights = np.clip((of_mates - (np.float32(bar) - RAMP)) / RAMP, 0, 1) * np.float32(lift)
+        same = (weights > 0) & (of_mates >= max(SAME, bar - RAMP / 2))
+        return cls(rows, rows[lifters][best], same, weights)
 
     def lifted(self, scores: FloatArray) -> FloatArray:
         """The scores of all candidates, with those of the rows lifted; −∞ stays."""
@@ -92,9 +100,9 @@ class Mates:
         }
 
     def partners(self) -> dict[int, list[int]]:
-        """The rows of the mates of each row that has some, ascending; only mates that count for half at least."""
+        """The rows of the mates of each row that has some, ascending; only mates that are shown as one subject."""
         partners: dict[int, set[int]] = {}
-        for at, column in np.argwhere(self.weights > self.weights.max(initial=0.0) / 2).tolist():
+        for at, column in np.argwhere(self.same).tolist():
             row, mate = int(self.rows[at]), int(self.mates[at, column])
             partners.setdefault(row, set()).add(mate)
             partners.setdefault(mate, set()).add(row)
@@ -112,5 +120,6 @@ class Mates:
         kept = np.isin(self.rows, rows)
         mates = np.searchsorted(rows, self.mates[kept])
         known = rows[np.minimum(mates, len(rows) - 1)] == self.mates[kept] if len(rows) else mates < 0
+        same = known & self.same[kept]
         weights = np.where(known, self.weights[kept], np.float32(0))
-        return Mates(np.searchsorted(rows, self.rows[kept]), np.where(known, mates, 0), weights)
+        return Mates(np.searchsorted(rows, self.rows[kept]), np.where(known, mates, 0), same, weights)

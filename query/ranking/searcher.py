@@ -35,7 +35,7 @@ _DEPTHS = (1, 100, 1000)
 _DOCUMENTS_A_SECOND = 1_000
 """Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
 _FOLDED = 50
-"""Minimum documents ranked before they are folded."""
+"""Documents that are ranked before they are folded; more only if these are about too few subjects."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
 _WEIGHTS = 4
@@ -219,23 +219,20 @@ class Searcher:
                 + (f" (it knows {', '.join(known)})" if known and query.lang not in known else "")
             )
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
+        plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
+
+        def ranked(count: int) -> Ranking:
+            return ranker.rank(vectors, query.lang, targets, count, filters, texts=[query.content], detailed=True)[0]
+
         for depth in _DEPTHS:
             try:
-                (ranking,) = ranker.rank(
-                    vectors,
-                    query.lang,
-                    targets,
-                    max(k, depth, fold * _FOLDED),
-                    filters,
-                    texts=[query.content],
-                    detailed=True,
-                )
-                plain = self._applied.queries_in_stored_space(vectors, query.lang)
+                ranking = ranked(max(k, depth, _FOLDED if fold else 1))
                 if not fold:
-                    return self._hits(ranking.first(k), plain[0], explain=explain)
-                details = zip(ranking.doc_ids, ranking.details or (), strict=True)
-                mates = {doc_id: detail.mates for doc_id, detail in details}
-                return folded(self._hits(ranking, plain[0], explain=explain), mates)[:k]
+                    return self._hits(ranking.first(k), plain, explain=explain)
+                subjects = self._folded(ranking, plain, explain=explain)
+                if len(subjects) < k and len(ranking.doc_ids) < k * len(targets):
+                    subjects = self._folded(ranked(k * len(targets)), plain, explain=explain)
+                return subjects[:k]
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
@@ -254,6 +251,11 @@ class Searcher:
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
         ]
+
+    def _folded(self, ranking: Ranking, query: FloatArray, *, explain: bool) -> list[Hit]:
+        """The hits of a ranking, each subject once."""
+        mates = {doc_id: detail.mates for doc_id, detail in zip(ranking.doc_ids, ranking.details or (), strict=True)}
+        return folded(self._hits(ranking, query, explain=explain), mates)
 
     def rank(
         self,

@@ -47,6 +47,8 @@ def probed_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probe, "RANKS", (0, 1))
         patch.setattr(probe, "BALANCES", (0.0, 0.75, 1.0))
+        patch.setattr(probe, "LIFTS", (0.0, 0.8))
+        patch.setattr(probe, "BARS", (0.3, 0.5))
         patch.setattr(probe, "_DEPTH", 20)
         yield
 

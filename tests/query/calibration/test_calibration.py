@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.document import FloatArray, int8_rows, unit_rows
-from encoders.errors import StoreError
+from encoders.errors import BadInput, StoreError
+from encoders.maps.space import SpaceMaps
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import CalibrationChoice
+from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.fitting.shrinkage import Shrunk
 from query.fitting.statistics import CalibrationSamples, fit_statistics
 
@@ -222,6 +225,68 @@ def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> N
     assert again.languages["fr"].sources == made.languages["fr"].sources
     assert made.with_choice(CalibrationChoice(balance=1.0)).id != made.id
     assert fit_statistics(samples({"de": 40, "fr": 5}, seed=7), "m", rank=2).id != made.id
+
+
+MATES = CalibrationChoice(rank=2, margin="distance", balance=0.3, lift=0.95, bar=0.7, feedback=0.5)
+
+
+def test_an_artifact_keeps_how_mates_count() -> None:
+    made = fit_statistics(samples({"de": 40, "fr": 5}), "m", rank=2).with_choice(MATES)
+    again = Calibration.from_bytes(made.to_bytes())
+    assert (again.lift, again.bar, again.feedback) == (0.95, 0.7, 0.5)
+    assert (again.id, replace(again.choice, weights=())) == (made.id, MATES)
+
+
+@pytest.mark.parametrize("change", [{"lift": 0.9}, {"bar": 0.6}, {"feedback": 0.0}])
+def test_calibrations_that_count_mates_otherwise_have_other_ids(change: dict[str, float]) -> None:
+    statistics = fit_statistics(samples({"de": 40, "fr": 5}), "m", rank=2)
+    other = replace(MATES, **change)  # type: ignore[arg-type]
+    assert statistics.with_choice(other).id != statistics.with_choice(MATES).id
+
+
+def test_in_an_artifact_that_knows_nothing_of_mates_they_do_not_count() -> None:
+    """As an earlier version wrote it: its rankings stay as they were."""
+    made = fit_statistics(samples({"de": 40, "fr": 5}), "m").with_choice(CalibrationChoice())
+    buffer = io.BytesIO()
+    with np.load(io.BytesIO(made.to_bytes())) as archive:
+        header = json.loads(str(archive["header"]))
+        earlier = {name: value for name, value in header.items() if name not in {"lift", "bar", "feedback"}}
+        assert len(earlier) == len(header) - 3
+        np.savez(buffer, **{**archive, "header": np.array(json.dumps(earlier))})
+    again = Calibration.from_bytes(buffer.getvalue())
+    assert (again.lift, again.bar, again.feedback) == (0, 0.5, 0)
+    assert (again.balance, again.margin) == (made.balance, made.margin)
+
+
+def test_a_choice_with_maps_keeps_how_mates_count() -> None:
+    made = fit_statistics(samples({"de": 40, "fr": 40}), "m").with_choice(replace(MATES, rank=0))
+    maps = SpaceMaps.rounded("m", {("fr", "de"): np.eye(DIM, dtype=np.float32)})
+    mapped = MappedCalibration.on(made, maps)
+    for calibration in (mapped, mapped.for_queries_in("de"), read_calibration(mapped.to_bytes())):
+        assert replace(calibration.choice, weights=()) == replace(MATES, rank=0)
+
+
+def test_plain_cosine_knows_of_no_mates() -> None:
+    plain = Calibration.none("m", PARTS)
+    assert (plain.balance, plain.lift, plain.feedback) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("change", [{"lift": -0.1}, {"lift": 1.1}, {"feedback": -1.0}, {"lift": float("nan")}])
+def test_shares_that_are_none_are_refused(change: dict[str, float]) -> None:
+    with pytest.raises(BadInput, match="mates lift by a share from 0 to 1"):
+        CalibrationChoice(**change)  # type: ignore[arg-type]
+
+
+def test_queries_of_a_bank_are_not_their_own_neighbours() -> None:
+    """Each query's mean leaves the query itself out; without rows of their own all queries share one mean."""
+    made = fit_statistics(samples({"de": 64, "fr": 40}), "m")
+    bank, cosines = made.bank("de"), some(3) @ made.bank("de").vectors.T
+    k, rows = bank.neighbours, np.array([-1, 0, 5])
+    means = replace(bank, own_rows=rows).neighbourhoods(cosines)
+    assert bank.neighbourhoods(cosines) == pytest.approx(np.sort(cosines, axis=1)[:, -k:].mean(axis=1), abs=1e-6)
+    for row, of_query in zip(rows, means, strict=True):
+        others = cosines if row < 0 else np.delete(cosines, row, axis=1)
+        assert of_query == pytest.approx(np.sort(others, axis=1)[:, -k:].mean(axis=1), abs=1e-6)
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 damaged", b"\x93NUMPY"])

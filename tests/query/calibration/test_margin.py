@@ -5,8 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from encoders.document import FloatArray
 from encoders.errors import BadInput
-from query.calibration.margin import MARGINS, centring, check, exponent, margin, neighbourhood
+from query.calibration.margin import (
+    MARGINS,
+    centring,
+    check,
+    exponent,
+    margin,
+    neighbourhood,
+    neighbourhood_without,
+)
 
 COSINES = st.lists(st.floats(0.03125, 1.0, width=32), min_size=1, max_size=12)
 
@@ -21,6 +30,35 @@ def test_what_does_not_count_is_not_a_neighbour() -> None:
     rows = np.array([[0.5, -np.inf, 0.3], [-np.inf, -np.inf, -np.inf]], dtype=np.float32)
     assert neighbourhood(rows, 2).tolist() == pytest.approx([0.4, 0.0])
     assert neighbourhood(np.zeros((2, 0), dtype=np.float32), 4).tolist() == [0.0, 0.0]
+
+
+def _means_without(near: FloatArray, rows: list[int], k: int) -> FloatArray:
+    means = []
+    for row in rows:
+        others = near if row < 0 else np.delete(near, row, axis=1)
+        largest = [sorted(cosine for cosine in of_document if np.isfinite(cosine))[-k:] for of_document in others]
+        means.append([np.mean(cosines) if cosines else 0.0 for cosines in largest])
+    return np.array(means, dtype=np.float32)
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 4), st.integers(0, 999))
+def test_a_neighbourhood_without_the_query_itself(documents: int, bank: int, k: int, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    near = chance.integers(-20, 20, (documents, bank)).astype(np.float32)
+    rows = [-1, *range(bank)]
+    assert neighbourhood_without(near, np.array(rows), k) == pytest.approx(_means_without(near, rows, k), abs=1e-4)
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 4), st.integers(0, 999))
+def test_a_neighbourhood_without_the_query_leaves_out_what_does_not_count(
+    documents: int, bank: int, k: int, seed: int
+) -> None:
+    """−∞ excludes a pair: a document's own pseudo-queries are no neighbours of it."""
+    chance = np.random.default_rng(seed)
+    near = chance.integers(-20, 20, (documents, bank)).astype(np.float32)
+    near[chance.random((documents, bank)) < 0.3] = -np.inf
+    rows = [-1, *range(bank)]
+    assert neighbourhood_without(near, np.array(rows), k) == pytest.approx(_means_without(near, rows, k), abs=1e-4)
 
 
 @given(st.floats(-1, 1, width=32), st.floats(0.125, 1, width=32), st.floats(0.125, 1, width=32))

@@ -62,7 +62,7 @@ def judged(store: LosingStore, _: CalibrationSamples) -> Evidence | None:
     ids=["judgements", "concepts", "titles"],
 )
 def test_evidence_is_of_what_is_left(
-    store: LosingStore, gather: Callable[[LosingStore, CalibrationSamples], Evidence | None]
+    store: LosingStore, gather: Callable[[LosingStore, CalibrationSamples], Evidence | None], quick_probe: None
 ) -> None:
     samples = draw_samples(store, ENCODER)
     lost, store.reads = len(store.lost), 0

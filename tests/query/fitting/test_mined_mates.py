@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from encoders.document import Document
@@ -18,6 +23,7 @@ from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 ENCODER = TopicEncoder(bias=1.0, noise=1.0)
 MODEL = ENCODER.spec.model
 LANGUAGES = ("de", "en", "fr", "ja")
+ROOT = Path(__file__).parents[3]
 
 
 def counterparts(topics: int, languages: Sequence[str] = LANGUAGES) -> list[Document]:
@@ -65,6 +71,82 @@ def test_the_evidence_is_the_document_and_its_mates(tmp_path: Path) -> None:
 
 def test_a_handful_of_documents_has_nothing_to_check(tmp_path: Path) -> None:
     assert not mined(filled(tmp_path, ENCODER, [page("de", "t0"), page("fr", "t0"), page("ja", "t1")])).sure
+
+
+@pytest.mark.parametrize("pages", [[], [page("de", "t0")], [page("de", f"t{number}") for number in range(30)]])
+def test_where_there_is_no_other_language_there_are_no_mates(tmp_path: Path, pages: list[Document]) -> None:
+    store = filled(tmp_path, ENCODER, counterparts(30))
+    samples = draw_samples(store, ENCODER)
+    calibration = fit_statistics(samples, MODEL)
+    store.delete(list({one.doc_id for one in counterparts(30)} - {one.doc_id for one in pages}))
+    mates = mine_mates(store, calibration, samples.draw(256))
+    assert (mates.mates, mates.sure, mates.summary.share) == ({}, False, 0)
+    assert from_mates(store, MODEL, samples, mates) is None
+
+
+def test_an_empty_sample_has_no_mates(tmp_path: Path) -> None:
+    store = filled(tmp_path, ENCODER, counterparts(30))
+    mates = mine_mates(store, fit_statistics(draw_samples(store, ENCODER), MODEL), [])
+    assert (mates.mates, mates.sure, mates.summary.share) == ({}, False, 0)
+
+
+def test_a_language_whose_documents_are_deleted_meanwhile_has_no_mates(tmp_path: Path) -> None:
+    store = filled(tmp_path, ENCODER, counterparts(40))
+    samples = draw_samples(store, ENCODER)
+    store.delete([f"ja:t{number}:0" for number in range(40)])
+    mates = mine_mates(store, fit_statistics(samples, MODEL), samples.draw(256))
+    assert mates.sure
+    assert {doc_id[:2] for doc_id in mates.mates} == {"de", "en", "fr"}
+    assert {lang for by_lang in mates.mates.values() for lang in by_lang} == {"de", "en", "fr"}
+
+
+@pytest.mark.parametrize("languages", [3, 4])
+def test_where_some_documents_have_counterparts_the_bar_leaves_out_the_others(tmp_path: Path, languages: int) -> None:
+    """Half of the pages are about something that no other page is about."""
+    langs = LANGUAGES[:languages]
+    alone = [page(lang, f"{lang}{number}") for lang in langs for number in range(30)]
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(30, langs), *alone]))
+    assert mates.sure
+    pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
+    assert np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs]) > 0.75
+    assert {doc_id for doc_id, _ in pairs} >= {f"{lang}:t{number}:0" for lang in langs for number in range(30)}
+
+
+def test_queries_of_documents_with_nothing_but_a_title_are_answered_by_mates_alone(tmp_path: Path) -> None:
+    """A page without a rest would find itself."""
+    pages = [replace(one, text=one.title, title="") for one in counterparts(30)]
+    store = filled(tmp_path, ENCODER, pages)
+    samples = draw_samples(store, ENCODER)
+    mates = mine_mates(store, fit_statistics(samples, MODEL), samples.draw(256))
+    evidence = from_mates(store, MODEL, samples, mates)
+    assert evidence is not None
+    assert evidence.rests == {}
+    for own, doc_ids in zip(evidence.own, evidence.relevant, strict=True):
+        assert own not in doc_ids
+        assert doc_ids == set(mates.mates[own].values())
+
+
+_MINING = """
+from pathlib import Path
+from tests.query.fitting.test_mined_mates import ENCODER, counterparts, mined
+from tests.query.synthetic import filled, page
+pages = [*counterparts(20), *(page(lang, f"{lang}{n}") for lang in ("de", "en", "fr", "ja") for n in range(20))]
+mates = mined(filled(Path("."), ENCODER, pages))
+print(mates.bar, mates.precision, sorted((doc_id, sorted(found.items())) for doc_id, found in mates.mates.items()))
+"""
+
+
+def test_the_same_collection_has_the_same_mates_in_every_process(tmp_path: Path) -> None:
+    """There, a set of languages has another order."""
+    processes = []
+    for seed in ("1", "3"):
+        (tmp_path / seed).mkdir()
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", _MINING]
+        processes.append(subprocess.Popen(command, cwd=tmp_path / seed, env=environment, stdout=subprocess.PIPE))
+    first, second = (process.communicate()[0] for process in processes)
+    assert first
+    assert first == second
 
 
 def test_documents_that_are_deleted_while_mates_are_mined_are_left_out(tmp_path: Path) -> None:

@@ -197,6 +197,13 @@ def test_a_mate_at_the_bar_counts_fully_and_nearly_orthogonal_ones_do_not() -> N
     assert weights == pytest.approx([LIFT, LIFT, LIFT / 2, 0, 0], abs=1e-6)
 
 
+@pytest.mark.parametrize(("cosine", "partners"), [(0.5, {0: [1], 1: [0]}), (0.4, {0: [1], 1: [0]}), (0.2, {})])
+def test_mates_that_count_for_half_at_least_are_partners(cosine: float, partners: dict[int, list[int]]) -> None:
+    """Also where no other mates count for more."""
+    vectors = {"de": [[1.0, 0.0]], "fr": [[cosine, (1 - cosine**2) ** 0.5]]}
+    assert among(documents(vectors, VectorParts.equal(2)), [1.0, 0.5]).partners() == partners
+
+
 def test_only_the_best_candidates_lift() -> None:
     """Sixty pairs of French and German counterparts: the German ones are the best, and from the 51st on don't lift."""
     pairs = np.eye(60, dtype=np.float32).tolist()
