@@ -21,7 +21,7 @@ from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from onnx_export.models import DEFAULT
 from query.cli import run
-from query.fitting import probe
+from query.fitting import evidence, probe
 from query.fitting.calibrate import calibrate
 from tests.query.synthetic import make_word_model
 from trials import DEMO
@@ -43,8 +43,9 @@ def copied(home: Path, folder: Path) -> Settings:
 
 @contextmanager
 def probed_quickly() -> Iterator[None]:
-    """The probe tries few settings on few hits, for tests that do not care what it chooses."""
+    """The probe tries few settings on few hits of few queries, for tests that do not care what it chooses."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "QUERIES", 100)
         patch.setattr(probe, "RANKS", (0, 1))
         patch.setattr(probe, "BALANCES", (0.0, 0.75, 1.0))
         patch.setattr(probe, "LIFTS", (0.0, 0.8))

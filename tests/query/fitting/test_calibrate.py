@@ -171,6 +171,54 @@ def test_judgements_decide_where_they_are_given(real: Settings) -> None:
         )
 
 
+LANGS = ("de", "ja", "ru")
+
+
+def articles(path: Path, *, concepts: bool, counterparts: bool) -> Path:
+    """The demo's articles in three languages, all or each in one language alone, with their concepts or without."""
+    records = [
+        json.loads(line)
+        for lang in LANGS
+        for line in (DEMO / f"docs.{lang}.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    names = sorted({record["concept"] for record in records})
+    taken = [
+        record for record in records if counterparts or LANGS[names.index(record["concept"]) % 3] == record["lang"]
+    ]
+    for record in taken:
+        record["concept"] = record["concept"] if concepts else ""
+    path.write_text("\n".join(map(json.dumps, taken)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("decided_by", "concepts", "counterparts"),
+    [("judgements", True, True), ("concepts", True, True), ("mates", False, True), ("titles", False, False)],
+)
+def test_judgements_decide_before_concepts_and_these_before_mates_and_these_before_titles(
+    settings: Settings,
+    tmp_path: Path,
+    word_model: ModelFolder,
+    quick_probe: None,
+    decided_by: str,
+    concepts: bool,
+    counterparts: bool,
+) -> None:
+    source = articles(tmp_path / "articles.jsonl", concepts=concepts, counterparts=counterparts)
+    index([str(source)], "demo", settings=settings, encoder=str(word_model.path), device="cpu")
+    topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
+    judged = JudgedTopics([topic for topic in topics if topic.lang in LANGS], read_qrels([DEMO / "qrels.txt"]))
+    request = CalibrationRequest(judged=judged if decided_by == "judgements" else None)
+    decision = calibrate("demo", settings, request, device="cpu").decision
+    assert decision.decided_by == decided_by
+    assert kept(settings)[-1].summary.mates == decision.mates
+    if decided_by in {"judgements", "concepts"}:
+        assert decision.mates is None
+    else:
+        assert decision.mates is not None
+        assert (decision.mates.precision > 0.92) == (decided_by == "mates")
+
+
 @pytest.mark.parts
 def test_mates_decide_where_documents_share_no_concept(settings: Settings, tmp_path: Path) -> None:
     sources = []
