@@ -66,10 +66,14 @@ def neighbourhood_without(near: FloatArray, rows: npt.NDArray[np.intp], k: int) 
         columns = np.arange(near.shape[1])
         return np.stack([neighbourhood(np.where(columns == row, np.float32(-np.inf), near), k) for row in rows])
     nearest = -np.partition(-near, k, axis=1)[:, : k + 1]
-    following, k_nearest = nearest[:, k], nearest[:, :k]
-    least, mean = k_nearest.min(axis=1), neighbourhood(k_nearest, k)
+    counted = np.isfinite(nearest)
+    values = np.where(counted, nearest, np.float32(0))
+    total, count = values[:, :k].sum(axis=1), counted[:, :k].sum(axis=1)
     own = np.where(rows[:, None] >= 0, near[:, rows].T, np.float32(-np.inf))
-    means: FloatArray = np.where(own >= least, mean + (following - own) / np.float32(k), mean).astype(np.float32)
+    among = np.isfinite(own) & (own >= nearest[:, :k].min(axis=1))
+    totals = total + np.where(among, values[:, k] - np.where(among, own, np.float32(0)), np.float32(0))
+    counts = count + np.where(among, counted[:, k].astype(np.intp) - 1, 0)
+    means: FloatArray = (totals / np.maximum(counts, 1)).astype(np.float32)
     return means
 
 

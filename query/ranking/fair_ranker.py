@@ -132,8 +132,7 @@ class FairRanker:
         """
         ends, lexical_hits = self._ends(k), found.lexical_hits
         merged = MergedCandidates.of(found)
-        counts = self._candidates(ends)
-        in_stretches = [merged.in_stretch(count, first=not number) for number, count in enumerate(counts)]
+        in_stretches = [merged.in_stretch(count) for count in self._candidates(ends)]
         candidates = self._read(found, merged)
         scored = self._scored(candidates, corrected, lang, in_stretches)
         mates = self._mates(scored, in_stretches[0])
@@ -143,7 +142,7 @@ class FairRanker:
             rows = np.flatnonzero(in_stretches[-1].any(axis=0))
             in_stretches = [in_stretch[:, rows] for in_stretch in in_stretches]
             scored = self._scored(self._with_passages(candidates, rows), corrected, lang, in_stretches)
-            mates = [of_query.selected(rows) for of_query in mates]
+            mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
         scored = scored.lifted(mates)
         rankings = []
         for query in range(len(corrected)):

@@ -115,11 +115,11 @@ class Mates:
         lead = np.subtract(mates, own, out=np.zeros_like(mates), where=ahead)
         return np.asarray(self.weights * lead, dtype=np.float32)
 
-    def selected(self, rows: Rows) -> Mates:
-        """The mates among some rows, ascending, by their positions there."""
-        kept = np.isin(self.rows, rows)
+    def selected(self, rows: Rows, counted: BoolArray) -> Mates:
+        """The mates among some rows, ascending, by their positions there; only rows that are ``counted`` have mates."""
+        kept = np.isin(self.rows, rows[counted])
         mates = np.searchsorted(rows, self.mates[kept])
-        known = rows[np.minimum(mates, len(rows) - 1)] == self.mates[kept] if len(rows) else mates < 0
-        same = known & self.same[kept]
-        weights = np.where(known, self.weights[kept], np.float32(0))
+        mates = np.where(mates < len(rows), mates, 0)
+        known = (rows[mates] == self.mates[kept]) & counted[mates] if len(rows) else mates < 0
+        same, weights = known & self.same[kept], np.where(known, self.weights[kept], np.float32(0))
         return Mates(np.searchsorted(rows, self.rows[kept]), np.where(known, mates, 0), same, weights)

@@ -54,13 +54,12 @@ class MergedCandidates:
         flags = [_flags(of_queries, len(row_of)) for of_queries in (by_words, near_hits)]
         return cls(list(row_of), languages, nearest, *flags)
 
-    def in_stretch(self, count: int, *, first: bool = False) -> BoolArray:
-        """(queries, n) whether the query has the candidate in a stretch.
+    def in_stretch(self, count: int) -> BoolArray:
+        """(queries, n) whether the query has the candidate in a stretch with ``count`` candidates of each language.
 
-        A stretch has ``count`` candidates of each language, and what words found; the first has what is near the best
-        hits, too.
+        Each stretch also has what words found, and what is near the best hits.
         """
-        in_stretch = self.by_words | self.near_hits if first else self.by_words.copy()
+        in_stretch = self.by_words | self.near_hits
         for query, rows_by_language in enumerate(self.nearest):
             for rows in rows_by_language:
                 in_stretch[query, rows[:count]] = True

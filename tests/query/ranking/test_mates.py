@@ -148,7 +148,7 @@ def test_mates_of_a_selection_are_those_that_both_stay(case: Candidates, seed: i
     """What passages are compared of is a selection; its rows are new."""
     selection = np.flatnonzero(np.random.default_rng(seed).random(len(case.scores)) < 0.6)
     expected = {pair: weight for pair, weight in by_rows(case.mates).items() if set(pair) <= set(selection.tolist())}
-    selected = case.mates.selected(selection)
+    selected = case.mates.selected(selection, np.ones(len(selection), dtype=np.bool_))
     again = {(int(selection[row]), int(selection[mate])): by for (row, mate), by in by_rows(selected).items()}
     assert again == expected
     assert selected.rows.tolist() == [at for at, row in enumerate(selection.tolist()) if row in case.rows]
@@ -240,6 +240,6 @@ def test_without_candidates_or_other_languages_nothing_is_lifted(langs: tuple[st
     mates = among(nobody, [])
     assert mates.lifted(np.zeros(0, np.float32)).shape == (0,)
     assert (mates.lifts(np.zeros(0, np.float32)), mates.partners()) == ({}, {})
-    assert mates.selected(np.zeros(0, np.intp)).rows.shape == (0,)
+    assert mates.selected(np.zeros(0, np.intp), np.zeros(0, dtype=np.bool_)).rows.shape == (0,)
     alone = documents({"de": [[1.0, 0, 0, 0], [1.0, 0, 0, 0]]}, ONE_PART)
     assert among(alone, [1.0, 0.5]).lifted(np.array([1.0, 0.5], np.float32)).tolist() == [1.0, 0.5]
