@@ -46,12 +46,18 @@ class AskedVectors(StoredVectors):
     def search(
         self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
     ) -> tuple[NearestByLanguage, Sequence[LexicalHits]]:
-        """The documents of each language nearest to corrected queries."""
+        """The documents of each language nearest to corrected queries, without vectors: ``vectors`` has the rests'."""
         key = (self._calibration.rank, self._share, self._calibration.vector_parts.weights, k, queries.tobytes())
         if key not in self._read.nearest:
             nearest, _ = super().search(queries, targets, k, filters, lexical)
             self._read.nearest[key] = [
-                (lang, [hits.without({own}) for hits, own in zip(by_query, self._excluded, strict=True)])
+                (
+                    lang,
+                    [
+                        replace(hits.without({own}), vectors=None)
+                        for hits, own in zip(by_query, self._excluded, strict=True)
+                    ],
+                )
                 for lang, by_query in nearest
             ]
         return self._read.nearest[key], []

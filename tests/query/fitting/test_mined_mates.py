@@ -100,16 +100,14 @@ def test_a_language_whose_documents_are_deleted_meanwhile_has_no_mates(tmp_path:
     assert {lang for by_lang in mates.mates.values() for lang in by_lang} == {"de", "en", "fr"}
 
 
-@pytest.mark.parametrize("languages", [3, 4])
-def test_where_some_documents_have_counterparts_the_bar_leaves_out_the_others(tmp_path: Path, languages: int) -> None:
-    """Half of the pages are about something that no other page is about."""
-    langs = LANGUAGES[:languages]
-    alone = [page(lang, f"{lang}{number}") for lang in langs for number in range(30)]
-    mates = mined(filled(tmp_path, ENCODER, [*counterparts(30, langs), *alone]))
+def test_where_some_documents_have_counterparts_a_bar_leaves_out_most_of_the_others(tmp_path: Path) -> None:
+    """Two thirds of the pages are about something that no other page is about."""
+    alone = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(60)]
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(30), *alone]))
     assert mates.sure
+    assert mates.bar > 1
     pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
-    assert np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs]) > 0.75
-    assert {doc_id for doc_id, _ in pairs} >= {f"{lang}:t{number}:0" for lang in langs for number in range(30)}
+    assert np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs]) > 0.8
 
 
 def test_queries_of_documents_with_nothing_but_a_title_are_answered_by_mates_alone(tmp_path: Path) -> None:

@@ -166,6 +166,37 @@ def test_in_many_languages_too_the_first_fifty_hits_are_the_same_however_many_ar
             assert first.scores == pytest.approx(more.scores[:50], abs=1e-5)
 
 
+def test_a_page_far_down_by_its_own_score_is_lifted_among_the_first_hits(tmp_path: Path) -> None:
+    """Mates lift before passages are compared, too: of the first 150 pages and of the best of each language."""
+    langs = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "pt", "ru", "tr", "zh")
+    made = Pages(tmp_path, [page(lang, f"t{at}") for lang in langs for at in range(75)], noise=2.0)
+    queries = made.queries("de")[:40]
+    with closing(made.store):
+        alone = made.ranker(replace(ALONE, passages=False)).rank(queries, "de", langs, 900)
+        lifted = made.ranker(LIFTED).rank(queries, "de", langs, 50)
+    ranks = [
+        list(before.doc_ids).index(doc_id)
+        for before, after in zip(alone, lifted, strict=True)
+        for doc_id in after.doc_ids
+    ]
+    assert sum(rank > 150 + 3 * len(langs) for rank in ranks) > 10
+
+
+def test_with_any_balance_mates_are_compared_without_their_languages(tmp_path: Path) -> None:
+    """At balance 0 a query is compared with vectors as encoded, in which languages hide what pages are about."""
+    encoder = TopicEncoder(bias=3.0, noise=0.5)
+    store = filled(tmp_path, encoder, [page(lang, f"t{at}") for lang in LANGS for at in range(40)])
+    calibration = fit_statistics(draw_samples(store, encoder), MODEL)
+    queries = encoder.encode_queries([Document("", "de", f"t{at} asked") for at in range(20)])
+    with closing(store):
+        ranker = FairRanker(store, calibration, replace(LIFTED, balance=0.0))
+        rankings = ranker.rank(queries, "de", LANGS, 50, detailed=True)
+    mates = [ranking.details[0].mates for ranking in rankings if ranking.details]
+    assert [ranking.doc_ids[0] for ranking in rankings] == [f"de:t{at}:0" for at in range(20)]
+    right = [f"{lang}:t{at}:0" in of_hit for at, of_hit in enumerate(mates) for lang in LANGS[1:]]
+    assert np.mean(right) > 0.9
+
+
 def test_the_second_look_finds_documents_that_are_near_the_best_hits_and_not_near_the_query(many: Pages) -> None:
     """What becomes a hit is about the topic oftener than what it displaces."""
     new: list[bool] = []
@@ -180,6 +211,20 @@ def test_the_second_look_finds_documents_that_are_near_the_best_hits_and_not_nea
             displaced += [topic_of(doc_id) == topic for doc_id in set(before.doc_ids) - set(after.doc_ids)]
     assert len(new) > 50
     assert np.mean(new) > np.mean(displaced)
+
+
+def test_hits_of_the_second_look_are_not_among_those_of_the_first(many: Pages) -> None:
+    """Fifty documents of each language, the nearest to the query, are what there is without a second look."""
+    queries, langs = many.queries("de"), LANGS[:3]
+    corrected = many.calibration.correct_queries(queries, "de")
+    by_lang = {lang: many.calibration.queries_for_store(corrected, lang) for lang in langs}
+    nearest = many.store.search(VectorQuery(MODEL, by_lang, 50))
+    rankings = many.ranker(replace(ALONE, feedback=1.0)).rank(queries, "de", langs, 50)
+    others = [
+        set(ranking.doc_ids) - {doc_id for lang in langs for doc_id in nearest[lang][query].doc_ids}
+        for query, ranking in enumerate(rankings)
+    ]
+    assert any(others)
 
 
 def test_a_query_is_ranked_the_same_alone_and_among_others(many: Pages) -> None:
@@ -267,23 +312,27 @@ def test_words_find_documents_that_vectors_and_mates_do_not(many: Pages, choice:
 
 
 class StoreWithoutTheBestHit(EmbeddedStore):
-    """A store that loses a document after it was found: the best hit, before its vector is read."""
+    """A store that loses the best German hit of a look right after the look, before anything of it is read."""
 
     lost: str = ""
+    look = 1
 
     def search(self, query: VectorQuery) -> Any:
         hits = super().search(query)
-        if not self.lost:
+        self.look -= 1
+        if not self.look:
             self.lost = hits["de"][0].doc_ids[0]
             self.delete([self.lost])
         return hits
 
 
 @pytest.mark.parametrize("queries", [1, 5])
-def test_a_best_hit_that_is_lost_before_the_second_look_is_left_out(tmp_path: Path, queries: int) -> None:
+@pytest.mark.parametrize("look", [1, 2])
+def test_a_best_hit_that_is_lost_after_a_look_is_left_out(tmp_path: Path, look: int, queries: int) -> None:
     made = Pages(tmp_path, [page(lang, f"t{at}") for lang in LANGS for at in range(30)])
     made.store.close()
     with closing(StoreWithoutTheBestHit(tmp_path, "synthetic")) as store:
+        store.look = look
         rankings = FairRanker(store, made.calibration, FED_BACK).rank(made.queries("de")[:queries], "de", LANGS, 50)
         assert store.lost
         assert all(store.lost not in ranking.doc_ids for ranking in rankings)
