@@ -18,6 +18,7 @@ from query.calibration.margin import MARGINS
 from query.fitting.asked_vectors import AskedVectors, ReadOnce
 from query.fitting.evidence import Evidence, from_concepts, from_titles
 from query.fitting.statistics import draw_samples, fit_statistics
+from query.ranking import fair_ranker as ranker_module
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hits import Ranking
 from query.ranking.search_choice import SearchChoice
@@ -120,6 +121,8 @@ def test_several_choices_read_the_same_documents_once(asked: Asked, monkeypatch:
         return search(query)
 
     monkeypatch.setattr(asked.store, "search", counted)
+    monkeypatch.setattr(ranker_module, "_FIRST_LOOK", 5)
+    monkeypatch.setattr(ranker_module, "_SECOND_LOOK", 10)
     choices = [replace(CHOICE, lift=lift, margin=margin) for lift in (0.0, 0.8) for margin in MARGINS[:2]]
     again = [asked.rank(rows, read, choice) for choice in choices]
     assert len(searches) == 2

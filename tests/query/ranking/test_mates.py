@@ -145,20 +145,22 @@ def test_the_mate_that_lifts_is_of_another_language_and_better(case: Candidates)
 
 
 @given(candidates(), st.integers(0, 9999))
-def test_mates_of_a_selection_are_those_that_both_stay(case: Candidates, seed: int) -> None:
-    """What passages are compared of is a selection; its rows are new."""
-    selection = np.flatnonzero(np.random.default_rng(seed).random(len(case.scores)) < 0.6)
-    expected = {pair: weight for pair, weight in by_rows(case.mates).items() if set(pair) <= set(selection.tolist())}
-    selected = case.mates.selected(selection, np.ones(len(selection), dtype=np.bool_))
+def test_mates_of_a_selection_are_those_that_both_stay_and_count(case: Candidates, seed: int) -> None:
+    """What passages are compared of is a selection; its rows are new. Of it, a query's own candidates have mates."""
+    chance = np.random.default_rng(seed)
+    selection = np.flatnonzero(chance.random(len(case.scores)) < 0.7)
+    counted = chance.random(len(selection)) < 0.8
+    staying = set(selection[counted].tolist())
+    selected = case.mates.selected(selection, counted)
+    expected = {pair: weight for pair, weight in by_rows(case.mates).items() if set(pair) <= staying}
     again = {(int(selection[row]), int(selection[mate])): by for (row, mate), by in by_rows(selected).items()}
     assert again == expected
-    assert selected.rows.tolist() == [at for at, row in enumerate(selection.tolist()) if row in case.rows]
-    partners = {int(selection[row]): {int(selection[mate]) for mate in of} for row, of in selected.partners().items()}
-    before = case.mates.partners()
-    staying = {row: set(before[row]) & set(selection.tolist()) for row in before if row in selection}
-    assert partners == {row: of for row, of in staying.items() if of}
-    remaining = np.where(np.isin(np.arange(len(case.scores)), selection), case.scores, NOTHING)
-    assert selected.lifted(case.scores[selection]).tolist() == case.mates.lifted(remaining)[selection].tolist()
+    assert selection[selected.rows].tolist() == [row for row in case.rows.tolist() if row in staying]
+    before = {row: set(mates) & staying for row, mates in case.mates.partners().items() if row in staying}
+    after = {int(selection[row]): set(selection[mates].tolist()) for row, mates in selected.partners().items()}
+    assert after == {row: mates for row, mates in before.items() if mates}
+    scores = np.where(np.isin(np.arange(len(case.scores)), selection[counted]), case.scores, NOTHING)
+    assert selected.lifted(scores[selection]).tolist() == case.mates.lifted(scores)[selection].tolist()
 
 
 @given(candidates())
