@@ -57,7 +57,10 @@ class Asked:
 def asked(tmp_path: Path) -> Iterator[Asked]:
     """Thirty topics in two languages. The pages of five have a title alone."""
     pages = [page(lang, f"t{at}", sentences=3 if at >= 5 else 0, concept=at) for lang in LANGS for at in range(30)]
-    pages = [replace(one, text=one.text or one.title, title=one.title if one.text else "") for one in pages]
+    pages = [
+        replace(document, text=document.text or document.title, title=document.title if document.text else "")
+        for document in pages
+    ]
     with closing(filled(tmp_path, ENCODER, pages)) as store:
         samples = draw_samples(store, ENCODER)
         evidence = from_concepts(store, MODEL, samples)

@@ -78,7 +78,7 @@ def test_where_there_is_no_other_language_there_are_no_mates(tmp_path: Path, pag
     store = filled(tmp_path, ENCODER, counterparts(30))
     samples = draw_samples(store, ENCODER)
     calibration = fit_statistics(samples, MODEL)
-    store.delete(list({one.doc_id for one in counterparts(30)} - {one.doc_id for one in pages}))
+    store.delete(list({document.doc_id for document in counterparts(30)} - {document.doc_id for document in pages}))
     mates = mine_mates(store, calibration, samples.draw(256))
     assert (mates.mates, mates.sure, mates.summary.share) == ({}, False, 0)
     assert from_mates(store, MODEL, samples, mates) is None
@@ -112,7 +112,7 @@ def test_where_some_documents_have_counterparts_a_bar_leaves_out_most_of_the_oth
 
 def test_queries_of_documents_with_nothing_but_a_title_are_answered_by_mates_alone(tmp_path: Path) -> None:
     """A page without a rest would find itself."""
-    pages = [replace(one, text=one.title, title="") for one in counterparts(30)]
+    pages = [replace(document, text=document.title, title="") for document in counterparts(30)]
     store = filled(tmp_path, ENCODER, pages)
     samples = draw_samples(store, ENCODER)
     mates = mine_mates(store, fit_statistics(samples, MODEL), samples.draw(256))
@@ -130,7 +130,7 @@ from tests.query.fitting.test_mined_mates import ENCODER, counterparts, mined
 from tests.query.synthetic import filled, page
 pages = [*counterparts(20), *(page(lang, f"{lang}{n}") for lang in ("de", "en", "fr", "ja") for n in range(20))]
 mates = mined(filled(Path("."), ENCODER, pages))
-print(mates.bar, mates.precision, sorted((doc_id, sorted(found.items())) for doc_id, found in mates.mates.items()))
+print(mates.bar, mates.precision, sorted((doc_id, sorted(by_lang.items())) for doc_id, by_lang in mates.mates.items()))
 """
 
 

@@ -37,7 +37,7 @@ def test_each_hit_is_shown_once_under_the_best_hit_whose_mate_it_is(count: int, 
     }
     hits = [hit(f"{at}", 1 - at / 16) for at in range(count)]
     expected: list[list[str]] = []
-    for doc_id in (one.doc_id for one in hits):
+    for doc_id in (ranked.doc_id for ranked in hits):
         subject = next((subject for subject in expected if doc_id in mates[subject[0]]), None)
         if subject:
             subject.append(doc_id)
@@ -99,10 +99,10 @@ def test_folding_changes_no_order(opened: Opened) -> None:
     plain = searcher.search("t3 asked", lang="de", k=50)
     heads = searcher.search("t3 asked", lang="de", k=8, fold=True)
     under = {shown.doc_id for head in heads for shown in head.also}
-    assert [head.doc_id for head in heads] == [one.doc_id for one in plain if one.doc_id not in under][:8]
-    scores = {one.doc_id: one.score for one in plain}
+    assert [head.doc_id for head in heads] == [alone.doc_id for alone in plain if alone.doc_id not in under][:8]
+    scores = {alone.doc_id: alone.score for alone in plain}
     assert [head.score for head in heads] == pytest.approx([scores[head.doc_id] for head in heads])
-    assert all(one.also == () for one in plain)
+    assert all(alone.also == () for alone in plain)
 
 
 def test_where_each_subject_has_a_page_in_ten_languages_a_folded_search_shows_k_subjects_too(opened: Opened) -> None:
@@ -125,7 +125,7 @@ def test_documents_without_counterparts_are_not_folded_together(opened: Opened) 
 def test_without_mates_nothing_is_folded(opened: Opened) -> None:
     searcher = opened([page(lang, f"t{at}") for lang in FOUR for at in range(60)], CalibrationChoice(lift=0.0))
     plain, heads = (searcher.search("t3 asked", lang="de", k=10, fold=fold) for fold in (False, True))
-    assert [head.doc_id for head in heads] == [one.doc_id for one in plain]
+    assert [head.doc_id for head in heads] == [alone.doc_id for alone in plain]
     assert not any(head.also for head in heads)
 
 
