@@ -152,7 +152,7 @@ def main() -> None:
             for row in shown
         ),
     ]
-    command = harness.command(f"mates {arguments.collection} --home HOME", arguments, "every")
+    command = harness.command(f"mates {arguments.collection} --home HOME", arguments, "every", "depth")
     harness.write(f"Mates, {name}", command, lines)
 
 

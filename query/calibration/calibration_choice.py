@@ -20,7 +20,7 @@ class CalibrationChoice:
         rank: number of directions of the language subspace taken out; 0: the mean is taken out.
         balance: 0: nothing is balanced … 1: every language is equal.
         weights: weights of the parts of combined vectors; empty: equal weights, or a single part.
-        lift: share of its best mate's score that a document takes on, 0 to 1; 0: mates don't count.
+        lift: share of its best mate's lead that a document gains, 0 to 1; 0: mates don't count.
         bar: cosine from which a mate counts fully, by vectors without the languages' components.
         feedback: weight of the best hits beside the query in a second look-up of candidates; 0: there is none.
 

@@ -52,7 +52,8 @@ def test_an_owner_who_writes_while_it_is_followed_and_calibrated_ends_nothing(
         companion=companion,
         encoder=str(small.path),
     )
-    assert sum(outcome.writes.values()) >= 10 * per_second
+    seconds = sum(outcome.writes.values()) / per_second
+    assert seconds in range(10, 200, 2)  # ten, and two more at a time until a calibration is made
     assert (outcome.lost, outcome.wrong, outcome.touched) == ([], [], [])
     assert not [warning for warning in outcome.warnings if "trying again" in warning]
     assert outcome.calibrations > 0

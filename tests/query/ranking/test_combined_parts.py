@@ -115,7 +115,7 @@ def test_weights_are_shown_wherever_a_calibration_is(home: Settings) -> None:
 
 def test_the_probe_takes_out_no_more_directions_than_the_narrowest_part_has(home: Settings) -> None:
     report = calibrating.calibrate("both", home, device="cpu")
-    assert {one.choice.rank for one in report.decision.tried} <= {0, 1, 2}
+    assert {0, 1} <= {one.choice.rank for one in report.decision.tried} <= {0, 1, 2}
 
 
 def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
