@@ -36,10 +36,10 @@ class Separability:
 
 @dataclass(frozen=True)
 class MatesSummary:
-    """How many documents have a mate in another language, in a sample.
+    """How many documents of a sample have mates in other languages.
 
     Attributes:
-        share: share of the documents that have one.
+        share: share of the documents that have mates that could be checked.
         precision: estimated share of right mates.
         margin: least margin of a mate.
     """

@@ -48,7 +48,7 @@ class Evidence:
         topics: (q,) each query's topic: the queries of one topic, in any languages, are one observation.
         relevant: (q,) ids of the documents that answer each query.
         bank_rows: (q,) row of each query in the bank of its language; −1 if the query is not in the bank.
-        own: (q,) id of the document that each query was taken from; empty if there is none. A query meets its own
+        sources: (q,) id of the document that each query was taken from; empty if there is none. A query meets its own
             document as its rest, or not at all if the document has no rest.
         rests: documents without their opening, by id; only documents with passages after the first.
     """
@@ -59,7 +59,7 @@ class Evidence:
     topics: Sequence[str]
     relevant: Sequence[frozenset[str]]
     bank_rows: npt.NDArray[np.intp]
-    own: Sequence[str]
+    sources: Sequence[str]
     rests: Mapping[str, Rest]
 
 

@@ -39,7 +39,7 @@ class MinedMates:
 
     Attributes:
         queries: the pseudo-queries of the sampled documents.
-        mates: id of each document's mate by language; only documents with a mate.
+        mates: id of each document's mate by language; only documents whose mates could be checked.
         bar: least margin of a mate.
         precision: estimated share of right mates.
     """
@@ -76,8 +76,9 @@ def mine_mates(
     """Mine the mates of the sampled documents in a whole collection, whose calibration corrects the vectors.
 
     Mates are checked by mates: if a document's mates in two other languages are right, they are each other's, too. Two
-    right mates agree, so the share of right mates is the root of the share that agrees. With two languages there is
-    nothing to check by; then nearly all of the nearest documents must be mutual.
+    right mates agree, so the share of right mates is the root of the share that agrees. A document with a mate in one
+    language alone is left out, because nothing checks it. In a collection of two languages nothing checks any mate;
+    there, nearly all of the nearest documents must be mutual.
     """
     by_lang: dict[str, list[str]] = {}
     for query in sample:
@@ -90,7 +91,8 @@ def mine_mates(
         for bar in _BARS
         if len(of_bar := [right for margin, right in confirmed if margin >= bar]) >= _FEWEST
     }
-    if len(store.count(calibration.model)) == 2:
+    checkable = len(store.count(calibration.model)) > 2
+    if not checkable:
         estimates = {0.0: len(mutual) / max(len(pairs), 1)}
     sure = [bar for bar, share in estimates.items() if share >= _SURE]
     bar = sure[0] if sure else max(estimates, key=estimates.__getitem__, default=0.0)
@@ -98,6 +100,7 @@ def mine_mates(
     for pair in mutual:
         if pair.margin >= bar:
             mates.setdefault(pair.doc_id, {})[pair.lang] = pair.mate
+    mates = {doc_id: by_lang for doc_id, by_lang in mates.items() if len(by_lang) > 1 or not checkable}
     return MinedMates(sample, mates, bar, estimates.get(bar, 0.0) ** 0.5)
 
 

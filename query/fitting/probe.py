@@ -24,8 +24,8 @@ from query.calibration.margin import MARGINS
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import score
 from query.evaluation.trec_run import Run
-from query.fitting.asked_vectors import AskedVectors, ReadOnce
 from query.fitting.evidence import Evidence
+from query.fitting.probe_vectors import ProbeVectors, ReadOnce
 from query.fitting.statistics import CalibrationSamples, fit_statistics
 from query.ranking.fair_ranker import STRETCHES, FairRanker
 from query.ranking.hits import Ranking
@@ -201,7 +201,7 @@ class _Trial:
         """The rankings of queries of one language by a choice."""
         calibration = (self._widest.with_rank(choice.rank) if choice.rank else self._by_means).with_choice(choice)
         ranked_by = SearchChoice.of(calibration)
-        stored = AskedVectors(self._store, calibration, ranked_by, self._evidence, rows, read)
+        stored = ProbeVectors(self._store, calibration, ranked_by, self._evidence, rows, read)
         ranker = FairRanker(self._store, calibration, ranked_by, self._largest_language, stored)
         return ranker.rank(self._evidence.queries[list(rows)], lang, self._languages, _DEPTH)
 

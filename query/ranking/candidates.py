@@ -22,7 +22,7 @@ NearestByLanguage = Sequence[tuple[str, Sequence[NearestDocuments]]]
 
 
 @dataclass(frozen=True)
-class FoundDocuments:
+class RetrievedDocuments:
     """What a store found for queries.
 
     Attributes:
@@ -35,13 +35,13 @@ class FoundDocuments:
     lexical_hits: Sequence[LexicalHits] = ()
     near_hits: NearestByLanguage = ()
 
-    def without(self, doc_ids: Collection[str]) -> FoundDocuments:
+    def without(self, doc_ids: Collection[str]) -> RetrievedDocuments:
         """What was found, without some documents."""
         lexical_hits = [
             {lang: [hit for hit in hits if hit[0] not in doc_ids] for lang, hits in of_query.items()}
             for of_query in self.lexical_hits
         ]
-        return FoundDocuments(_without(self.nearest, doc_ids), lexical_hits, _without(self.near_hits, doc_ids))
+        return RetrievedDocuments(_without(self.nearest, doc_ids), lexical_hits, _without(self.near_hits, doc_ids))
 
     def vectors(self) -> dict[str, FloatArray]:
         """The vectors that the store returned, by id."""

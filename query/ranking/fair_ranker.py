@@ -24,7 +24,13 @@ from indexer.stores.matrix import largest
 from query.calibration.calibration import Bank, Calibration
 from query.calibration.margin import centring, exponent, margin
 from query.calibration.old_and_new_calibration import OldAndNewCalibration
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, FoundDocuments, NearestByLanguage, Rows
+from query.ranking.candidates import (
+    CandidateDocuments,
+    CandidatesWithPassages,
+    NearestByLanguage,
+    RetrievedDocuments,
+    Rows,
+)
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking
 from query.ranking.mates import Mates
@@ -107,19 +113,19 @@ class FairRanker:
         hybrid = self.choice.hybrid and texts
         lexical = LexicalQuery(texts, langs, DEPTH, filters, self._stored.models) if hybrid else None
         nearest, lexical_hits = self._stored.search(corrected, targets, self._candidates(ends)[-1], filters, lexical)
-        found = FoundDocuments(nearest, lexical_hits)
+        retrieved = RetrievedDocuments(nearest, lexical_hits)
         plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
         while True:
             try:
-                if self.choice.feedback and not found.near_hits:
-                    found = replace(found, near_hits=self._near_hits(found, corrected, targets, filters))
-                return self._ranked(found, corrected, lang, k, plain)
+                if self.choice.feedback and not retrieved.near_hits:
+                    retrieved = replace(retrieved, near_hits=self._near_hits(retrieved, corrected, targets, filters))
+                return self._ranked(retrieved, corrected, lang, k, plain)
             except MissingDocuments as missing:
-                found = found.without(missing.doc_ids)
+                retrieved = retrieved.without(missing.doc_ids)
 
     def _ranked(
         self,
-        found: FoundDocuments,
+        retrieved: RetrievedDocuments,
         corrected: FloatArray,
         lang: str,
         k: int,
@@ -130,10 +136,10 @@ class FairRanker:
         Raises:
             MissingDocuments: candidates were deleted since they were found.
         """
-        ends, lexical_hits = self._ends(k), found.lexical_hits
-        merged = MergedCandidates.of(found)
+        ends, lexical_hits = self._ends(k), retrieved.lexical_hits
+        merged = MergedCandidates.of(retrieved)
         in_stretches = [merged.in_stretch(count) for count in self._candidates(ends)]
-        candidates = self._read(found, merged)
+        candidates = self._read(retrieved, merged)
         scored = self._scored(candidates, corrected, lang, in_stretches)
         mates = self._mates(scored, in_stretches[0])
         if self.choice.passages:
@@ -176,13 +182,15 @@ class FairRanker:
         return [first, *ends[1:]]
 
     def _near_hits(
-        self, found: FoundDocuments, corrected: FloatArray, targets: Sequence[str], filters: Filters | None
+        self, retrieved: RetrievedDocuments, corrected: FloatArray, targets: Sequence[str], filters: Filters | None
     ) -> NearestByLanguage:
         """The documents of each language nearest to the query and its best hits together (Rocchio's feedback).
 
         The best hits are the nearest document of each of the best languages.
         """
-        best = FoundDocuments([(lang, [hits.first(1) for hits in by_query]) for lang, by_query in found.nearest])
+        best = RetrievedDocuments(
+            [(lang, [hits.first(1) for hits in by_query]) for lang, by_query in retrieved.nearest]
+        )
         merged = MergedCandidates.of(best)
         documents = self._read(best, merged)
         cosines = documents.cosines(corrected).T
@@ -197,9 +205,9 @@ class FairRanker:
         count = each * self._candidates(self._ends(1))[0] // _FIRST_LOOK
         return self._stored.search(unit_rows(queries), targets, count, filters, None)[0]
 
-    def _read(self, found: FoundDocuments, candidates: MergedCandidates) -> CandidateDocuments:
+    def _read(self, retrieved: RetrievedDocuments, candidates: MergedCandidates) -> CandidateDocuments:
         """The candidates with their vectors: those that the store returned if it returned all, else read anew."""
-        returned = found.vectors()
+        returned = retrieved.vectors()
         complete = all(doc_id in returned for doc_id in candidates.doc_ids)
         raw = (
             np.stack([returned[doc_id] for doc_id in candidates.doc_ids])

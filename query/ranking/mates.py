@@ -73,9 +73,9 @@ class Mates:
         starts = np.flatnonzero(np.diff(language[lifters], prepend=-1))
         of_languages = [slice(start, end) for start, end in pairwise((*starts, len(lifters)))]
         best = np.stack([cosines[span].argmax(axis=0) + span.start for span in of_languages], axis=1)
-        own = np.arange(len(rows))[:, None]
-        mutual = (nearest[best, language[:, None]] == own) & (language[lifters][best] != language[:, None])
-        of_mates = np.where(mutual, cosines[best, own], np.float32(-np.inf))
+        positions = np.arange(len(rows))[:, None]
+        mutual = (nearest[best, language[:, None]] == positions) & (language[lifters][best] != language[:, None])
+        of_mates = np.where(mutual, cosines[best, positions], np.float32(-np.inf))
         weights = np.clip((of_mates - (np.float32(bar) - RAMP)) / RAMP, 0, 1) * np.float32(lift)
         same = (weights > 0) & (of_mates >= max(SAME, bar - RAMP / 2))
         return cls(rows, rows[lifters][best], same, weights)
@@ -110,9 +110,9 @@ class Mates:
 
     def _gains(self, scores: FloatArray) -> FloatArray:
         """(n, m) what each mate adds to a candidate's score."""
-        own, mates = scores[self.rows, None], scores[self.mates]
-        ahead = (mates > own) & np.isfinite(own)
-        lead = np.subtract(mates, own, out=np.zeros_like(mates), where=ahead)
+        lower, higher = scores[self.rows, None], scores[self.mates]
+        ahead = (higher > lower) & np.isfinite(lower)
+        lead = np.subtract(higher, lower, out=np.zeros_like(higher), where=ahead)
         return np.asarray(self.weights * lead, dtype=np.float32)
 
     def selected(self, rows: Rows, counted: BoolArray) -> Mates:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoders.document import BoolArray
-from query.ranking.candidates import FoundDocuments
+from query.ranking.candidates import RetrievedDocuments
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class MergedCandidates:
     near_hits: BoolArray
 
     @classmethod
-    def of(cls, found: FoundDocuments) -> MergedCandidates:
+    def of(cls, retrieved: RetrievedDocuments) -> MergedCandidates:
         """Merge what was found for the queries."""
         row_of: dict[str, int] = {}
         languages: dict[str, slice] = {}
-        queries = len(found.nearest[0][1]) if found.nearest else 0
+        queries = len(retrieved.nearest[0][1]) if retrieved.nearest else 0
         nearest: list[list[list[int]]] = [[] for _ in range(queries)]
         by_words: list[list[int]] = [[] for _ in range(queries)]
         near_hits: list[list[int]] = [[] for _ in range(queries)]
@@ -42,13 +42,13 @@ class MergedCandidates:
         def rows(doc_ids: Iterable[str]) -> list[int]:
             return [row_of.setdefault(doc_id, len(row_of)) for doc_id in doc_ids]
 
-        for number, (lang, by_query) in enumerate(found.nearest):
+        for number, (lang, by_query) in enumerate(retrieved.nearest):
             start = languages[lang].start if lang in languages else len(row_of)
             for query_rows, hits in zip(nearest, by_query, strict=True):
                 query_rows.append(rows(hits.doc_ids))
-            for query, hits in enumerate(found.near_hits[number][1] if found.near_hits else ()):
+            for query, hits in enumerate(retrieved.near_hits[number][1] if retrieved.near_hits else ()):
                 near_hits[query] += rows(hits.doc_ids)
-            for query, lexical_hits in enumerate(found.lexical_hits):
+            for query, lexical_hits in enumerate(retrieved.lexical_hits):
                 by_words[query] += rows(doc_id for doc_id, _ in lexical_hits[lang])
             languages[lang] = slice(start, len(row_of))
         flags = [_flags(of_queries, len(row_of)) for of_queries in (by_words, near_hits)]

@@ -70,7 +70,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
     if mates := summary.mates:
         weak = "" if decision.decided_by == "mates" else ": too few or too unsure to decide by"
         console.say(
-            f"mates: {mates.share:.0%} of documents have one in another language, sure to {mates.precision:.0%}{weak}"
+            f"mates: {mates.share:.0%} of documents have mates in other languages, sure to {mates.precision:.0%}{weak}"
         )
     if separability := summary.separability:
         console.say(

@@ -117,10 +117,10 @@ def test_the_own_language_share_stands_beside_the_fair_share(shown: Shown) -> No
 @pytest.mark.parametrize(
     ("decided_by", "sentence"),
     [
-        ("mates", "mates: 98% of documents have one in another language, sure to 96%\n"),
+        ("mates", "mates: 98% of documents have mates in other languages, sure to 96%\n"),
         (
             "titles",
-            "mates: 98% of documents have one in another language, sure to 96%: too few or too unsure to decide by\n",
+            "mates: 98% of documents have mates in other languages, sure to 96%: too few or too unsure to decide by\n",
         ),
     ],
 )

@@ -221,43 +221,27 @@ def test_judgements_decide_before_concepts_and_these_before_mates_and_these_befo
 
 @pytest.mark.parts
 def test_mates_decide_where_documents_share_no_concept(settings: Settings, tmp_path: Path) -> None:
-    sources = []
-    for lang in ("de", "ja", "ru"):
-        records = [json.loads(line) for line in (DEMO / f"docs.{lang}.jsonl").read_text("utf-8").splitlines()]
-        for record in records:
-            del record["concept"]
-        sources.append(tmp_path / f"{lang}.jsonl")
-        sources[-1].write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    index([str(source) for source in sources], "demo", settings=settings, device="cpu")
+    source = articles(tmp_path / "articles.jsonl", concepts=False, counterparts=True)
+    index([str(source)], "demo", settings=settings, device="cpu")
     report = calibrate("demo", settings, device="cpu")
     assert report.decision.decided_by == "mates"
     assert report.decision.mates is not None
-    assert report.decision.mates.share > 0.9
+    assert report.decision.mates.share > 0.6  # both mates of a document must be mutual, or nothing checks them
     assert report.decision.choice.balance >= 0.5  # the encoder is biased
     assert kept(settings)[-1].summary.mates == report.decision.mates
     chosen = report.decision.choice
     of_balances = [one for one in report.decision.tried if replace(one.choice, balance=chosen.balance) == chosen]
     shares = [one.own_language for one in sorted(of_balances, key=lambda one: one.choice.balance)]
-    assert shares[0] > 2 * shares[-1]
+    assert shares[0] > 0.5
+    assert shares[-1] == pytest.approx(1 / 3, abs=0.05)  # fair; between the ends, mates level languages at any balance
 
 
 @pytest.mark.parts
 def test_titles_decide_where_documents_have_no_counterparts(settings: Settings, tmp_path: Path) -> None:
-    """Each article in one language alone."""
-    records = [
-        json.loads(line)
-        for lang in ("de", "ja", "ru")
-        for line in (DEMO / f"docs.{lang}.jsonl").read_text("utf-8").splitlines()
-    ]
-    concepts = sorted({record["concept"] for record in records})
-    alone = [
-        record for record in records if ("de", "ja", "ru")[concepts.index(record["concept"]) % 3] == record["lang"]
-    ]
-    source = tmp_path / "alone.jsonl"
-    source.write_text("\n".join(map(json.dumps, [{**one, "concept": ""} for one in alone])), encoding="utf-8")
+    source = articles(tmp_path / "alone.jsonl", concepts=False, counterparts=False)
     index([str(source)], "demo", settings=settings, device="cpu")
     report = calibrate("demo", settings, device="cpu")
-    assert report.decision.decided_by in {"titles", "languages", "default"}
+    assert report.decision.decided_by == "titles"
     assert report.decision.choice.lift <= 0.8
 
 

@@ -68,7 +68,7 @@ def test_evidence_is_of_what_is_left(
     lost, store.reads = len(store.lost), 0
     found = gather(store, samples)
     assert found is not None
-    assert len(found.queries) == len(found.topics) == len(found.relevant) == len(found.own)
+    assert len(found.queries) == len(found.topics) == len(found.relevant) == len(found.sources)
     assert all(found.relevant)
     probe(store, samples, MODEL, found)
     assert len(store.lost) > lost

@@ -11,9 +11,9 @@ from ir_measures import Qrel
 from encoders.document import Document, Int8Array, unit_rows
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration_choice import DEFAULT
-from query.fitting.asked_vectors import AskedVectors, ReadOnce
 from query.fitting.evidence import from_concepts, from_judgements, from_titles
 from query.fitting.probe import FEEDBACKS, LIFTS, probe
+from query.fitting.probe_vectors import ProbeVectors, ReadOnce
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
 from query.ranking.search_choice import SearchChoice
 from tests.query.synthetic import TopicEncoder, filled, page
@@ -119,12 +119,12 @@ def test_a_document_without_a_rest_is_not_met_by_its_own_opening(tmp_path: Path)
     assert short
     for at in short:
         own = f"{found.query_langs[at]}:t0:0"
-        assert found.own[at] == own
+        assert found.sources[at] == own
         assert own not in found.relevant[at]
         assert own not in found.rests
         lang = found.query_langs[at]
         calibration = fit_statistics(samples, MODEL)
-        asked = AskedVectors(store, calibration, SearchChoice.of(calibration), found, [at], ReadOnce())
+        asked = ProbeVectors(store, calibration, SearchChoice.of(calibration), found, [at], ReadOnce())
         nearest, _ = asked.search(found.queries[[at]], [lang], 50, None, None)
         assert own not in nearest[0][1][0].doc_ids
 

@@ -107,7 +107,15 @@ def test_where_some_documents_have_counterparts_a_bar_leaves_out_most_of_the_oth
     assert mates.sure
     assert mates.bar > 1
     pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
-    assert np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs]) > 0.8
+    right = np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs])
+    assert abs(right - mates.summary.precision) < 0.08
+
+
+def test_a_document_whose_mate_nothing_checks_has_no_mates(tmp_path: Path) -> None:
+    in_two_languages = [page(lang, f"two{number}") for lang in ("de", "en") for number in range(30)]
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(30), *in_two_languages]))
+    assert mates.sure
+    assert min(len(by_lang) for by_lang in mates.mates.values()) > 1
 
 
 def test_queries_of_documents_with_nothing_but_a_title_are_answered_by_mates_alone(tmp_path: Path) -> None:
@@ -119,9 +127,9 @@ def test_queries_of_documents_with_nothing_but_a_title_are_answered_by_mates_alo
     evidence = from_mates(store, MODEL, samples, mates)
     assert evidence is not None
     assert evidence.rests == {}
-    for own, doc_ids in zip(evidence.own, evidence.relevant, strict=True):
-        assert own not in doc_ids
-        assert doc_ids == set(mates.mates[own].values())
+    for source, doc_ids in zip(evidence.sources, evidence.relevant, strict=True):
+        assert source not in doc_ids
+        assert doc_ids == set(mates.mates[source].values())
 
 
 _MINING = """

@@ -15,8 +15,8 @@ from encoders.document import Document
 from indexer.stores.contract import VectorQuery, VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.margin import MARGINS
-from query.fitting.asked_vectors import AskedVectors, ReadOnce
 from query.fitting.evidence import Evidence, from_concepts, from_titles
+from query.fitting.probe_vectors import ProbeVectors, ReadOnce
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranker_module
 from query.ranking.fair_ranker import FairRanker
@@ -42,13 +42,13 @@ class Asked:
         """Rows of the evidence's queries of a language; all, unless some topics are wanted."""
         return [
             row
-            for row, (query_lang, own) in enumerate(zip(self.evidence.query_langs, self.evidence.own, strict=True))
+            for row, (query_lang, own) in enumerate(zip(self.evidence.query_langs, self.evidence.sources, strict=True))
             if query_lang == lang and (not topics or int(own.split(":")[1][1:]) in topics)
         ]
 
     def rank(self, rows: Sequence[int], read: ReadOnce | None = None, choice: SearchChoice = CHOICE) -> list[Ranking]:
         lang = self.evidence.query_langs[rows[0]]
-        asked = AskedVectors(self.store, self.calibration, choice, self.evidence, rows, read or ReadOnce())
+        asked = ProbeVectors(self.store, self.calibration, choice, self.evidence, rows, read or ReadOnce())
         ranker = FairRanker(self.store, self.calibration, choice, 50, asked)
         return ranker.rank(self.evidence.queries[list(rows)], lang, LANGS, 50)
 
@@ -74,8 +74,8 @@ def score_of(ranking: Ranking, doc_id: str) -> float:
 
 def test_a_query_meets_its_own_document_without_the_opening(asked: Asked) -> None:
     rows = asked.rows("de", 5, 6, 7, 8, 9)
-    vectors = AskedVectors(asked.store, asked.calibration, CHOICE, asked.evidence, rows, ReadOnce())
-    own = [asked.evidence.own[row] for row in rows]
+    vectors = ProbeVectors(asked.store, asked.calibration, CHOICE, asked.evidence, rows, ReadOnce())
+    own = [asked.evidence.sources[row] for row in rows]
     others = ["de:t20:0", "fr:t5:0"]
     raw = vectors.vectors([*own, *others])
     assert raw[:5] == pytest.approx(np.stack([asked.evidence.rests[doc_id].vector for doc_id in own]))
@@ -88,7 +88,7 @@ def test_a_query_alone_meets_its_own_document_as_among_others(asked: Asked) -> N
     """The store returns vectors with the hits of a single query; the own document's are its rest's all the same."""
     rows, cosines = asked.rows("de", *range(5, 15)), SearchChoice(0.5, "absolute")
     for row, together in zip(rows, asked.rank(rows, choice=cosines), strict=True):
-        own = asked.evidence.own[row]
+        own = asked.evidence.sources[row]
         (alone,) = asked.rank([row], choice=cosines)
         assert score_of(alone, own) == pytest.approx(score_of(together, own), abs=1e-4)
 
@@ -96,19 +96,19 @@ def test_a_query_alone_meets_its_own_document_as_among_others(asked: Asked) -> N
 def test_a_query_does_not_meet_a_document_that_is_its_opening_alone(asked: Asked) -> None:
     """Neither as a hit, nor among the best hits that others are looked for from, nor as a mate."""
     rows = asked.rows("de", *range(8))
-    short = [row for row in rows if asked.evidence.own[row] not in asked.evidence.rests]
+    short = [row for row in rows if asked.evidence.sources[row] not in asked.evidence.rests]
     assert len(short) == 5
     for row, ranking in zip(rows, asked.rank(rows), strict=True):
-        assert (asked.evidence.own[row] in ranking.doc_ids) == (row not in short)
+        assert (asked.evidence.sources[row] in ranking.doc_ids) == (row not in short)
     for row in short:
         (alone,) = asked.rank([row])
-        assert asked.evidence.own[row] not in alone.doc_ids
+        assert asked.evidence.sources[row] not in alone.doc_ids
 
 
 def test_a_query_is_no_neighbour_of_the_documents_that_it_asks_for(asked: Asked) -> None:
     """Its own column of the bank is left out; the others count."""
     rows = asked.rows("de", *range(5, 15))
-    vectors = AskedVectors(asked.store, asked.calibration, CHOICE, asked.evidence, rows, ReadOnce())
+    vectors = ProbeVectors(asked.store, asked.calibration, CHOICE, asked.evidence, rows, ReadOnce())
     bank = vectors.bank("de")
     assert bank.own_rows is not None
     corrected = asked.calibration.correct_queries(asked.evidence.queries[rows], "de")
@@ -150,8 +150,8 @@ def test_titles_find_the_rest_of_their_documents_and_not_themselves(tmp_path: Pa
         evidence = from_titles(store, MODEL, samples)
         assert evidence is not None
         asked = Asked(store, fit_statistics(samples, MODEL), evidence)
-        titles = [row for row in range(len(evidence.own)) if evidence.query_langs[row] == "de" and row % 2 == 0]
+        titles = [row for row in range(len(evidence.sources)) if evidence.query_langs[row] == "de" and row % 2 == 0]
         first = [
-            ranking.doc_ids[0] == evidence.own[row] for row, ranking in zip(titles, asked.rank(titles), strict=True)
+            ranking.doc_ids[0] == evidence.sources[row] for row, ranking in zip(titles, asked.rank(titles), strict=True)
         ]
     assert np.mean(first) < 0.2

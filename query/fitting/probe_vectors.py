@@ -25,7 +25,7 @@ class ReadOnce:
         self.passages: dict[str, Passages] = {}
 
 
-class AskedVectors(StoredVectors):
+class ProbeVectors(StoredVectors):
     """The stored vectors, but each query meets its own document without its opening, or not at all."""
 
     def __init__(
@@ -40,8 +40,8 @@ class AskedVectors(StoredVectors):
         """Find documents for the evidence's queries of some rows, all of one language."""
         super().__init__(store, calibration, choice)
         self._evidence, self._rows, self._read = evidence, rows, read
-        self._own = [evidence.own[row] for row in rows]
-        self._rests = {doc_id: evidence.rests[doc_id] for doc_id in self._own if doc_id in evidence.rests}
+        self._sources = [evidence.sources[row] for row in rows]
+        self._rests = {doc_id: evidence.rests[doc_id] for doc_id in self._sources if doc_id in evidence.rests}
 
     def search(
         self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
@@ -54,8 +54,8 @@ class AskedVectors(StoredVectors):
                 (
                     lang,
                     [
-                        replace(hits.without({own}), vectors=None)
-                        for hits, own in zip(by_query, self._excluded, strict=True)
+                        replace(hits.without({source}), vectors=None)
+                        for hits, source in zip(by_query, self._excluded, strict=True)
                     ],
                 )
                 for lang, by_query in nearest
@@ -65,7 +65,7 @@ class AskedVectors(StoredVectors):
     @property
     def _excluded(self) -> list[str]:
         """The document that each query does not meet; empty: it meets all."""
-        return ["" if own in self._rests else own for own in self._own]
+        return ["" if source in self._rests else source for source in self._sources]
 
     def vectors(self, doc_ids: Sequence[str]) -> FloatArray:
         """(n, dim) stored vectors; of own documents, the vectors of their rests."""
