@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +25,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="that each followed race lasts; 3600 for an hour")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    # a shell in whose background this runs lets it ignore Ctrl-C, and the follower would ignore it, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     lines = [
         "| | writes | conditional ones made again | encoded | calibrations | documents | texts lost | vectors wrong "
         "| external versions touched | warnings | s |",

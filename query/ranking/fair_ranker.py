@@ -33,7 +33,7 @@ from query.ranking.candidates import (
 )
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking
-from query.ranking.mates import Mates
+from query.ranking.mates import Mates, counterparts
 from query.ranking.merged_candidates import MergedCandidates
 from query.ranking.old_and_new_vectors import OldAndNewVectors
 from query.ranking.passages import with_passages
@@ -243,14 +243,17 @@ class FairRanker:
         """The mates among each query's candidates of the first stretch; none if mates don't count."""
         if not self.choice.lift or len(scored.documents.languages) < 2:
             return []
-        documents, lift, bar = scored.documents, self.choice.lift, self.choice.bar
-        if self._share < 1.0:
-            vectors = self.calibration.correct_documents(documents.raw, documents.languages)
-            documents = replace(documents, vectors=vectors)
+        documents, lift, bar = self._without_languages(scored.documents), self.choice.lift, self.choice.bar
         return [
             Mates.among(documents, rows, scores[rows], lift=lift, bar=bar)
             for scores, rows in zip(scored.scores, map(np.flatnonzero, in_first_stretch), strict=True)
         ]
+
+    def _without_languages(self, documents: CandidateDocuments) -> CandidateDocuments:
+        """The documents with vectors that lack the languages' components altogether, whatever the balance."""
+        if self._share == 1.0:
+            return documents
+        return replace(documents, vectors=self.calibration.correct_documents(documents.raw, documents.languages))
 
     def _bank(self, lang: str) -> Bank:
         if lang not in self._banks:
@@ -302,13 +305,15 @@ class FairRanker:
         shown_rows = rows if shown is documents else np.argsort(order)
         cosines = shown.vector_parts.cosines(shown.passages, corrected[None])[:, 0]
         ends = [*shown.starts[1:], len(cosines)]
-        partners = scored.mates[query].partners() if scored.mates else {}
+        same_subject = (
+            counterparts(self._without_languages(documents), rows[order], self.choice.bar) if scored.mates else {}
+        )
         return [
             Detail(
                 part,
                 shown.stored[shown_row],
                 int(cosines[shown.starts[shown_row] : ends[shown_row]].argmax()),
-                [documents.doc_ids[mate] for mate in partners.get(int(row), ())],
+                [documents.doc_ids[mate] for mate in same_subject.get(int(row), ())],
             )
             for part, row, shown_row in zip(parts, rows, shown_rows, strict=True)
         ]

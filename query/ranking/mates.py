@@ -26,7 +26,7 @@ RAMP = np.float32(0.4)
 """Cosines over which a mate's weight grows from 0 to 1; at the bar it is 1."""
 
 SAME = np.float32(0.4)
-"""Cosine from which mates are shown as one subject, if they count for half at least."""
+"""Cosine from which mates are shown as one subject; or the cosine from which they count for half, if that is more."""
 
 
 class Lift(NamedTuple):
@@ -43,13 +43,11 @@ class Mates:
     Attributes:
         rows: (n,) rows of the candidates, ascending.
         mates: (n, m) row of each candidate's mate in each of m languages.
-        same: (n, m) whether candidate and mate are shown as one subject.
         weights: (n, m) float32 share of the mate's lead that the candidate gains, 0 to 1; 0 if it has no mate there.
     """
 
     rows: Rows
     mates: Rows
-    same: BoolArray
     weights: FloatArray
 
     @classmethod
@@ -58,27 +56,9 @@ class Mates:
 
         ``lift`` is the weight of a mate whose cosine is at the bar or above.
         """
-        if not len(rows):
-            nothing = np.zeros((0, 0), dtype=np.float32)
-            return cls(rows, nothing.astype(np.intp), nothing.astype(np.bool_), nothing)
-        lifters = np.sort(largest(scores, LIFTERS))
-        vectors = documents.vectors[rows]
-        cosines = documents.vector_parts.cosines(vectors[lifters], vectors)
-        ends = np.searchsorted(rows, [span.stop for span in documents.languages.values()])
-        language = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
-        spans = [slice(start, end) for start, end in pairwise((0, *ends)) if start < end]
-        nearest = np.zeros((len(lifters), len(ends)), dtype=np.intp)
-        for span in spans:
-            nearest[:, language[span.start]] = cosines[:, span].argmax(axis=1) + span.start
-        starts = np.flatnonzero(np.diff(language[lifters], prepend=-1))
-        of_languages = [slice(start, end) for start, end in pairwise((*starts, len(lifters)))]
-        best = np.stack([cosines[span].argmax(axis=0) + span.start for span in of_languages], axis=1)
-        positions = np.arange(len(rows))[:, None]
-        mutual = (nearest[best, language[:, None]] == positions) & (language[lifters][best] != language[:, None])
-        of_mates = np.where(mutual, cosines[best, positions], np.float32(-np.inf))
-        weights = np.clip((of_mates - (np.float32(bar) - RAMP)) / RAMP, 0, 1) * np.float32(lift)
-        same = (weights > 0) & (of_mates >= max(SAME, bar - RAMP / 2))
-        return cls(rows, rows[lifters][best], same, weights)
+        mates, cosines = _mutual(documents, rows, np.sort(largest(scores, LIFTERS)))
+        weights = np.clip((cosines - (np.float32(bar) - RAMP)) / RAMP, 0, 1) * np.float32(lift)
+        return cls(rows, mates, weights)
 
     def lifted(self, scores: FloatArray) -> FloatArray:
         """The scores of all candidates, with those of the rows lifted; −∞ stays."""
@@ -99,15 +79,6 @@ class Mates:
             if of_row[column] > 0
         }
 
-    def partners(self) -> dict[int, list[int]]:
-        """The rows of the mates of each row that has some, ascending; only mates that are shown as one subject."""
-        partners: dict[int, set[int]] = {}
-        for at, column in np.argwhere(self.same).tolist():
-            row, mate = int(self.rows[at]), int(self.mates[at, column])
-            partners.setdefault(row, set()).add(mate)
-            partners.setdefault(mate, set()).add(row)
-        return {row: sorted(mates) for row, mates in partners.items()}
-
     def _gains(self, scores: FloatArray) -> FloatArray:
         """(n, m) what each mate adds to a candidate's score."""
         lower, higher = scores[self.rows, None], scores[self.mates]
@@ -121,5 +92,43 @@ class Mates:
         mates = np.searchsorted(rows, self.mates[kept])
         mates = np.where(mates < len(rows), mates, 0)
         known = (rows[mates] == self.mates[kept]) & counted[mates] if len(rows) else mates < 0
-        same, weights = known & self.same[kept], np.where(known, self.weights[kept], np.float32(0))
-        return Mates(np.searchsorted(rows, self.rows[kept]), np.where(known, mates, 0), same, weights)
+        weights = np.where(known, self.weights[kept], np.float32(0))
+        return Mates(np.searchsorted(rows, self.rows[kept]), np.where(known, mates, 0), weights)
+
+
+def counterparts(documents: CandidateDocuments, rows: Rows, bar: float) -> dict[int, list[int]]:
+    """For documents in some rows, ascending, the rows among them of the same subject in other languages, ascending.
+
+    Only documents with a counterpart.
+    """
+    mates, cosines = _mutual(documents, rows, np.arange(len(rows)))
+    same = cosines >= max(SAME, np.float32(bar) - RAMP / 2)
+    return {
+        int(row): np.unique(of_row[is_same]).tolist()
+        for row, of_row, is_same in zip(rows, mates, same, strict=True)
+        if is_same.any()
+    }
+
+
+def _mutual(documents: CandidateDocuments, rows: Rows, lifters: Rows) -> tuple[Rows, FloatArray]:
+    """(n, m) the nearest lifter in each of m languages of each of n documents in some rows, ascending; and the cosines.
+
+    ``lifters`` are positions among the rows, ascending. A cosine is −∞ if the document is not the lifter's nearest of
+    its language, or if both are of one language.
+    """
+    if not len(rows):
+        return np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0), dtype=np.float32)
+    vectors = documents.vectors[rows]
+    cosines = documents.vector_parts.cosines(vectors[lifters], vectors)
+    ends = np.searchsorted(rows, [span.stop for span in documents.languages.values()])
+    language = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    spans = [slice(start, end) for start, end in pairwise((0, *ends)) if start < end]
+    nearest = np.zeros((len(lifters), len(ends)), dtype=np.intp)
+    for span in spans:
+        nearest[:, language[span.start]] = cosines[:, span].argmax(axis=1) + span.start
+    starts = np.flatnonzero(np.diff(language[lifters], prepend=-1))
+    of_languages = [slice(start, end) for start, end in pairwise((*starts, len(lifters)))]
+    best = np.stack([cosines[span].argmax(axis=0) + span.start for span in of_languages], axis=1)
+    positions = np.arange(len(rows))[:, None]
+    mutual = (nearest[best, language[:, None]] == positions) & (language[lifters][best] != language[:, None])
+    return rows[lifters][best], np.where(mutual, cosines[best, positions], np.float32(-np.inf))

@@ -34,8 +34,8 @@ _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
 _DOCUMENTS_A_SECOND = 1_000
 """Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
-_FOLDED = 50
-"""Documents that are ranked before they are folded; more only if these are about too few subjects."""
+_FOLDED = (50, 1_000)
+"""Documents that are ranked before they are folded; and at most if these are about too few subjects."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
 _WEIGHTS = 4
@@ -226,12 +226,12 @@ class Searcher:
 
         for depth in _DEPTHS:
             try:
-                ranking = ranked(max(k, depth, _FOLDED if fold else 1))
+                ranking = ranked(max(k, depth, _FOLDED[0] if fold else 1))
                 if not fold:
                     return self._hits(ranking.first(k), plain, explain=explain)
                 subjects = self._folded(ranking, plain, explain=explain)
-                if len(subjects) < k and len(ranking.doc_ids) < k * len(targets):
-                    subjects = self._folded(ranked(k * len(targets)), plain, explain=explain)
+                if len(subjects) < k and len(ranking.doc_ids) < (deeper := min(k * len(targets), _FOLDED[-1])):
+                    subjects = self._folded(ranked(deeper), plain, explain=explain)
                 return subjects[:k]
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue

@@ -111,6 +111,7 @@ def test_where_each_subject_has_a_page_in_ten_languages_a_folded_search_shows_k_
     heads = searcher.search("t3 asked", lang="de", k=10, fold=True)
     assert len(heads) == 10
     assert len({topics_of(head)[0] for head in heads}) == 10
+    assert [len(head.also) for head in heads[:6]] == [9] * 6  # sixty pages: more than the fifty that lift
 
 
 def test_documents_without_counterparts_are_not_folded_together(opened: Opened) -> None:

@@ -190,7 +190,7 @@ def test_with_any_balance_mates_are_compared_without_their_languages(tmp_path: P
     queries = encoder.encode_queries([Document("", "de", f"t{at} asked") for at in range(20)])
     with closing(store):
         ranker = FairRanker(store, calibration, replace(LIFTED, balance=0.0))
-        rankings = ranker.rank(queries, "de", LANGS, 50, detailed=True)
+        rankings = ranker.rank(queries, "de", LANGS, 40 * len(LANGS), detailed=True)
     mates = [ranking.details[0].mates for ranking in rankings if ranking.details]
     assert [ranking.doc_ids[0] for ranking in rankings] == [f"de:t{at}:0" for at in range(20)]
     right = [f"{lang}:t{at}:0" in of_hit for at, of_hit in enumerate(mates) for lang in LANGS[1:]]

@@ -13,7 +13,7 @@ from encoders.document import FloatArray
 from encoders.methods.vector_parts import VectorParts
 from query.ranking import mates as mates_module
 from query.ranking.candidates import CandidateDocuments, Rows
-from query.ranking.mates import Mates
+from query.ranking.mates import Mates, counterparts
 
 BAR = 0.5
 LIFT = 0.8
@@ -156,21 +156,29 @@ def test_mates_of_a_selection_are_those_that_both_stay_and_count(case: Candidate
     again = {(int(selection[row]), int(selection[mate])): by for (row, mate), by in by_rows(selected).items()}
     assert again == expected
     assert selection[selected.rows].tolist() == [row for row in case.rows.tolist() if row in staying]
-    before = {row: set(mates) & staying for row, mates in case.mates.partners().items() if row in staying}
-    after = {int(selection[row]): set(selection[mates].tolist()) for row, mates in selected.partners().items()}
-    assert after == {row: mates for row, mates in before.items() if mates}
     scores = np.where(np.isin(np.arange(len(case.scores)), selection[counted]), case.scores, NOTHING)
     assert selected.lifted(scores[selection]).tolist() == case.mates.lifted(scores)[selection].tolist()
 
 
-@given(candidates())
-def test_partners_are_each_others(case: Candidates) -> None:
-    partners, langs = case.mates.partners(), case.documents.langs
-    assert all(mates and mates == sorted(set(mates)) for mates in partners.values())
-    pairs = {(row, mate) for row, mates in partners.items() for mate in mates}
-    assert pairs == {(mate, row) for row, mate in pairs}
-    assert all(langs[row] != langs[mate] for row, mate in pairs)
-    assert pairs <= {pair for one_way in by_rows(case.mates) for pair in (one_way, one_way[::-1])}
+@given(candidates(), st.floats(0.3, 0.9))
+def test_counterparts_are_the_nearest_of_each_other_and_near(case: Candidates, bar: float) -> None:
+    """Among all candidates, however many; the bar's own half counts."""
+    langs, rows = case.documents.langs, case.rows.tolist()
+    expected: dict[int, list[int]] = {}
+    for row in rows:
+        for lang in case.documents.languages:
+            nearest = [other for other in rows if langs[other] == lang != langs[row]]
+            mate = max(nearest, key=lambda other: case.cosine(row, other), default=None)
+            if mate is None or case.cosine(row, mate) < max(0.4, bar - 0.2):
+                continue
+            of_language = [other for other in rows if langs[other] == langs[row]]
+            if max(of_language, key=lambda other: case.cosine(other, mate)) == row:
+                expected.setdefault(row, []).append(mate)
+    found = counterparts(case.documents, case.rows, bar)
+    assert found == {row: sorted(mates) for row, mates in expected.items()}
+    assert {(row, mate) for row, mates in found.items() for mate in mates} == {
+        (mate, row) for row, mates in found.items() for mate in mates
+    }
 
 
 @given(candidates())
@@ -204,11 +212,14 @@ def test_a_mate_at_the_bar_counts_fully_and_nearly_orthogonal_ones_do_not() -> N
     assert weights == pytest.approx([LIFT, LIFT, LIFT / 2, 0, 0], abs=1e-6)
 
 
-@pytest.mark.parametrize(("cosine", "partners"), [(0.5, {0: [1], 1: [0]}), (0.4, {0: [1], 1: [0]}), (0.2, {})])
-def test_mates_that_count_for_half_at_least_are_partners(cosine: float, partners: dict[int, list[int]]) -> None:
-    """Also where no other mates count for more."""
+@pytest.mark.parametrize(
+    ("cosine", "bar", "same"), [(0.5, BAR, True), (0.41, BAR, True), (0.39, BAR, False), (0.5, 0.8, False)]
+)
+def test_mates_that_count_for_half_at_least_are_counterparts(cosine: float, bar: float, *, same: bool) -> None:
+    """But none below a cosine of 0.4."""
     vectors = {"de": [[1.0, 0.0]], "fr": [[cosine, (1 - cosine**2) ** 0.5]]}
-    assert among(documents(vectors, VectorParts.equal(2)), [1.0, 0.5]).partners() == partners
+    found = counterparts(documents(vectors, VectorParts.equal(2)), np.arange(2), bar)
+    assert found == ({0: [1], 1: [0]} if same else {})
 
 
 def test_only_the_best_candidates_lift() -> None:
@@ -246,7 +257,8 @@ def test_without_candidates_or_other_languages_nothing_is_lifted(langs: tuple[st
     nobody = CandidateDocuments([], {lang: slice(0, 0) for lang in langs}, vectors, vectors, ONE_PART)
     mates = among(nobody, [])
     assert mates.lifted(np.zeros(0, np.float32)).shape == (0,)
-    assert (mates.lifts(np.zeros(0, np.float32)), mates.partners()) == ({}, {})
+    assert mates.lifts(np.zeros(0, np.float32)) == {}
+    assert counterparts(nobody, np.zeros(0, np.intp), BAR) == {}
     assert mates.selected(np.zeros(0, np.intp), np.zeros(0, dtype=np.bool_)).rows.shape == (0,)
     alone = documents({"de": [[1.0, 0, 0, 0], [1.0, 0, 0, 0]]}, ONE_PART)
     assert among(alone, [1.0, 0.5]).lifted(np.array([1.0, 0.5], np.float32)).tolist() == [1.0, 0.5]

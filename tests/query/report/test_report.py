@@ -145,6 +145,13 @@ def test_pictures_take_the_colours_of_the_page(plain: str) -> None:
     assert "#102030" not in plain
 
 
+def test_an_evaluation_without_mates_is_told_from_the_next_with_mates(home: Settings) -> None:
+    for mates in (False, True):
+        evaluate_demo(home, ["de"], ranking=RankingOptions(mates=mates))
+    heads = re.findall(r'<th scope="col">(.*?)</th>', page_of(home))
+    assert heads == ["calibrated, without mates (evaluation 3)", "calibrated (evaluation 4)"]
+
+
 def test_the_table_has_the_logged_scores_plain_first(evaluated: Settings, plain: str) -> None:
     engine = connect(evaluated.database)
     raw, calibrated = (evaluation_log.find(engine, number) for number in ("1", "2"))
