@@ -19,7 +19,7 @@ from query.calibration.calibration_choice import DEFAULT
 from query.calibration.margin import MARGINS
 from query.evaluation.topics import Topic
 from query.fitting.evidence import from_judgements
-from query.fitting.probe import BALANCES, FEEDBACKS, LIFTS, RANKS, probe
+from query.fitting.probe import BALANCES, LIFTS, RANKS, probe
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.search_choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
@@ -123,13 +123,13 @@ def probe_lines(searcher: Searcher, topics: Sequence[Topic], judgements: Sequenc
     choices |= dict.fromkeys(replace(chosen, rank=rank) for rank in RANKS)
     choices |= dict.fromkeys(replace(chosen, margin=form) for form in MARGINS)
     choices |= dict.fromkeys(replace(chosen, lift=lift) for lift in LIFTS)
-    choices |= dict.fromkeys(replace(chosen, feedback=feedback) for feedback in FEEDBACKS)
+    choices |= dict.fromkeys(replace(chosen, second_look=second_look) for second_look in (False, True))
     calibrations = {rank: fit_statistics(samples, model, rank=rank) for rank in {choice.rank for choice in choices}}
     table = harness.Table(
         [
             f"Decided by {len(evidence.queries)} of {len(odd):,} odd topics; {len(even):,} even ones.",
             "",
-            "| rank, margin, balance, lift, second look-up | MAP | own-language share |",
+            "| rank, margin, balance, lift, second look | MAP | own-language share |",
             "|---|---:|---:|",
         ]
     )
@@ -138,7 +138,7 @@ def probe_lines(searcher: Searcher, topics: Sequence[Topic], judgements: Sequenc
         calibration = calibrations[choice.rank].with_choice(choice)
         row = Row("", calibration, SearchChoice.of(calibration))
         means[choice], share = scores(searcher, row, even, qrels)
-        name = f"{choice.rank or 'mean'}, {choice.margin}, {choice.balance:g}, {choice.lift:g}, {choice.feedback:g}"
+        name = f"{choice.rank or 'mean'}, {choice.margin}, {choice.balance:g}, {choice.lift:g}, {choice.second_look:g}"
         mark = " **chosen**" if choice == chosen else ""
         table.add(f"| {name}{mark} | {means[choice]:.4f} | {share:.1%} |")
     lost = max(means.values()) - means[chosen]

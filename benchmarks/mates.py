@@ -1,4 +1,4 @@
-"""What mates and the second look-up do: MAP by collection, by pair of languages, by number of relevant documents."""
+"""What mates and the second look do: MAP by collection, by pair of languages, by number of relevant documents."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ from encoders.document import Document
 from query.evaluation.fairness import own_language_share
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import Topic, read_topics
+from query.fitting.evidence import QUERIES
+from query.fitting.mined_mates import mine_mates
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.hits import Ranking
 from query.ranking.search_choice import SearchChoice
 from query.ranking.searcher import Searcher
 
 DEFAULT = SearchChoice(0.75, "ratio")
+BOTH = "**lift 0.98, second look**"
 RANKINGS = {
     "without mates": DEFAULT,
-    "second look-up alone": replace(DEFAULT, feedback=1.0),
-    "mates, lift 0.5": replace(DEFAULT, lift=0.5),
-    "mates, lift 0.8": replace(DEFAULT, lift=0.8),
-    "mates, lift 0.95": replace(DEFAULT, lift=0.95),
-    "mates, lift 0.95, without a bar": replace(DEFAULT, lift=0.95, bar=-0.6),
-    "**mates, lift 0.95, and a second look-up**": replace(DEFAULT, lift=0.95, feedback=1.0),
+    "second look alone": replace(DEFAULT, second_look=True),
+    "lift 0.5": replace(DEFAULT, lift=0.5),
+    "lift 0.8": replace(DEFAULT, lift=0.8),
+    "lift 0.98": replace(DEFAULT, lift=0.98),
+    "lift 0.98, without a bar": replace(DEFAULT, lift=0.98, bar=-0.6),
+    "lift 0.8, second look": replace(DEFAULT, lift=0.8, second_look=True),
+    BOTH: replace(DEFAULT, lift=0.98, second_look=True),
+    "lift 0.98, second look, balance 0.875": replace(DEFAULT, balance=0.875, lift=0.98, second_look=True),
 }
 FEW = 9
 """Relevant documents of a query that has few."""
@@ -83,6 +88,28 @@ def by_pair(
     return {pair: float(np.mean(values)) for pair, values in shares.items()}
 
 
+def mined_mates(searcher: Searcher, qrels: Sequence[Qrel]) -> str:
+    """How many mined mates are confirmed, and how many of these answer a topic together."""
+    samples = draw_samples(searcher.store, searcher.encoder)
+    calibration = fit_statistics(samples, searcher.spec.model)
+    mined = mine_mates(searcher.store, calibration, samples.draw(QUERIES))
+    answered: dict[str, set[str]] = {}
+    for qrel in qrels:
+        if qrel.relevance > 0:
+            answered.setdefault(qrel.doc_id, set()).add(qrel.query_id)
+    right = [
+        bool(answered[doc_id] & answered[mate])
+        for doc_id, mates in mined.mates.items()
+        for mate in mates.values()
+        if doc_id in answered and mate in answered
+    ]
+    share = "of no" if mined.confirmed is None else f"{mined.confirmed:.1%} of"
+    return (
+        f"Mined mates: {share} mates confirmed, bar {mined.bar:g}, {'' if mined.sure else 'not '}sure; "
+        f"{np.mean(right):.1%} of {len(right):,} confirmed mates answer a topic together."
+    )
+
+
 def shown_mean(values: Sequence[float]) -> str:
     """The mean of values and their number."""
     return f"{np.mean(values):.3f} ({len(values):,})" if values else "–"
@@ -115,6 +142,7 @@ def main() -> None:
         count: dict[str, int] = {}
         for qrel in qrels:
             count[qrel.query_id] = count.get(qrel.query_id, 0) + (qrel.relevance > 0)
+        mined = mined_mates(searcher, judgements)
         pairs = {}
         for ranking_name, choice in RANKINGS.items():
             ranked = replace(searcher, calibration=calibration).rank(queries, k=arguments.depth, choice=choice)
@@ -132,20 +160,22 @@ def main() -> None:
                 f"| {same_language(queries, ranked, qrels, langs):.3f} "
                 f"| {shown_mean(few)} | {shown_mean(many)} |"
             )
-    first, last = next(iter(RANKINGS)), list(RANKINGS)[-1]
+    first = next(iter(RANKINGS))
     shown = [lang for lang in harness.LANGUAGES if any(lang in pair for pair in pairs[first])]
     lines = [
         *table,
         "",
+        mined,
+        "",
         f"Few: {FEW} relevant documents at most. Share of a language's relevant documents (columns) among the first "
-        f"hundred hits, by the query's language (rows), {first} → with both:",
+        f"hundred hits, by the query's language (rows), {first} → {BOTH}:",
         "",
         "| | " + " | ".join(shown) + " |",
         "|---|" + "---:|" * len(shown),
         *(
             f"| {row} | "
             + " | ".join(
-                f"{pairs[first].get((row, col), np.nan):.2f} → {pairs[last].get((row, col), np.nan):.2f}"
+                f"{pairs[first].get((row, col), np.nan):.2f} → {pairs[BOTH].get((row, col), np.nan):.2f}"
                 for col in shown
             )
             + " |"

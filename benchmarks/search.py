@@ -106,8 +106,8 @@ def warm(settings: Settings, rounds: int) -> list[str]:
     encoder = open_encoder(find_model(DEFAULT, Console()), device="cpu")
     calibration_table = calibration_lines(settings, encoder)
     calibration = _active(settings)
-    with_mates = replace(SearchChoice.of(calibration), balance=0.75, lift=0.8, feedback=1.0)
-    choice = replace(with_mates, lift=0.0, feedback=0.0)
+    with_mates = replace(SearchChoice.of(calibration), balance=0.75, lift=0.8, second_look=True)
+    choice = replace(with_mates, lift=0.0, second_look=False)
     with open_searcher("large", settings.home, UNCALIBRATED) as searcher:
         model = searcher.spec.model
         vectors: FloatArray = np.concatenate(
@@ -140,7 +140,7 @@ def warm(settings: Settings, rounds: int) -> list[str]:
         f"| ranking by plain cosine | {p50['knn']:.2f} |",
         f"| debiasing and margins over that | **{p50['margin'] - p50['knn']:.2f}** |",
         f"| passages over debiasing and margins | **{p50['passages'] - p50['margin']:.2f}** |",
-        f"| mates and a second look-up over passages | **{p50['mates'] - p50['passages']:.2f}** |",
+        f"| mates and a second look over passages | **{p50['mates'] - p50['passages']:.2f}** |",
         *calibration_table,
     ]
 

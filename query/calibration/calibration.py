@@ -121,7 +121,7 @@ class Calibration:
         rank: number of directions of the language subspace that are taken out; 0: the mean is taken out.
         balance: 0: nothing is balanced … 1: every language is equal.
         neighbours: k of the margin's two means.
-        lift, bar, feedback: as in ``CalibrationChoice``.
+        lift, bar, second_look: as in ``CalibrationChoice``.
     """
 
     model: str
@@ -134,7 +134,7 @@ class Calibration:
     neighbours: int = 3
     lift: float = 0.0
     bar: float = BAR
-    feedback: float = 0.0
+    second_look: bool = False
 
     @classmethod
     def none(cls, model: str, vector_parts: VectorParts) -> Calibration:
@@ -153,7 +153,7 @@ class Calibration:
     def choice(self) -> CalibrationChoice:
         """How the calibration ranks."""
         weights = self.vector_parts.weights
-        return CalibrationChoice(self.rank, self.margin, self.balance, weights, self.lift, self.bar, self.feedback)
+        return CalibrationChoice(self.rank, self.margin, self.balance, weights, self.lift, self.bar, self.second_look)
 
     def with_choice(self, choice: CalibrationChoice) -> Calibration:
         """The same statistics with a choice; without weights, the present weights stay.
@@ -163,7 +163,7 @@ class Calibration:
         Raises:
             BadInput: there are not as many weights as parts.
         """
-        settings = {name: getattr(choice, name) for name in _SETTINGS}
+        settings = {name: getattr(choice, name) for name in ("margin", "balance", *_NO_MATES)}
         calibration = replace(self, **settings)
         return calibration.with_weights(choice.weights) if choice.weights else calibration
 
@@ -292,13 +292,16 @@ class Calibration:
         return buffer.getvalue()
 
     def _header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        mates = {name: getattr(self, name) for name in _NO_MATES}
         header = {
             "format": _FORMAT,
             "model": self.model,
             "parts": [self.vector_parts.widths, self.vector_parts.weights],
             "rank": self.rank,
             "neighbours": self.neighbours,
-            **{name: getattr(self, name) for name in _SETTINGS},
+            "margin": self.margin,
+            "balance": self.balance,
+            **(mates if mates != _NO_MATES else {}),
             "languages": {
                 lang: {"documents": statistics.documents, "sources": statistics.sources}
                 for lang, statistics in self.languages.items()
@@ -342,15 +345,15 @@ class Calibration:
                 }
                 pooled = {kind: _component(archive, f"{place}/") for kind, place in _POOLED.items()}
                 vector_parts = VectorParts(*(tuple(numbers) for numbers in header["parts"]))
-                names = ("rank", "neighbours", *_SETTINGS)  # an older calibration knows nothing of mates
-                settings: dict[str, Any] = {name: header[name] for name in names if name in header}
+                settings: dict[str, Any] = {name: header[name] for name in ("rank", "neighbours", "margin", "balance")}
+                settings |= {name: header.get(name, value) for name, value in _NO_MATES.items()}
                 return cls(header["model"], languages, pooled, vector_parts, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error
 
 
-_SETTINGS = ("margin", "balance", "lift", "bar", "feedback")
-"""Attributes that a choice sets and that do not change the statistics."""
+_NO_MATES: Mapping[str, float] = {"lift": 0.0, "bar": BAR, "second_look": False}
+"""How mates count in the artifacts of versions that knew none; such an artifact, and its id, stays as it was."""
 
 _KINDS: tuple[VectorKind, ...] = get_args(VectorKind)
 

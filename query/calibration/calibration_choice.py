@@ -22,11 +22,10 @@ class CalibrationChoice:
         weights: weights of the parts of combined vectors; empty: equal weights, or a single part.
         lift: share of its best mate's lead that a document gains, 0 to 1; 0: mates don't count.
         bar: cosine from which a mate counts fully, by vectors without the languages' components.
-        feedback: weight of the best hits beside the query in a second look-up of candidates; 0: there is none.
+        second_look: whether candidates near the query and its best hits are looked up, too.
 
     Raises:
-        BadInput: the balance or the lift is not between 0 and 1, there is no such margin, or the rank or the feedback
-            is negative.
+        BadInput: the balance or the lift is not between 0 and 1, there is no such margin, or the rank is negative.
     """
 
     rank: int = 0
@@ -35,18 +34,15 @@ class CalibrationChoice:
     weights: tuple[float, ...] = ()
     lift: float = 0.8
     bar: float = BAR
-    feedback: float = 0.0
+    second_look: bool = False
 
     def __post_init__(self) -> None:
         """Check the values."""
         check(self.balance, self.margin)
         if self.rank < 0:
             raise BadInput(f"{self.rank} directions can't be taken out; 0 takes the mean out, 1 one direction")
-        if not (0.0 <= self.lift <= 1.0 and self.feedback >= 0.0):
-            raise BadInput(
-                f"mates lift by a share from 0 to 1 and the best hits weigh 0 or more, not {self.lift:g} and "
-                f"{self.feedback:g}"
-            )
+        if not 0.0 <= self.lift <= 1.0:
+            raise BadInput(f"mates lift by a share from 0 to 1, not {self.lift:g}")
 
 
 DEFAULT = CalibrationChoice()

@@ -39,13 +39,13 @@ class MatesSummary:
     """How many documents of a sample have mates in other languages.
 
     Attributes:
-        share: share of the documents that have mates that could be checked.
-        precision: estimated share of right mates.
+        share: share of the documents that have mates.
+        confirmed: share of the mates that a mate in a third language confirms; none in a collection of two languages.
         margin: least margin of a mate.
     """
 
     share: float
-    precision: float
+    confirmed: float | None
     margin: float
 
 
@@ -144,7 +144,7 @@ class Summary:
             "weights": self.choice.weights,
             "lift": self.choice.lift,
             "bar": self.choice.bar,
-            "feedback": self.choice.feedback,
+            "second_look": self.choice.second_look,
             "neighbours": self.neighbours,
             "languages": {lang: dict(counts) for lang, counts in self.languages.items()},
             "decided_by": self.decided_by,
@@ -186,5 +186,9 @@ class Summary:
 
 def _choice(values: Mapping[str, Any]) -> CalibrationChoice:
     weights = tuple(values.get("weights", ()))
-    mates = (values.get("lift", 0.0), values.get("bar", BAR), values.get("feedback", 0.0))  # earlier versions had none
+    mates = (
+        values.get("lift", 0.0),
+        values.get("bar", BAR),
+        values.get("second_look", False),
+    )  # earlier versions had none
     return CalibrationChoice(values["rank"], values["margin"], values["balance"], weights, *mates)

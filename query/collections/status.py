@@ -43,7 +43,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
                 "active": calibration.active and calibration.model == collection.model,
                 "model": calibration.model,
                 "created": calibration.created.isoformat(timespec="seconds"),
-                **values_of(calibration.summary.choice, "balance", "margin", "rank", "lift", "bar", "feedback"),
+                **values_of(calibration.summary.choice, "balance", "margin", "rank", "lift", "bar", "second_look"),
                 "decided_by": calibration.summary.decided_by,
                 "weights": list(calibration.summary.choice.weights),
                 "map": calibration.summary.maps.method if calibration.summary.maps else None,

@@ -71,11 +71,15 @@ from query.query_log.judged_queries import logged_queries
 )
 @weights_option("Weights of the encoders that the collection combines, in their order.  [default: decided]")
 @click.option(
-    "--mates",
-    "lift",
+    "--lift",
     type=Number(0, 1),
     metavar="SHARE",
-    help="How much a document gains of its mate's lead; 0: mates don't count.  [default: decided]",
+    help="Share that a document gains of the lead of its mate's score; 0: mates don't count.  [default: decided]",
+)
+@click.option(
+    "--second-look/--no-second-look",
+    default=None,
+    help="Look up candidates near the query and its best hits, too; a search takes longer.  [default: decided]",
 )
 @click.option("--map", "mapping", type=PATH, metavar="FOLDER", help="Rank with maps of dragoman train mapping.")
 @seed_option("Seed of the random samples.")
@@ -94,6 +98,7 @@ def command(
     rank: int | None,
     weights: str,
     lift: float | None,
+    second_look: bool | None,
     mapping: Path | None,
     seed: int,
     device: Device,
@@ -103,12 +108,12 @@ def command(
     """Take statistics of a sample of each language, and decide how to rank with them.
 
     --topics with --qrels decide, if given; else documents that share a `concept`; else mates, documents about the same
-    thing in several languages, if the collection has enough of them and they are sure enough. Without all these,
-    nothing is balanced if a classifier can't tell the languages apart; otherwise the balance is ¾, or less where titles
-    would no longer find their own documents, or 0 if the encoder treats the languages nearly equally.
+    thing in several languages, if there are enough and nearly all seem right. Without all these, nothing is balanced
+    if a classifier can't tell the languages apart; otherwise the balance is ¾, or less where titles would no longer
+    find their own documents, or 0 if the encoder treats the languages nearly equally.
 
-    With --balance, --margin, --rank, --weights or --mates you decide yourself; those left out are ¾, ratio, the mean,
-    equal weights and 0.8. No document is encoded again, and the index is not touched.
+    With --balance, --margin, --rank, --weights, --lift or --second-look you decide yourself; those left out are ¾,
+    ratio, the mean, equal weights, 0.8 and no second look. No document is encoded again, and the index is not touched.
     """
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
@@ -119,16 +124,17 @@ def command(
         return
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are learnt from vectors without their mean")
-    choice_given = any(value is not None for value in (balance, margin, rank, weights or None, lift))
+    stated = (balance, margin, rank, weights or None, lift, second_look)
+    choice_given = any(value is not None for value in stated)
     if choice_given and topic_files:
         raise click.UsageError(
-            "--topics decides how to rank; leave --balance, --margin, --rank, --weights and --mates out"
+            "--topics decides how to rank; leave --balance, --margin, --rank, --weights, --lift and --second-look out"
         )
     judged = None
     if topic_files:
         judged = JudgedTopics(_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
     request = CalibrationRequest(
-        _choice(balance, margin, rank, weights, lift) if choice_given else None,
+        _choice(balance, margin, rank, weights, lift, second_look) if choice_given else None,
         judged,
         [*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         read_mapping(mapping) if mapping else None,
@@ -154,16 +160,21 @@ def _list(name: str, settings: Settings, console: Console) -> None:
 
 
 def _choice(
-    balance: float | None, margin: Margin | None, rank: int | None, weights: str, lift: float | None
+    balance: float | None,
+    margin: Margin | None,
+    rank: int | None,
+    weights: str,
+    lift: float | None,
+    second_look: bool | None,
 ) -> CalibrationChoice:
-    """The choice that the options state, with defaults for the rest; if mates don't count, there is no feedback."""
+    """The choice that the options state, with defaults for the rest."""
     return CalibrationChoice(
         DEFAULT.rank if rank is None else rank,
         margin or DEFAULT.margin,
         DEFAULT.balance if balance is None else balance,
         parsed_weights(weights) if weights else (),
         DEFAULT.lift if lift is None else lift,
-        feedback=0.0 if lift == 0 else DEFAULT.feedback,
+        second_look=DEFAULT.second_look if second_look is None else second_look,
     )
 
 

@@ -53,10 +53,11 @@ def command(
     with Searcher.open(name, settings, device=device, ranking=ranking, console=console) as searcher:
         detected = None if lang else searcher.detect(text)
         language = detected.lang if detected else normalise(lang or "")
+        targets = searcher.targets(None if to is None else language_list(to))
         hits = searcher.search(
             text,
             lang=language,
-            to=None if to is None else language_list(to),
+            to=targets,
             k=k,
             filters=_filters(filters),
             explain=explain,
@@ -68,7 +69,7 @@ def command(
         show_unread(unread, console)
     if detected:
         show_detected(detected, console)
-    if fold and not choice.lift:
+    if fold and (not choice.lift or len(targets) == 1):
         console.warn("nothing is folded: in this search documents have no mates")
     console.emit({"query": text, "lang": language, "collection": name, "hits": [as_json(hit) for hit in hits]})
     if hits and explain and not console.json:

@@ -133,7 +133,7 @@ def _evidence(
         return None, None
     if by_concepts := evidence.from_concepts(store, model, samples, seed=seed):
         return by_concepts, None
-    mined = mine_mates(store, fit_statistics(samples, model), samples.draw(evidence.QUERIES, seed), seed=seed)
+    mined = mine_mates(store, fit_statistics(samples, model), samples.draw(evidence.QUERIES, seed))
     by_mates = evidence.from_mates(store, model, samples, mined)
     return by_mates or evidence.from_titles(store, model, samples, seed=seed), mined
 

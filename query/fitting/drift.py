@@ -105,6 +105,6 @@ def _first_tens(
     store: VectorStore, calibration: Calibration, queries: FloatArray, lang: str, targets: Mapping[str, int]
 ) -> list[set[str]]:
     """Ids of each query's first ten documents; ``targets`` are the documents of each language."""
-    choice = replace(SearchChoice.of(calibration), passages=False, lift=0.0, feedback=0.0)
+    choice = replace(SearchChoice.of(calibration), passages=False, lift=0.0, second_look=False)
     ranker = FairRanker(store, calibration, choice, max(targets.values()))
     return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, sorted(targets), _HITS)]

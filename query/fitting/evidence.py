@@ -49,7 +49,7 @@ class Evidence:
         relevant: (q,) ids of the documents that answer each query.
         bank_rows: (q,) row of each query in the bank of its language; −1 if the query is not in the bank.
         sources: (q,) id of the document that each query was taken from; empty if there is none. A query meets its own
-            document as its rest, or not at all if the document has no rest.
+            document without its opening, or not at all if nothing else is left of it.
         rests: documents without their opening, by id; only documents with passages after the first.
     """
 
@@ -143,7 +143,9 @@ def from_mates(store: VectorStore, model: str, samples: CalibrationSamples, mine
         return None
     drawn = [query for query in mined.queries if query.doc_id in mined.mates]
     relevant = [{query.doc_id, *mined.mates[query.doc_id].values()} for query in drawn]
-    return _of_pseudo_queries("mates", store, model, samples, drawn, [query.doc_id for query in drawn], relevant)
+    subjects = mined.subjects()
+    topics = [str(subjects[query.doc_id]) for query in drawn]
+    return _of_pseudo_queries("mates", store, model, samples, drawn, topics, relevant)
 
 
 def from_titles(store: VectorStore, model: str, samples: CalibrationSamples, *, seed: int = 0) -> Evidence | None:

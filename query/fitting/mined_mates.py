@@ -6,7 +6,6 @@ and if their cosine stands out from the neighbourhoods of both (the ratio margin
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,9 +25,7 @@ _NEIGHBOURS = 4
 _BARS = (0.0, 1.1, 1.2, 1.3)
 """Bars of the margin to try."""
 _SURE = 0.85
-"""Least share of checked mates that the check confirms."""
-_CHECKS = 2
-"""Checks of each document's mates."""
+"""Minimum share of checked mates that are confirmed; with two languages, of nearest documents that are mutual."""
 _FEWEST = 20
 """Minimum checks to go by."""
 
@@ -39,25 +36,39 @@ class MinedMates:
 
     Attributes:
         queries: the pseudo-queries of the sampled documents.
-        mates: id of each document's mate by language; only documents whose mates could be checked.
+        mates: id of each document's mate by language; only mates that another mate of the document confirms.
         bar: least margin of a mate.
-        precision: estimated share of right mates.
+        confirmed: share of the checked mates that are confirmed; none in a collection of two languages.
+        sure: whether the mates are sure enough to decide by.
     """
 
     queries: Sequence[PseudoQuery]
     mates: Mapping[str, Mapping[str, str]]
     bar: float
-    precision: float
+    confirmed: float | None
+    sure: bool
 
     @property
     def summary(self) -> MatesSummary:
-        """How many documents have a mate, and how sure that is."""
-        return MatesSummary(len(self.mates) / max(len(self.queries), 1), self.precision, self.bar)
+        """How many documents have mates, and how sure that is."""
+        return MatesSummary(len(self.mates) / max(len(self.queries), 1), self.confirmed, self.bar)
 
-    @property
-    def sure(self) -> bool:
-        """Whether the mates are sure enough to decide by."""
-        return self.precision >= math.sqrt(_SURE)
+    def subjects(self) -> dict[str, int]:
+        """The number of each sampled document's subject: sampled documents that are mates have the same."""
+        from scipy import sparse  # noqa: PLC0415 - a tenth of a second
+        from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+
+        numbers = {doc_id: number for number, doc_id in enumerate(self.mates)}
+        pairs = [
+            (number, numbers[mate])
+            for doc_id, number in numbers.items()
+            for mate in self.mates[doc_id].values()
+            if mate in numbers
+        ]
+        rows, columns = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(numbers), len(numbers)))
+        _, subjects = connected_components(graph, directed=False)
+        return dict(zip(numbers, subjects.tolist(), strict=True))
 
 
 class _Pair(NamedTuple):
@@ -70,65 +81,70 @@ class _Pair(NamedTuple):
     mutual: bool
 
 
-def mine_mates(
-    store: VectorStore, calibration: Calibration, sample: Sequence[PseudoQuery], *, seed: int = 0
-) -> MinedMates:
+def mine_mates(store: VectorStore, calibration: Calibration, sample: Sequence[PseudoQuery]) -> MinedMates:
     """Mine the mates of the sampled documents in a whole collection, whose calibration corrects the vectors.
 
-    Mates are checked by mates: if a document's mates in two other languages are right, they are each other's, too. Two
-    right mates agree, so the share of right mates is the root of the share that agrees. A document with a mate in one
-    language alone is left out, because nothing checks it. In a collection of two languages nothing checks any mate;
-    there, nearly all of the nearest documents must be mutual.
+    Mates are checked by mates: if a document's mates in two other languages are right, the one is the nearest to the
+    other, too. Only mates that are confirmed so are kept. If few are, confirmation itself is by chance, and the mates
+    are not sure. In a collection of two languages nothing checks a mate; there, nearly all of the nearest documents
+    must be mutual.
     """
     by_lang: dict[str, list[str]] = {}
     for query in sample:
         by_lang.setdefault(query.lang, []).append(query.doc_id)
-    pairs = [pair for lang, doc_ids in by_lang.items() for pair in _pairs(store, calibration, lang, doc_ids)]
+    languages = sorted(store.count(calibration.model))
+    pairs = [pair for lang, doc_ids in by_lang.items() for pair in _pairs(store, calibration, lang, doc_ids, languages)]
     mutual = [pair for pair in pairs if pair.mutual]
-    confirmed = _confirmed(store, calibration, mutual, seed)
-    estimates = {
-        bar: float(np.mean(of_bar))
+    if len(languages) <= 2:
+        sure = len(mutual) >= _FEWEST and len(mutual) >= _SURE * len(pairs)
+        return MinedMates(sample, _by_document(mutual), 0.0, None, sure)
+    checks = _checks(store, calibration, mutual)
+    shares = {
+        bar: float(np.mean(confirmed))
         for bar in _BARS
-        if len(of_bar := [right for margin, right in confirmed if margin >= bar]) >= _FEWEST
+        if len(confirmed := [check.confirmed for check in checks if check.margin >= bar]) >= _FEWEST
     }
-    checkable = len(store.count(calibration.model)) > 2
-    if not checkable:
-        estimates = {0.0: len(mutual) / max(len(pairs), 1)}
-    sure = [bar for bar, share in estimates.items() if share >= _SURE]
-    bar = sure[0] if sure else max(estimates, key=estimates.__getitem__, default=0.0)
+    believed = [bar for bar, share in shares.items() if share >= _SURE]
+    bar = believed[0] if believed else max(shares, key=shares.__getitem__, default=0.0)
+    mates = _by_document([check.mate for check in checks if check.margin >= bar and check.confirmed])
+    return MinedMates(sample, mates, bar, shares.get(bar, 0.0), bool(believed))
+
+
+def _by_document(pairs: Sequence[_Pair]) -> dict[str, dict[str, str]]:
+    """The mate of each document by language."""
     mates: dict[str, dict[str, str]] = {}
-    for pair in mutual:
-        if pair.margin >= bar:
-            mates.setdefault(pair.doc_id, {})[pair.lang] = pair.mate
-    mates = {doc_id: by_lang for doc_id, by_lang in mates.items() if len(by_lang) > 1 or not checkable}
-    return MinedMates(sample, mates, bar, estimates.get(bar, 0.0) ** 0.5)
+    for pair in pairs:
+        mates.setdefault(pair.doc_id, {})[pair.lang] = pair.mate
+    return mates
 
 
-def _confirmed(
-    store: VectorStore, calibration: Calibration, mutual: Sequence[_Pair], seed: int
-) -> list[tuple[float, bool]]:
-    """For two mates of a document: their smaller margin, and whether the second is the nearest to the first."""
-    random = np.random.default_rng(seed)
+class _Check(NamedTuple):
+    """Whether a document's mate in one language confirms its mate in another, and the smaller margin of the two."""
+
+    mate: _Pair
+    margin: float
+    confirmed: bool
+
+
+def _checks(store: VectorStore, calibration: Calibration, mutual: Sequence[_Pair]) -> list[_Check]:
+    """A check of each mate of the documents that have several, by the mate in the language before."""
     of_document: dict[str, list[_Pair]] = {}
     for pair in mutual:
         of_document.setdefault(pair.doc_id, []).append(pair)
-    checks: dict[tuple[str, str], list[tuple[_Pair, _Pair]]] = {}
+    by_language: dict[str, list[tuple[_Pair, _Pair]]] = {}
     for pairs in of_document.values():
-        for _ in range(_CHECKS if len(pairs) > 1 else 0):
-            first, second = (pairs[number] for number in random.permutation(len(pairs))[:2])
-            checks.setdefault((first.lang, second.lang), []).append((first, second))
-    confirmed = []
-    for (lang, other), of_languages in checks.items():
-        vectors = read_existing(partial(store.vectors, calibration.model), [first.mate for first, _ in of_languages])
-        stored = [(first, second) for first, second in of_languages if first.mate in vectors]
-        if not stored:
-            continue
-        raw = np.stack([vectors[first.mate] for first, _ in stored])
-        corrected = calibration.correct_documents(raw, {lang: slice(0, len(stored))})
-        for (first, second), nearest in zip(stored, _nearest(store, calibration, other, corrected), strict=True):
-            right = nearest is not None and nearest.doc_id == second.mate
-            confirmed.append((min(first.margin, second.margin), right))
-    return confirmed
+        for first, second in zip(pairs[-1:] + pairs[:-1], pairs, strict=True) if len(pairs) > 1 else ():
+            by_language.setdefault(second.lang, []).append((first, second))
+    checks = []
+    for lang, twos in by_language.items():
+        vectors = _corrected(store, calibration, {first.mate: first.lang for first, _ in twos})
+        stored = [(first, second) for first, second in twos if first.mate in vectors]
+        queries = [vectors[first.mate] for first, _ in stored]
+        nearest = _nearest(store, calibration, {lang: np.stack(queries)})[lang] if queries else []
+        for (first, second), found in zip(stored, nearest, strict=True):
+            confirmed = found is not None and found.doc_id == second.mate
+            checks.append(_Check(second, min(first.margin, second.margin), confirmed))
+    return checks
 
 
 class _Nearest(NamedTuple):
@@ -145,35 +161,56 @@ class _Nearest(NamedTuple):
     mean: float
 
 
-def _pairs(store: VectorStore, calibration: Calibration, lang: str, doc_ids: Sequence[str]) -> list[_Pair]:
+def _pairs(
+    store: VectorStore, calibration: Calibration, lang: str, doc_ids: Sequence[str], languages: Sequence[str]
+) -> list[_Pair]:
     """The nearest document of each other language to each document of a language."""
-    raw = read_existing(partial(store.vectors, calibration.model), doc_ids)
-    if not raw:
+    others = [other for other in languages if other != lang]
+    vectors = _corrected(store, calibration, dict.fromkeys(doc_ids, lang))
+    if not vectors or not others:
         return []
-    vectors = calibration.correct_documents(np.stack(list(raw.values())), {lang: slice(0, len(raw))})
+    nearest = _nearest(store, calibration, dict.fromkeys(others, np.stack(list(vectors.values()))))
+    known = [mate for of_language in nearest.values() for mate in of_language if mate]
+    back = iter(_nearest(store, calibration, {lang: np.stack([mate.vector for mate in known])})[lang] if known else ())
     pairs = []
-    for other in sorted(store.count(calibration.model).keys() - {lang}):
-        nearest = _nearest(store, calibration, other, vectors)
-        known = [mate.vector for mate in nearest if mate]
-        returned = iter(_nearest(store, calibration, lang, np.stack(known)) if known else ())
-        for doc_id, mate in zip(raw, nearest, strict=True):
-            if mate and (back := next(returned)):
-                mean = max((mate.mean + back.mean) / 2, float(FLOOR))
-                pairs.append(_Pair(doc_id, other, mate.doc_id, mate.cosine / mean, back.doc_id == doc_id))
+    for other in others:
+        for doc_id, mate in zip(vectors, nearest[other], strict=True):
+            if mate and (returned := next(back)):
+                mean = max((mate.mean + returned.mean) / 2, float(FLOOR))
+                pairs.append(_Pair(doc_id, other, mate.doc_id, mate.cosine / mean, returned.doc_id == doc_id))
     return pairs
 
 
-def _nearest(store: VectorStore, calibration: Calibration, lang: str, vectors: FloatArray) -> list[_Nearest | None]:
-    """For each corrected vector the nearest document of a language; none if the language has no documents."""
-    queries = {lang: calibration.queries_for_store(vectors, lang)}
-    hits = store.search(VectorQuery(calibration.model, queries, _NEIGHBOURS, with_vectors=True))[lang]
-    nearest: list[_Nearest | None] = []
-    for vector, of_vector in zip(vectors, hits, strict=True):
-        if not of_vector.doc_ids or of_vector.vectors is None:
-            nearest.append(None)
-            continue
-        corrected = calibration.correct_documents(of_vector.vectors, {lang: slice(0, len(of_vector.doc_ids))})
-        cosines = calibration.vector_parts.cosines(corrected, vector[None])[:, 0]
-        best = int(cosines.argmax())
-        nearest.append(_Nearest(of_vector.doc_ids[best], corrected[best], float(cosines[best]), float(cosines.mean())))
+def _corrected(store: VectorStore, calibration: Calibration, languages: Mapping[str, str]) -> dict[str, FloatArray]:
+    """The corrected vectors of documents whose languages are given, by id; only of documents that exist."""
+    raw = read_existing(partial(store.vectors, calibration.model), list(languages))
+    by_language: dict[str, list[str]] = {}
+    for doc_id in raw:
+        by_language.setdefault(languages[doc_id], []).append(doc_id)
+    vectors: dict[str, FloatArray] = {}
+    for lang, of_language in by_language.items():
+        stacked = np.stack([raw[doc_id] for doc_id in of_language])
+        corrected = calibration.correct_documents(stacked, {lang: slice(0, len(of_language))})
+        vectors.update(zip(of_language, corrected, strict=True))
+    return vectors
+
+
+def _nearest(
+    store: VectorStore, calibration: Calibration, vectors: Mapping[str, FloatArray]
+) -> dict[str, list[_Nearest | None]]:
+    """For each language the nearest of its documents to each of its corrected vectors; none if it has no documents."""
+    queries = {lang: calibration.queries_for_store(of_language, lang) for lang, of_language in vectors.items()}
+    hits = store.search(VectorQuery(calibration.model, queries, _NEIGHBOURS, with_vectors=True))
+    nearest: dict[str, list[_Nearest | None]] = {}
+    for lang, of_language in vectors.items():
+        nearest[lang] = []
+        for vector, of_vector in zip(of_language, hits[lang], strict=True):
+            if not of_vector.doc_ids or of_vector.vectors is None:
+                nearest[lang].append(None)
+                continue
+            corrected = calibration.correct_documents(of_vector.vectors, {lang: slice(0, len(of_vector.doc_ids))})
+            cosines = calibration.vector_parts.cosines(corrected, vector[None])[:, 0]
+            best = int(cosines.argmax())
+            found = _Nearest(of_vector.doc_ids[best], corrected[best], float(cosines[best]), float(cosines.mean()))
+            nearest[lang].append(found)
     return nearest

@@ -8,9 +8,10 @@ equal unless the encoder treats them equally or titles lose by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
@@ -36,14 +37,13 @@ BALANCES = (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
 LIFTS = (0.0, 0.5, 0.8, 0.98)
 """Shares of a mate's lead; the whole lead would leave mates without an order."""
 BARS = (0.3, 0.5, 0.7, 0.9)
-FEEDBACKS = (0.0, 1.0)
 LARGE = 50_000
-"""Documents of a collection from which a second look-up is not tried: it takes as long as the first."""
+"""Documents of a collection from which a second look is not tried: it takes as long as the first."""
 NEAR_FAIR = 0.2
 """Largest excess of own-language neighbours over the fair share, from 0 (fair) to 1 (all are in the own language)."""
 _LOST = 0.02
-_SIGNIFICANT = 1.645
-"""Standard errors that a gain must exceed to change a setting: with less, one change in twenty would be by chance."""
+_BY_CHANCE = 0.05
+"""Maximum probability that a setting is changed by chance; several compared at once share it."""
 _DEPTH = STRETCHES[0]
 _BLOCK = 64
 """Queries ranked at once."""
@@ -76,15 +76,15 @@ def probe_unbalanced(
 
 def _by_relevance(trial: _Trial) -> CalibrationChoice:
     """Improve one setting after the other, beginning where documents with counterparts usually are ranked best."""
-    start = replace(DEFAULT, lift=LIFTS[-1], feedback=FEEDBACKS[-1] if trial.documents <= LARGE else 0.0)
+    start = replace(DEFAULT, lift=LIFTS[-1], second_look=trial.documents <= LARGE)
     best = trial.climbed(start, [replace(start, rank=rank) for rank in trial.ranks])
     best = trial.better(best, [replace(best, margin=form) for form in MARGINS])
     best = trial.better(best, [replace(best, weights=weights) for weights in trial.weightings])
     best = trial.climbed(best, [replace(best, lift=lift) for lift in LIFTS])
     if best.lift:
         best = trial.climbed(best, [replace(best, bar=bar) for bar in BARS])
-    if best.feedback:
-        best = trial.better(best, [replace(best, feedback=feedback) for feedback in FEEDBACKS])
+    if best.second_look:
+        best = trial.better(best, [replace(best, second_look=False)])
     best = trial.climbed(best, [replace(best, balance=balance) for balance in BALANCES])
     for balance in (BALANCES[0], BALANCES[-1]):  # the ends of the dial, to be shown
         trial.of(replace(best, balance=balance))
@@ -96,7 +96,7 @@ def _by_neighbours(trial: _Trial) -> CalibrationChoice:
 
     A title's own document does not count among its neighbours, nor do mates: they only hide that languages differ.
     """
-    plain = trial.of(replace(UNBALANCED, lift=0.0, feedback=0.0))
+    plain = trial.of(replace(UNBALANCED, lift=0.0, second_look=False))
     bias = (plain.own_language - trial.fair) / (1.0 - trial.fair) if trial.fair < 1.0 else 0.0
     if bias <= NEAR_FAIR:
         return UNBALANCED
@@ -154,8 +154,8 @@ class _Trial:
         results = dict(zip([best, *others], self._try([best, *others]), strict=True))
         challenger = max(others, key=lambda choice: results[choice][0].value)
         gain = (results[challenger][1] - results[best][1])[::2]
-        error = _SIGNIFICANT * float(gain.std()) / max(len(gain), 1) ** 0.5
-        return challenger if float(gain.mean()) > error else best
+        errors = NormalDist().inv_cdf(1 - _BY_CHANCE / len(others)) * float(gain.std()) / max(len(gain), 1) ** 0.5
+        return challenger if float(gain.mean()) > errors else best
 
     def climbed(self, best: CalibrationChoice, row: Sequence[CalibrationChoice]) -> CalibrationChoice:
         """The best of a row of choices that ``best`` is among, by steps from neighbour to neighbour."""
@@ -176,15 +176,20 @@ class _Trial:
     def _try(self, choices: Sequence[CalibrationChoice]) -> list[tuple[TriedChoice, FloatArray]]:
         """Each choice's result, and its (topics,) values."""
         new = [choice for choice in dict.fromkeys(choices) if choice not in self._tried]
-        rankings: dict[CalibrationChoice, dict[int, Ranking]] = {choice: {} for choice in new}
+        pooled: dict[CalibrationChoice, dict[int, Ranking]] = {choice: {} for choice in new}
+        in_own_language: dict[CalibrationChoice, dict[int, Ranking]] = {choice: {} for choice in new}
+        titles = self._evidence.kind == "titles"
         for lang, rows in self._blocks() if new else ():
             read = ReadOnce()
             for choice in new:
-                rankings[choice] |= zip(rows, self._ranked(choice, lang, rows, read), strict=True)
+                pooled[choice] |= zip(rows, self._ranked(choice, lang, rows, self._languages, read), strict=True)
+                if titles:
+                    own = self._ranked(choice, lang, rows, [lang], read)
+                    in_own_language[choice] |= zip(rows, own, strict=True)
         for choice in new:
-            values = self._values([rankings[choice][row] for row in range(len(self._topics))])
+            values = self._values((in_own_language if titles else pooled)[choice])
             deciding, held_out = float(values[::2].mean()), float(values[1::2].mean())
-            own_language = self._own_language([rankings[choice][row] for row in range(len(self._topics))])
+            own_language = self._own_language(pooled[choice])
             self._tried[choice] = TriedChoice(choice, deciding, held_out, own_language), values
         self._advance(len(new))
         return [self._tried[choice] for choice in choices]
@@ -197,19 +202,22 @@ class _Trial:
             for start in range(0, len(rows), _BLOCK):
                 yield lang, rows[start : start + _BLOCK]
 
-    def _ranked(self, choice: CalibrationChoice, lang: str, rows: Sequence[int], read: ReadOnce) -> list[Ranking]:
-        """The rankings of queries of one language by a choice."""
+    def _ranked(
+        self, choice: CalibrationChoice, lang: str, rows: Sequence[int], targets: Sequence[str], read: ReadOnce
+    ) -> list[Ranking]:
+        """The rankings of documents of some languages for queries of one language, by a choice."""
         calibration = (self._widest.with_rank(choice.rank) if choice.rank else self._by_means).with_choice(choice)
         ranked_by = SearchChoice.of(calibration)
         stored = ProbeVectors(self._store, calibration, ranked_by, self._evidence, rows, read)
         ranker = FairRanker(self._store, calibration, ranked_by, self._largest_language, stored)
-        return ranker.rank(self._evidence.queries[list(rows)], lang, self._languages, _DEPTH)
+        return ranker.rank(self._evidence.queries[list(rows)], lang, targets, _DEPTH)
 
-    def _own_language(self, rankings: Sequence[Ranking]) -> float:
+    def _own_language(self, rankings: Mapping[int, Ranking]) -> float:
         """Share of the query's language in its first hits without the answers, whose ranks are not due to chance."""
         evidence, depth = self._evidence, len(self._languages)
         shares = []
-        for ranking, answers, lang in zip(rankings, evidence.relevant, evidence.query_langs, strict=True):
+        for query, (answers, lang) in enumerate(zip(evidence.relevant, evidence.query_langs, strict=True)):
+            ranking = rankings[query]
             others = [
                 hit_lang
                 for doc_id, hit_lang in zip(ranking.doc_ids, ranking.langs, strict=True)
@@ -218,28 +226,20 @@ class _Trial:
             shares.append(own_language_share(others[:depth], lang, depth))
         return float(np.mean(shares))
 
-    def _values(self, rankings: Sequence[Ranking]) -> FloatArray:
-        """(topics,) average precision, the mean over a topic's queries.
-
-        For titles the value is the reciprocal rank of the own document among the documents of its language.
-        """
+    def _values(self, rankings: Mapping[int, Ranking]) -> FloatArray:
+        """(topics,) average precision, the mean over a topic's queries; for titles the reciprocal rank."""
         from ir_measures import AP, RR, Qrel  # noqa: PLC0415 - half a second
 
         evidence = self._evidence
-        titles = evidence.kind == "titles"
         run = Run(
             "probe",
             {
-                str(query): [
-                    (doc_id, float(score))
-                    for doc_id, lang, score in zip(ranking.doc_ids, ranking.langs, ranking.scores, strict=True)
-                    if not titles or lang == evidence.query_langs[query]
-                ]
-                for query, ranking in enumerate(rankings)
+                str(query): list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
+                for query, ranking in rankings.items()
             },
         )
         qrels = [Qrel(str(query), doc_id, 1) for query, doc_ids in enumerate(evidence.relevant) for doc_id in doc_ids]
-        measure = RR if titles else AP
+        measure = RR if evidence.kind == "titles" else AP
         topics = score(run, qrels, [measure], {str(query) for query in range(len(rankings))}).topics
         values = np.array([topics[str(query)][str(measure)] for query in range(len(rankings))])
         mean: FloatArray = (np.bincount(self._topics, values) / np.bincount(self._topics)).astype(np.float32)

@@ -26,7 +26,10 @@ class ReadOnce:
 
 
 class ProbeVectors(StoredVectors):
-    """The stored vectors, but each query meets its own document without its opening, or not at all."""
+    """The stored vectors, but each query meets its own document without its opening, or not at all.
+
+    It also meets the own documents of the queries that are ranked with it without their openings.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,14 @@ class ProbeVectors(StoredVectors):
         self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
     ) -> tuple[NearestByLanguage, Sequence[LexicalHits]]:
         """The documents of each language nearest to corrected queries, without vectors: ``vectors`` has the rests'."""
-        key = (self._calibration.rank, self._share, self._calibration.vector_parts.weights, k, queries.tobytes())
+        key = (
+            tuple(targets),
+            self._calibration.rank,
+            self._share,
+            self._calibration.vector_parts.weights,
+            k,
+            queries.tobytes(),
+        )
         if key not in self._read.nearest:
             nearest, _ = super().search(queries, targets, k, filters, lexical)
             self._read.nearest[key] = [

@@ -28,7 +28,7 @@ class RetrievedDocuments:
     Attributes:
         nearest: the documents nearest to each query.
         lexical_hits: each query's lexical hits; empty without hybrid search.
-        near_hits: the documents nearest to each query and its best hits together; empty without feedback.
+        near_hits: the documents nearest to each query and its best hits together; empty without a second look.
     """
 
     nearest: NearestByLanguage

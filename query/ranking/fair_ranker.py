@@ -13,6 +13,7 @@ the first hits do not depend on the number of hits asked for: an evaluation to d
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -45,11 +46,11 @@ STRETCHES = (50, 1_000, 10_000)
 """Last rank of each stretch, and its candidates per language by raw vectors: fifty hold 99.5 % of the exact ten best
 (docs/methods.md)."""
 _FIRST_LOOK = 20
-"""Candidates per language of the first stretch before the best hits are looked from, and at least as many after."""
+"""Candidates per language that the query alone finds before a second look; the second finds at least as many."""
 _SECOND_LOOK = 400
-"""Candidates in all, at most, that the best hits add; at most fifty per language."""
+"""Candidates in all that a second look finds in few languages, fifty per language at most; `_FIRST_LOOK` in many."""
 _BEST = 3
-"""Languages whose best hits are looked from."""
+"""Languages whose best hit makes the query of a second look, together with the query."""
 MANY = 10_000
 """Documents of the largest language above which the first stretch has twice as many candidates. Among 228,206 vectors
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
@@ -76,6 +77,8 @@ class FairRanker:
         self._store = store
         self._largest_language = largest_language
         self.calibration = calibration
+        if isinstance(calibration, OldAndNewCalibration):  # whose two kinds of cosines have no common scale yet
+            choice = replace(choice, second_look=False)
         self.choice = choice
         self._stored: StoredVectors | OldAndNewVectors = stored or (
             OldAndNewVectors(store, calibration, choice)
@@ -104,9 +107,9 @@ class FairRanker:
         memory for an evaluation. Documents that are deleted during the ranking are left out.
         """
         if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
-            if lang not in self._rankers:
-                self._rankers[lang] = FairRanker(self._store, calibration, self.choice, self._largest_language)
-            return self._rankers[lang].rank(queries, lang, targets, k, filters, texts=texts, detailed=detailed)
+            return self._ranker(calibration, lang).rank(
+                queries, lang, targets, k, filters, texts=texts, detailed=detailed
+            )
         corrected = self.calibration.correct_queries(queries, lang, self._share)
         ends = self._ends(k)
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
@@ -117,11 +120,36 @@ class FairRanker:
         plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
         while True:
             try:
-                if self.choice.feedback and not retrieved.near_hits:
+                if self.choice.second_look and not retrieved.near_hits:
                     retrieved = replace(retrieved, near_hits=self._near_hits(retrieved, corrected, targets, filters))
                 return self._ranked(retrieved, corrected, lang, k, plain)
             except MissingDocuments as missing:
                 retrieved = retrieved.without(missing.doc_ids)
+
+    def counterparts(self, ranking: Ranking, lang: str) -> dict[str, list[str]]:
+        """For hits of a query in a language, the other hits about the same thing; none if mates don't count.
+
+        Raises:
+            MissingDocuments: hits were deleted since they were ranked.
+        """
+        if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
+            return self._ranker(calibration, lang).counterparts(ranking, lang)
+        if not self.choice.lift:
+            return {}
+        doc_ids = [doc_id for _, doc_id in sorted(zip(ranking.langs, ranking.doc_ids, strict=True))]
+        langs = sorted(ranking.langs)
+        languages = {lang: slice(bisect_left(langs, lang), bisect_right(langs, lang)) for lang in dict.fromkeys(langs)}
+        raw = self._stored.vectors(doc_ids)
+        vectors = self.calibration.correct_documents(raw, languages)
+        documents = CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
+        same = counterparts(documents, np.arange(len(doc_ids)), self.choice.bar)
+        return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
+
+    def _ranker(self, calibration: Calibration, lang: str) -> FairRanker:
+        """The ranker of queries in a language whose calibration is another."""
+        if lang not in self._rankers:
+            self._rankers[lang] = FairRanker(self._store, calibration, self.choice, self._largest_language)
+        return self._rankers[lang]
 
     def _ranked(
         self,
@@ -167,7 +195,7 @@ class FairRanker:
     def _ends(self, k: int) -> list[int]:
         """Last ranks of the stretches that k hits need; a ranking by plain cosines of one part is a single stretch."""
         choice, one_part = self.choice, len(self.calibration.vector_parts.widths) == 1
-        compared = self._share or self._beta or choice.passages or choice.hybrid or choice.lift or choice.feedback
+        compared = self._share or self._beta or choice.passages or choice.hybrid or choice.lift or choice.second_look
         if one_part and not compared:  # kNN takes candidates before several parts are on one scale
             return [k]
         if self._largest_language is None:
@@ -178,13 +206,13 @@ class FairRanker:
 
     def _candidates(self, ends: Sequence[int]) -> list[int]:
         """Candidates per language by raw vectors of each stretch, by the stretches' last ranks."""
-        first = ends[0] * _FIRST_LOOK // STRETCHES[0] if self.choice.feedback else ends[0]
+        first = ends[0] * _FIRST_LOOK // STRETCHES[0] if self.choice.second_look else ends[0]
         return [first, *ends[1:]]
 
     def _near_hits(
         self, retrieved: RetrievedDocuments, corrected: FloatArray, targets: Sequence[str], filters: Filters | None
     ) -> NearestByLanguage:
-        """The documents of each language nearest to the query and its best hits together (Rocchio's feedback).
+        """The documents of each language nearest to the query and its best hits together (Rocchio, weights of 1).
 
         The best hits are the nearest document of each of the best languages.
         """
@@ -200,7 +228,7 @@ class FairRanker:
             if len(rows):
                 rows = rows[largest(cosines[query, rows], _BEST)]
                 mean = unit_rows(documents.vectors[rows].mean(axis=0, keepdims=True))[0]
-                queries[query] += np.float32(self.choice.feedback) * mean
+                queries[query] += mean
         each = min(STRETCHES[0], max(_FIRST_LOOK, _SECOND_LOOK // len(targets)))
         count = each * self._candidates(self._ends(1))[0] // _FIRST_LOOK
         return self._stored.search(unit_rows(queries), targets, count, filters, None)[0]
@@ -243,17 +271,14 @@ class FairRanker:
         """The mates among each query's candidates of the first stretch; none if mates don't count."""
         if not self.choice.lift or len(scored.documents.languages) < 2:
             return []
-        documents, lift, bar = self._without_languages(scored.documents), self.choice.lift, self.choice.bar
+        documents, lift, bar = scored.documents, self.choice.lift, self.choice.bar
+        if self._share < 1.0:
+            vectors = self.calibration.correct_documents(documents.raw, documents.languages)
+            documents = replace(documents, vectors=vectors)
         return [
             Mates.among(documents, rows, scores[rows], lift=lift, bar=bar)
             for scores, rows in zip(scored.scores, map(np.flatnonzero, in_first_stretch), strict=True)
         ]
-
-    def _without_languages(self, documents: CandidateDocuments) -> CandidateDocuments:
-        """The documents with vectors that lack the languages' components altogether, whatever the balance."""
-        if self._share == 1.0:
-            return documents
-        return replace(documents, vectors=self.calibration.correct_documents(documents.raw, documents.languages))
 
     def _bank(self, lang: str) -> Bank:
         if lang not in self._banks:
@@ -305,17 +330,9 @@ class FairRanker:
         shown_rows = rows if shown is documents else np.argsort(order)
         cosines = shown.vector_parts.cosines(shown.passages, corrected[None])[:, 0]
         ends = [*shown.starts[1:], len(cosines)]
-        same_subject = (
-            counterparts(self._without_languages(documents), rows[order], self.choice.bar) if scored.mates else {}
-        )
         return [
-            Detail(
-                part,
-                shown.stored[shown_row],
-                int(cosines[shown.starts[shown_row] : ends[shown_row]].argmax()),
-                [documents.doc_ids[mate] for mate in same_subject.get(int(row), ())],
-            )
-            for part, row, shown_row in zip(parts, rows, shown_rows, strict=True)
+            Detail(part, shown.stored[row], int(cosines[shown.starts[row] : ends[row]].argmax()))
+            for part, row in zip(parts, shown_rows, strict=True)
         ]
 
 

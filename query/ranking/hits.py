@@ -62,13 +62,11 @@ class Detail:
     Attributes:
         passages: the document's passages as they are stored.
         best: index of the passage nearest to the query by corrected vectors; 0 if there are no passages.
-        mates: ids of the candidates about the same thing in other languages.
     """
 
     parts: ScoreParts
     passages: Passages
     best: int
-    mates: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Mates: candidates about the same thing in different languages lift each other.
 
 Documents know their counterparts in other languages far better than queries know documents. So a candidate takes on a
-part of the score of its mate: of the candidate in another language that is nearest to it, and it nearest to that one
+part of the score of its mate: its nearest candidate in another language, if the candidate is in turn the mate's nearest
 in its own language. Only the best candidates by vectors can lift; a candidate is never lowered.
 
 Mates are compared by vectors without the languages' components. There, documents about other things are nearly

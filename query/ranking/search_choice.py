@@ -18,7 +18,7 @@ class SearchChoice:
         balance: 0: nothing is balanced … 1: every language is equal.
         passages: compare the head of the ranking by passages too.
         hybrid: let the words that a query shares with documents change their order within a language.
-        lift, bar, feedback: as in ``CalibrationChoice``.
+        lift, bar, second_look: as in ``CalibrationChoice``.
 
     Raises:
         BadInput: the balance is not between 0 and 1, or there is no such margin.
@@ -30,7 +30,7 @@ class SearchChoice:
     hybrid: bool = False
     lift: float = 0.0
     bar: float = BAR
-    feedback: float = 0.0
+    second_look: bool = False
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -39,7 +39,7 @@ class SearchChoice:
     @classmethod
     def of(cls, calibration: Calibration) -> SearchChoice:
         """The calibration's own choice."""
-        names = ("balance", "margin", "lift", "bar", "feedback")
+        names = ("balance", "margin", "lift", "bar", "second_look")
         return cls(**{name: getattr(calibration, name) for name in names})
 
 
@@ -93,4 +93,4 @@ def choose(collection: str, calibration: Calibration | None, options: RankingOpt
         passages=options.passages,
         hybrid=options.hybrid,
     )
-    return choice if options.mates else replace(choice, lift=0.0, feedback=0.0)
+    return choice if options.mates else replace(choice, lift=0.0, second_look=False)

@@ -224,15 +224,20 @@ class Searcher:
         def ranked(count: int) -> Ranking:
             return ranker.rank(vectors, query.lang, targets, count, filters, texts=[query.content], detailed=True)[0]
 
+        def subjects(ranking: Ranking) -> list[Hit]:
+            hits = self._hits(ranking, plain, explain=explain)
+            return folded(hits, ranker.counterparts(ranking, query.lang))
+
         for depth in _DEPTHS:
             try:
-                ranking = ranked(max(k, depth, _FOLDED[0] if fold else 1))
+                count, deeper = max(k, depth, _FOLDED[0] if fold else 1), min(k * len(targets), _FOLDED[1])
+                ranking = ranked(count)
                 if not fold:
                     return self._hits(ranking.first(k), plain, explain=explain)
-                subjects = self._folded(ranking, plain, explain=explain)
-                if len(subjects) < k and len(ranking.doc_ids) < (deeper := min(k * len(targets), _FOLDED[-1])):
-                    subjects = self._folded(ranked(deeper), plain, explain=explain)
-                return subjects[:k]
+                hits = subjects(ranking)
+                if len(hits) < k and len(ranking.doc_ids) == count < deeper:
+                    hits = subjects(ranked(deeper))
+                return hits[:k]
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
@@ -251,11 +256,6 @@ class Searcher:
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
         ]
-
-    def _folded(self, ranking: Ranking, query: FloatArray, *, explain: bool) -> list[Hit]:
-        """The hits of a ranking, each subject once."""
-        mates = {doc_id: detail.mates for doc_id, detail in zip(ranking.doc_ids, ranking.details or (), strict=True)}
-        return folded(self._hits(ranking, query, explain=explain), mates)
 
     def rank(
         self,

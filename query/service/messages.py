@@ -107,7 +107,10 @@ class SearchRequest(_Strict):
         None, description="Weights of the encoders that a collection combines, in their order; one is above 0."
     )
     passages: bool = Field(True, description="Compare the head of the ranking by passages, too.")
-    mates: bool = Field(True, description="Let documents about the same thing lift each other.")
+    mates: bool = Field(
+        True,
+        description="Let documents about the same thing lift each other, with a second look if the calibration has it.",
+    )
     hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")
     calibration: str = Field("", max_length=64, description="Beginning of an id, or none; the active one if empty.")
     filters: dict[str, Scalar | Annotated[list[Scalar], Field(max_length=MOST)]] = Field(
@@ -201,7 +204,9 @@ class CalibrationAnswer(BaseModel):
     id: str
     balance: float
     margin: str
-    lift: float = Field(description="How much a document gains of its mate's lead; 0: mates don't count.")
+    lift: float = Field(
+        description="Share that a document gains of the lead of its mate's score; 0: mates don't count."
+    )
 
 
 class CollectionAnswer(BaseModel):

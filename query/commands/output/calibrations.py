@@ -10,7 +10,7 @@ from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection.collection import Collection
 from query.calibration.calibration_choice import TriedChoice
-from query.calibration.summary import Summary
+from query.calibration.summary import MatesSummary, Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import CalibrationReport
 from query.fitting.upkeep import UpkeepReport
@@ -59,6 +59,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
     rank = _directions(choice.rank)
     removed = f"{rank} of each language" if rank else "the language mean"
     mates_text = f", mates lift by {choice.lift:g}" if choice.lift else ""
+    mates_text += ", with a second look" if choice.second_look else ""
     weights_text = f", weights {weights}" if weights else ""
     console.result(
         f"{name}: calibration {report.stored.id}, balance {choice.balance:g}, {choice.margin} margin, "
@@ -68,9 +69,8 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
     if own_language := _own_language_sentence(decision.tried, len(summary.languages)):
         console.say(own_language)
     if mates := summary.mates:
-        weak = "" if decision.decided_by == "mates" else ": too few or too unsure to decide by"
         console.say(
-            f"mates: {mates.share:.0%} of documents have mates in other languages, sure to {mates.precision:.0%}{weak}"
+            _mates_sentence(mates) if decision.decided_by == "mates" else "mates: too few or too unsure to decide by"
         )
     if separability := summary.separability:
         console.say(
@@ -99,20 +99,20 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
 
 
 def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[str, str]]:
-    """The rows of the table of what the probe tried, as narrow as a terminal; bar and feedback only if they vary."""
+    """The rows of the table of what the probe tried, as narrow as a terminal; bar and second look only if they vary."""
     measure = "own title" if summary.decided_by in ("titles", "languages") else "MAP"
     has_weights = bool(shown_weights(summary.choice.weights))
-    bars_vary, feedbacks_vary = (
-        len({getattr(trial.choice, setting) for trial in trials}) > 1 for setting in ("bar", "feedback")
+    bars_vary, looks_vary = (
+        len({getattr(trial.choice, setting) for trial in trials}) > 1 for setting in ("bar", "second_look")
     )
     return [
         {
             "taken\nout": str(trial.choice.rank or "mean"),
             "margin": trial.choice.margin,
             ">balance": f"{trial.choice.balance:g}",
-            ">mates": f"{trial.choice.lift:g}",
+            ">lift": f"{trial.choice.lift:g}",
             **({">bar": f"{trial.choice.bar:g}"} if bars_vary else {}),
-            **({">2nd\nlook": f"{trial.choice.feedback:g}"} if feedbacks_vary else {}),
+            **({"2nd\nlook": "yes" if trial.choice.second_look else "no"} if looks_vary else {}),
             **({">weights": shown_weights(trial.choice.weights) or "equal"} if has_weights else {}),
             f">{measure}": f"{trial.value:.3f}",
             ">other\nhalf": f"{trial.held_out:.3f}",
@@ -121,6 +121,13 @@ def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[st
         }
         for trial in trials
     ]
+
+
+def _mates_sentence(mates: MatesSummary) -> str:
+    share = f"mates: {mates.share:.0%} of documents have mates in other languages"
+    return (
+        share if mates.confirmed is None else f"{share}; a third language confirms {mates.confirmed:.0%} of the mates"
+    )
 
 
 def _own_language_sentence(trials: Sequence[TriedChoice], languages: int) -> str:
@@ -137,7 +144,7 @@ def _own_language_sentence(trials: Sequence[TriedChoice], languages: int) -> str
     advice = ""
     if chosen.own_language - max(fairest.own_language, fair) >= _CLEARLY:
         advice = f"; searching with --balance {fairest.choice.balance:g} would make it {fairest.own_language:.0%}"
-    share = f"{chosen.own_language:.0%} of the first {languages} hits beside the answers"
+    share = f"{chosen.own_language:.0%} of the first {languages} hits that are not answers"
     return f"own language: {share}, {fair:.0%} would be fair{advice}"
 
 
@@ -180,7 +187,7 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Col
             ">balance": f"{calibration.summary.choice.balance:g}",
             "margin": calibration.summary.choice.margin,
             ">taken\nout": str(calibration.summary.choice.rank or "mean"),
-            ">mates": f"{calibration.summary.choice.lift:g}",
+            ">lift": f"{calibration.summary.choice.lift:g}",
             **({">weights": _weights(calibration)} if has_weights else {}),
             ">languages": f"{len(calibration.summary.languages)}",
             "decided by": calibration.summary.decided_by + (", maps" if calibration.summary.maps else ""),

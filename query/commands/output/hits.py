@@ -102,7 +102,7 @@ def score_formula(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
     nearness = "the mean of near the query and near the document"
     formulas = {"ratio": f"divided by {nearness}, to the power {beta:g}", "distance": f"less {beta:g} times {nearness}"}
     formula = formulas[choice.margin] if beta and choice.margin in formulas else "and nothing else"
-    lifting = f"; its mate, about the same thing in another language, lifts a hit by up to {choice.lift:g} of its lead"
+    lifting = f"; a hit gains up to {choice.lift:g} of the lead of its mate, a better hit about the same thing"
     mates_clause = lifting if choice.lift else ""
     words_clause = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
     weights_clause = f"; the encoders' cosines count {weights_text}" if (weights_text := shown_weights(weights)) else ""

@@ -107,7 +107,7 @@ def _show_calibrations(status: dict[str, Any], console: Console, *, full: bool) 
     active = [calibration for calibration in status["calibrations"] if calibration["active"]]
     for calibration in status["calibrations"] if full else active:
         weights = f", weights {weights_text}" if (weights_text := shown_weights(calibration["weights"])) else ""
-        mates = f", mates {calibration['lift']:g}" if calibration["lift"] else ""
+        mates = f", lift {calibration['lift']:g}" if calibration["lift"] else ""
         setting = f"balance {calibration['balance']:g}, {calibration['margin']} margin{mates}{weights}"
         state = ", active" if calibration["active"] and full else ""
         console.result(

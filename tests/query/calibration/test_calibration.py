@@ -227,17 +227,17 @@ def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> N
     assert fit_statistics(samples({"de": 40, "fr": 5}, seed=7), "m", rank=2).id != made.id
 
 
-MATES = CalibrationChoice(rank=2, margin="distance", balance=0.3, lift=0.95, bar=0.7, feedback=0.5)
+MATES = CalibrationChoice(rank=2, margin="distance", balance=0.3, lift=0.95, bar=0.7, second_look=True)
 
 
 def test_an_artifact_keeps_how_mates_count() -> None:
     made = fit_statistics(samples({"de": 40, "fr": 5}), "m", rank=2).with_choice(MATES)
     again = Calibration.from_bytes(made.to_bytes())
-    assert (again.lift, again.bar, again.feedback) == (0.95, 0.7, 0.5)
+    assert (again.lift, again.bar, again.second_look) == (0.95, 0.7, True)
     assert (again.id, replace(again.choice, weights=())) == (made.id, MATES)
 
 
-@pytest.mark.parametrize("change", [{"lift": 0.9}, {"bar": 0.6}, {"feedback": 0.0}])
+@pytest.mark.parametrize("change", [{"lift": 0.9}, {"bar": 0.6}, {"second_look": False}])
 def test_calibrations_that_count_mates_otherwise_have_other_ids(change: dict[str, float]) -> None:
     statistics = fit_statistics(samples({"de": 40, "fr": 5}), "m", rank=2)
     other = replace(MATES, **change)  # type: ignore[arg-type]
@@ -250,12 +250,16 @@ def test_in_an_artifact_that_knows_nothing_of_mates_they_do_not_count() -> None:
     buffer = io.BytesIO()
     with np.load(io.BytesIO(made.to_bytes())) as archive:
         header = json.loads(str(archive["header"]))
-        earlier = {name: value for name, value in header.items() if name not in {"lift", "bar", "feedback"}}
+        earlier = {name: value for name, value in header.items() if name not in {"lift", "bar", "second_look"}}
         assert len(earlier) == len(header) - 3
         np.savez(buffer, **{**archive, "header": np.array(json.dumps(earlier))})
     again = Calibration.from_bytes(buffer.getvalue())
-    assert (again.lift, again.bar, again.feedback) == (0, 0.5, 0)
+    assert (again.lift, again.bar, again.second_look) == (0, 0.5, False)
     assert (again.balance, again.margin) == (made.balance, made.margin)
+    without = made.with_choice(CalibrationChoice(lift=0.0))
+    with np.load(io.BytesIO(without.to_bytes())) as archive:
+        assert json.loads(str(archive["header"])) == earlier  # so the id that it was stored under stays
+    assert again.id == without.id
 
 
 def test_a_choice_with_maps_keeps_how_mates_count() -> None:
@@ -268,10 +272,10 @@ def test_a_choice_with_maps_keeps_how_mates_count() -> None:
 
 def test_plain_cosine_knows_of_no_mates() -> None:
     plain = Calibration.none("m", PARTS)
-    assert (plain.balance, plain.lift, plain.feedback) == (0, 0, 0)
+    assert (plain.balance, plain.lift, plain.second_look) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("change", [{"lift": -0.1}, {"lift": 1.1}, {"feedback": -1.0}, {"lift": float("nan")}])
+@pytest.mark.parametrize("change", [{"lift": -0.1}, {"lift": 1.1}, {"lift": float("nan")}])
 def test_shares_that_are_none_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(BadInput, match="mates lift by a share from 0 to 1"):
         CalibrationChoice(**change)  # type: ignore[arg-type]

@@ -6,7 +6,9 @@ from dataclasses import replace
 from query.calibration.calibration_choice import CalibrationChoice, TriedChoice
 from query.calibration.summary import MatesSummary, Separability, Summary
 
-CHOICE = CalibrationChoice(rank=2, margin="distance", balance=0.3, weights=(0.2, 0.8), lift=0.95, bar=0.7, feedback=0.5)
+CHOICE = CalibrationChoice(
+    rank=2, margin="distance", balance=0.3, weights=(0.2, 0.8), lift=0.95, bar=0.7, second_look=True
+)
 SUMMARY = Summary(
     CHOICE,
     3,
@@ -34,11 +36,11 @@ def test_in_a_summary_that_knows_nothing_of_mates_they_do_not_count() -> None:
     rows = earlier["probe"]
     assert isinstance(rows, list)
     for values in (earlier, *rows):
-        for name in ("lift", "bar", "feedback"):
+        for name in ("lift", "bar", "second_look"):
             del values[name]
     del earlier["mates"]
     summary = Summary.from_json(earlier)
-    assert summary.choice == replace(CHOICE, lift=0.0, bar=0.5, feedback=0.0)
+    assert summary.choice == replace(CHOICE, lift=0.0, bar=0.5, second_look=False)
     assert {tried.choice for tried in summary.tried} == {summary.choice}
     assert summary.mates is None
 

@@ -33,10 +33,11 @@ def place(calibrated_by_words: Settings, tmp_path: Path) -> list[str]:
 
 
 def test_a_person_decides_by_how_much_mates_lift(place: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    for share, feedback in ((0.5, DEFAULT.feedback), (0.0, 0.0)):
-        assert run(["calibrate", "--mates", str(share), "--json", "-q", *place]) == 0
+    for share, look in ((0.5, "--no-second-look"), (0.0, "--second-look")):
+        assert run(["calibrate", "--lift", str(share), look, "--json", "-q", *place]) == 0
         made = json.loads(capsys.readouterr().out)
-        assert (made["lift"], made["feedback"], made["balance"]) == (share, feedback, DEFAULT.balance)
+        expected = (share, look == "--second-look", DEFAULT.balance)
+        assert (made["lift"], made["second_look"], made["balance"]) == expected
         assert (made["decided_by"], made["mates"]) == ("you", None)
     assert run(["calibrate", "--balance", "1", "--json", "-q", *place]) == 0
     assert json.loads(capsys.readouterr().out)["lift"] == DEFAULT.lift
@@ -45,26 +46,26 @@ def test_a_person_decides_by_how_much_mates_lift(place: list[str], capsys: pytes
 def test_a_share_is_between_0_and_1_and_judgements_decide_it_too(
     place: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["calibrate", "--mates", "1.5", *place]) == 2
+    assert run(["calibrate", "--lift", "1.5", *place]) == 2
     assert "1.5 is not in the range 0<=x<=1" in capsys.readouterr().err
-    assert run(["calibrate", "--mates", "0", "--topics", "t.tsv", "--qrels", "q.txt", *place]) == 2
+    assert run(["calibrate", "--lift", "0", "--topics", "t.tsv", "--qrels", "q.txt", *place]) == 2
     assert "--topics decides how to rank" in capsys.readouterr().err
 
 
 def test_the_list_and_the_status_show_by_how_much_mates_lift(
     place: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["calibrate", "--mates", "0.5", *place]) == 0
+    assert run(["calibrate", "--lift", "0.5", *place]) == 0
     assert "the language mean taken out, mates lift by 0.5; decided by you" in capsys.readouterr().out
     assert run(["calibrate", "--list", *place]) == 0
     listed = capsys.readouterr().out
-    assert "mates" in listed
+    assert "lift" in listed
     assert "0.5" in listed
     assert run(["status", *place]) == 0
-    assert "ratio margin, mates 0.5, decided by you, active" in capsys.readouterr().out
+    assert "ratio margin, lift 0.5, decided by you, active" in capsys.readouterr().out
     assert run(["status", "--json", *place]) == 0
     active = json.loads(capsys.readouterr().out)["calibrations"][-1]
-    assert (active["lift"], active["bar"], active["feedback"]) == (0.5, DEFAULT.bar, DEFAULT.feedback)
+    assert (active["lift"], active["bar"], active["second_look"]) == (0.5, DEFAULT.bar, DEFAULT.second_look)
 
 
 @pytest.fixture
@@ -93,10 +94,10 @@ def trial(own_language: float, *, chosen: bool = False, **settings: Any) -> Trie
 def test_the_table_shows_settings_of_mates_that_vary(shown: Shown) -> None:
     out, _ = shown("mates", [trial(0.3, chosen=True), trial(0.3, lift=0.5)])
     assert "MAP" in out
-    assert "mates" in out
+    assert "lift" in out
     assert "bar" not in out
     assert "look" not in out
-    out, _ = shown("mates", [trial(0.3, chosen=True, feedback=0.0), trial(0.3, bar=0.7, feedback=1.0)])
+    out, _ = shown("mates", [trial(0.3, chosen=True, second_look=False), trial(0.3, bar=0.7, second_look=True)])
     assert "bar" in out
     assert "look" in out
     assert max(map(len, out.splitlines()[:8])) <= 80
@@ -105,30 +106,28 @@ def test_the_table_shows_settings_of_mates_that_vary(shown: Shown) -> None:
 def test_the_own_language_share_stands_beside_the_fair_share(shown: Shown) -> None:
     _, err = shown("concepts", [trial(0.45, chosen=True), trial(0.36, balance=1.0), trial(0.25, balance=0.9, lift=0.5)])
     assert (
-        "own language: 45% of the first 4 hits beside the answers, 25% would be fair; "
+        "own language: 45% of the first 4 hits that are not answers, 25% would be fair; "
         "searching with --balance 1 would make it 36%\n"
     ) in err
     _, err = shown("concepts", [trial(0.26, chosen=True), trial(0.25, balance=1.0)])
-    assert "own language: 26% of the first 4 hits beside the answers, 25% would be fair\n" in err
+    assert "own language: 26% of the first 4 hits that are not answers, 25% would be fair\n" in err
     _, err = shown("default", [])
     assert "own language" not in err
 
 
 @pytest.mark.parametrize(
-    ("decided_by", "sentence"),
+    ("decided_by", "confirmed", "sentence"),
     [
-        ("mates", "mates: 98% of documents have mates in other languages, sure to 96%\n"),
-        (
-            "titles",
-            "mates: 98% of documents have mates in other languages, sure to 96%: too few or too unsure to decide by\n",
-        ),
+        ("mates", 0.96, "98% of documents have mates in other languages; a third language confirms 96% of the mates"),
+        ("mates", None, "98% of documents have mates in other languages"),
+        ("titles", 0.96, "too few or too unsure to decide by"),
     ],
 )
 def test_how_many_documents_have_mates_is_said_where_mates_were_mined(
-    shown: Shown, decided_by: str, sentence: str
+    shown: Shown, decided_by: str, confirmed: float | None, sentence: str
 ) -> None:
-    _, err = shown(decided_by, [trial(0.3, chosen=True)], MatesSummary(0.98, 0.96, 1.1))
-    assert sentence in err
+    _, err = shown(decided_by, [trial(0.3, chosen=True)], MatesSummary(0.98, confirmed, 1.1))
+    assert f"mates: {sentence}\n" in err
     _, err = shown(decided_by, [trial(0.3, chosen=True)])
     assert "mates:" not in err
 

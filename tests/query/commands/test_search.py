@@ -104,10 +104,11 @@ def test_documents_about_the_same_thing_stand_under_the_best_in_lines_of_the_ter
     said = capsys.readouterr()
     assert "           also in " in said.out
     assert "warning" not in said.err
-    assert run(["search", QUERY, *place, "--fold", "--no-mates"]) == 0
-    said = capsys.readouterr()
-    assert "also in" not in said.out
-    assert "warning: nothing is folded: in this search documents have no mates" in said.err
+    for option in (["--no-mates"], ["--to", "fr"]):
+        assert run(["search", QUERY, *place, "--fold", *option]) == 0
+        said = capsys.readouterr()
+        assert "also in" not in said.out
+        assert "warning: nothing is folded: in this search documents have no mates" in said.err
 
 
 def hit(lang: str, title: str, also: list[Hit] | None = None) -> Hit:
@@ -139,7 +140,7 @@ def test_explain_names_the_mate_that_lifts_a_hit_so_that_the_numbers_add_up(
         assert run(["search", QUERY, *place, "--explain", *options]) == 0
         said = capsys.readouterr()
         assert (f"; lifted by its mate [{parts['mate']}] by " in said.out) == spoken_of
-        assert ("its mate, about the same thing in another language, lifts a hit" in said.err) == spoken_of
+        assert ("of the lead of its mate, a better hit about the same thing" in said.err) == spoken_of
 
 
 def test_the_shown_lift_is_the_difference_of_the_shown_scores() -> None:

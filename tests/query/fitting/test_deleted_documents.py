@@ -94,7 +94,7 @@ def test_a_ranking_leaves_out_what_is_lost_while_it_is_made(store: LosingStore) 
     active = fit_statistics(draw_samples(store, ENCODER), MODEL).with_choice(DEFAULT)
     queries = ENCODER.encode_queries([Document("q", "de", f"t{at}") for at in range(3)])
     lost, store.reads = len(store.lost), 0
-    choice = replace(SearchChoice.of(active), feedback=1.0)
+    choice = replace(SearchChoice.of(active), second_look=True)
     rankings = FairRanker(store, active, choice).rank(queries, "de", LANGUAGES, 100)
     assert len(store.lost) > lost
     assert all(len(ranking.doc_ids) > 50 for ranking in rankings)

@@ -12,7 +12,7 @@ from encoders.document import Document, Int8Array, unit_rows
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration_choice import DEFAULT
 from query.fitting.evidence import from_concepts, from_judgements, from_titles
-from query.fitting.probe import FEEDBACKS, LIFTS, probe
+from query.fitting.probe import LIFTS, probe
 from query.fitting.probe_vectors import ProbeVectors, ReadOnce
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
 from query.ranking.search_choice import SearchChoice
@@ -154,7 +154,7 @@ def test_a_probe_by_judgements_keeps_a_topics_translations_in_one_half(tmp_path:
         found = from_judgements(store, encoder, asked, qrels)
         assert found is not None
         tables.append({one.choice: one for one in probe(store, samples, MODEL, found)[1]})
-    start = replace(DEFAULT, lift=LIFTS[-1], feedback=FEEDBACKS[-1])
+    start = replace(DEFAULT, lift=LIFTS[-1], second_look=True)
     few, many = (table[start] for table in tables)
     assert many.held_out == pytest.approx(few.held_out, abs=1e-6)
     assert many.value == pytest.approx(few.value, abs=0.05)

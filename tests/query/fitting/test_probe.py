@@ -11,7 +11,7 @@ from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, Tri
 from query.calibration.summary import Separability
 from query.fitting.calibration_decision import by_evidence
 from query.fitting.evidence import from_concepts, from_titles
-from query.fitting.probe import FEEDBACKS, LIFTS, UNBALANCED, probe
+from query.fitting.probe import LIFTS, UNBALANCED, probe
 from query.fitting.separability import threshold
 from query.fitting.statistics import draw_samples
 from tests.query.synthetic import TopicEncoder, filled, page
@@ -41,14 +41,14 @@ def test_by_titles_an_encoder_without_bias_is_left_as_it_is(tmp_path: Path, lang
     """Its own document is always among a title's first hits, and says nothing of languages."""
     chosen, table = probed(tmp_path, TopicEncoder(bias=0.0), languages, concepts=False)
     assert chosen == UNBALANCED
-    raw = next(one for one in table if one.choice == replace(UNBALANCED, lift=0.0, feedback=0.0))
+    raw = next(one for one in table if one.choice == replace(UNBALANCED, lift=0.0, second_look=False))
     assert raw.own_language == pytest.approx(1 / languages, abs=0.08)
 
 
 @pytest.mark.parametrize("languages", [2, 5])
 def test_by_titles_a_biased_encoder_is_balanced(tmp_path: Path, languages: int) -> None:
     chosen, table = probed(tmp_path, TopicEncoder(bias=1.5), languages, concepts=False)
-    raw = next(one for one in table if one.choice == replace(UNBALANCED, lift=0.0, feedback=0.0))
+    raw = next(one for one in table if one.choice == replace(UNBALANCED, lift=0.0, second_look=False))
     assert raw.own_language > 0.9
     assert chosen == DEFAULT
 
@@ -95,4 +95,4 @@ def test_a_part_that_tells_nothing_gets_little_weight(tmp_path: Path, useless: i
 def test_the_choice_is_one_of_the_table_and_marked(tmp_path: Path) -> None:
     chosen, table = probed(tmp_path, TopicEncoder(bias=1.0), 2, concepts=True)
     assert [one.choice for one in table if one.chosen] == [chosen]
-    assert replace(DEFAULT, lift=LIFTS[-1], feedback=FEEDBACKS[-1]) in {one.choice for one in table}
+    assert replace(DEFAULT, lift=LIFTS[-1], second_look=True) in {one.choice for one in table}

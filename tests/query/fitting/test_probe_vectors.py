@@ -14,8 +14,10 @@ import pytest
 from encoders.document import Document
 from indexer.stores.contract import VectorQuery, VectorStore
 from query.calibration.calibration import Calibration
+from query.calibration.calibration_choice import DEFAULT
 from query.calibration.margin import MARGINS
 from query.fitting.evidence import Evidence, from_concepts, from_titles
+from query.fitting.probe import probe
 from query.fitting.probe_vectors import ProbeVectors, ReadOnce
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranker_module
@@ -27,7 +29,7 @@ from tests.query.synthetic import TopicEncoder, filled, page
 ENCODER = TopicEncoder(bias=1.0, noise=1.0)
 MODEL = ENCODER.spec.model
 LANGS = ("de", "fr")
-CHOICE = SearchChoice(0.75, "ratio", lift=0.8, feedback=1.0)
+CHOICE = SearchChoice(0.75, "ratio", lift=0.8, second_look=True)
 
 
 @dataclass
@@ -46,11 +48,17 @@ class Asked:
             if query_lang == lang and (not topics or int(own.split(":")[1][1:]) in topics)
         ]
 
-    def rank(self, rows: Sequence[int], read: ReadOnce | None = None, choice: SearchChoice = CHOICE) -> list[Ranking]:
+    def rank(
+        self,
+        rows: Sequence[int],
+        read: ReadOnce | None = None,
+        choice: SearchChoice = CHOICE,
+        targets: Sequence[str] = LANGS,
+    ) -> list[Ranking]:
         lang = self.evidence.query_langs[rows[0]]
         asked = ProbeVectors(self.store, self.calibration, choice, self.evidence, rows, read or ReadOnce())
         ranker = FairRanker(self.store, self.calibration, choice, 50, asked)
-        return ranker.rank(self.evidence.queries[list(rows)], lang, LANGS, 50)
+        return ranker.rank(self.evidence.queries[list(rows)], lang, targets, 50)
 
 
 @pytest.fixture
@@ -129,7 +137,7 @@ def test_several_choices_read_the_same_documents_once(asked: Asked, monkeypatch:
     choices = [replace(CHOICE, lift=lift, margin=margin) for lift in (0.0, 0.8) for margin in MARGINS[:2]]
     again = [asked.rank(rows, read, choice) for choice in choices]
     assert len(searches) == 2
-    choices += [replace(CHOICE, feedback=0.3), replace(CHOICE, balance=0.25)]
+    choices += [replace(CHOICE, second_look=True), replace(CHOICE, balance=0.25)]
     again += [asked.rank(rows, read, choice) for choice in choices[-2:]]
     for choice, rankings in zip(choices, again, strict=True):
         for ranking, fresh in zip(rankings, asked.rank(rows, choice=choice), strict=True):
@@ -155,3 +163,25 @@ def test_titles_find_the_rest_of_their_documents_and_not_themselves(tmp_path: Pa
             ranking.doc_ids[0] == evidence.sources[row] for row, ranking in zip(titles, asked.rank(titles), strict=True)
         ]
     assert np.mean(first) < 0.2
+
+
+def test_by_titles_documents_are_ranked_among_their_language_however_many_languages_there_are(tmp_path: Path) -> None:
+    """Of fifty hits in twelve languages, four are in the title's."""
+    langs = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "pt", "ru", "tr", "zh")
+    encoder = TopicEncoder(bias=1.0, noise=3.0)
+    pages = [page(lang, f"{lang}{at}", sentences=3) for lang in langs for at in range(30)]
+    with closing(filled(tmp_path, encoder, pages)) as store:
+        samples = draw_samples(store, encoder)
+        evidence = from_titles(store, MODEL, samples)
+        assert evidence is not None
+        _, tried = probe(store, samples, MODEL, evidence)
+        of_default = next(trial for trial in tried if trial.choice == DEFAULT)
+        calibration = fit_statistics(samples, MODEL).with_choice(DEFAULT)
+        asked = Asked(store, calibration, evidence)
+        ranks = []
+        for lang in langs:
+            rows = asked.rows(lang)
+            for row, ranking in zip(rows, asked.rank(rows, None, SearchChoice.of(calibration), [lang]), strict=True):
+                ranks.append(1 + list(ranking.doc_ids).index(evidence.sources[row]))
+    assert np.mean(np.array(ranks) > 5) > 0.1
+    assert (of_default.value + of_default.held_out) / 2 == pytest.approx(np.mean(1 / np.array(ranks)), abs=0.01)

@@ -46,11 +46,11 @@ def topics(lang: str) -> list[Document]:
     return [Document(topic.qid, lang, topic.text(("title", "description"))) for topic in found]
 
 
-@pytest.mark.parametrize(("feedback", "expected"), [(0.0, [50, 100]), (1.0, [20, 50, 40, 100])])
+@pytest.mark.parametrize(("second_look", "expected"), [(False, [50, 100]), (True, [20, 50, 40, 100])])
 def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_first_hits(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch, feedback: float, expected: list[int]
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch, second_look: bool, expected: list[int]
 ) -> None:
-    """With feedback the candidates of a first, shorter look are looked from."""
+    """With a second look the first is shorter."""
     query = topics("de")[3]
     vector = searcher.encoder.encode_queries([query])
     search, asked = searcher.store.search, []
@@ -60,7 +60,7 @@ def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_f
         return search(query)
 
     monkeypatch.setattr(searcher.store, "search", counted)
-    choice = replace(searcher.choice, feedback=feedback)
+    choice = replace(searcher.choice, second_look=second_look)
     for documents in (ranking_module.MANY, ranking_module.MANY + 1):
         ranker = FairRanker(searcher.store, searcher.calibration, choice, documents)  # type: ignore[arg-type]
         (ranking,) = ranker.rank(vector, "de", ["de", "en"], 10)
@@ -202,11 +202,11 @@ def test_hits_say_what_their_score_is_made_of(searcher: Searcher) -> None:
         assert hit.parts.passage >= hit.parts.opening
 
 
-@pytest.mark.parametrize(("feedback", "searches"), [(0.0, 1), (1.0, 2)])
+@pytest.mark.parametrize(("second_look", "searches"), [(False, 1), (True, 2)])
 def test_a_search_asks_the_store_for_passages_and_vectors_once(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch, feedback: float, searches: int
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch, second_look: bool, searches: int
 ) -> None:
-    """With feedback it looks for documents twice; their vectors come with them."""
+    """With a second look it searches twice; the documents' vectors come with them."""
     asked: list[str] = []
 
     def noting(name: str) -> Callable[..., object]:
@@ -220,7 +220,7 @@ def test_a_search_asks_the_store_for_passages_and_vectors_once(
 
     for name in ("search", "vectors", "passages", "get"):
         monkeypatch.setattr(searcher.store, name, noting(name))
-    assert searcher.search("Brot backen", lang="de", k=5, choice=replace(searcher.choice, feedback=feedback))
+    assert searcher.search("Brot backen", lang="de", k=5, choice=replace(searcher.choice, second_look=second_look))
     assert asked == [*["search"] * searches, "passages", "get"]
 
 
@@ -314,7 +314,7 @@ def test_the_first_hits_are_the_same_however_many_are_asked_for(
 ) -> None:
     """What an evaluation to depth 1,000 scores is what a search shows."""
     store, made = many
-    choice = SearchChoice(balance, "ratio", passages, hybrid, lift=0.8 * mates, feedback=1.0 * mates)
+    choice = SearchChoice(balance, "ratio", passages, hybrid, lift=0.8 * mates, second_look=mates)
     ranker = FairRanker(store, made, choice)
     queries = [Document(str(at), "de", f"t{at} sentence {7 * at}") for at in range(12)]
     vectors, texts = TopicEncoder(0.5, 1.0).encode_queries(queries), [query.text for query in queries]

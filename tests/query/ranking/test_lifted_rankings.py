@@ -27,7 +27,7 @@ LANGS = ("de", "fr", "ja", "ru")
 MODEL = TopicEncoder.spec.model
 ALONE = SearchChoice(0.75, "ratio")
 LIFTED = replace(ALONE, lift=0.8)
-FED_BACK = replace(LIFTED, feedback=1.0)
+FED_BACK = replace(LIFTED, second_look=True)
 
 
 class Pages:
@@ -118,13 +118,16 @@ def test_a_hit_is_lifted_by_a_page_about_its_topic_and_never_above_it(translated
     assert np.mean(best) > 0.9
 
 
-def test_mates_of_a_hit_are_shown_with_it_both_ways(translated: Pages) -> None:
-    (ranking,) = translated.ranker(LIFTED).rank(translated.queries("de")[:1], "de", LANGS, 50, detailed=True)
-    mates = {doc_id: detail.mates for doc_id, detail in zip(ranking.doc_ids, ranking.details or (), strict=True)}
-    assert any(mates.values())
+def test_hits_about_the_same_thing_are_counterparts_both_ways(translated: Pages) -> None:
+    ranker = translated.ranker(LIFTED)
+    (ranking,) = ranker.rank(translated.queries("de")[:1], "de", LANGS, 50)
+    mates = ranker.counterparts(ranking, "de")
+    assert mates
     for doc_id, of_hit in mates.items():
+        assert {doc_id, *of_hit} <= set(ranking.doc_ids)
         assert not {mate.split(":")[0] for mate in of_hit} & {doc_id.split(":")[0]}
-        assert all(doc_id in mates[mate] for mate in of_hit if mate in mates)
+        assert all(doc_id in mates[mate] for mate in of_hit)
+    assert translated.ranker(ALONE).counterparts(ranking, "de") == {}
 
 
 @pytest.fixture(scope="module")
@@ -191,10 +194,19 @@ def test_with_any_balance_mates_are_compared_without_their_languages(tmp_path: P
     with closing(store):
         ranker = FairRanker(store, calibration, replace(LIFTED, balance=0.0))
         rankings = ranker.rank(queries, "de", LANGS, 40 * len(LANGS), detailed=True)
-    mates = [ranking.details[0].mates for ranking in rankings if ranking.details]
+        counterparts = [ranker.counterparts(ranking, "de") for ranking in rankings]
+    mates = [found[ranking.doc_ids[0]] for found, ranking in zip(counterparts, rankings, strict=True)]
     assert [ranking.doc_ids[0] for ranking in rankings] == [f"de:t{at}:0" for at in range(20)]
     right = [f"{lang}:t{at}:0" in of_hit for at, of_hit in enumerate(mates) for lang in LANGS[1:]]
     assert np.mean(right) > 0.9
+    lifters = [
+        topic_of(detail.parts.mate) == topic_of(doc_id)
+        for ranking in rankings
+        for doc_id, detail in zip(ranking.doc_ids, ranking.details or (), strict=True)
+        if detail.parts.mate and topic_of(doc_id) == topic_of(ranking.doc_ids[0])
+    ]
+    assert len(lifters) > len(queries)
+    assert np.mean(lifters) > 0.9
 
 
 def test_the_second_look_finds_documents_that_are_near_the_best_hits_and_not_near_the_query(many: Pages) -> None:
@@ -203,8 +215,8 @@ def test_the_second_look_finds_documents_that_are_near_the_best_hits_and_not_nea
     displaced: list[bool] = []
     for lang in LANGS[:3]:
         once, twice = (
-            many.ranker(replace(ALONE, feedback=feedback)).rank(many.queries(lang), lang, LANGS[:3], 50)
-            for feedback in (0.0, 1.0)
+            many.ranker(replace(ALONE, second_look=second_look)).rank(many.queries(lang), lang, LANGS[:3], 50)
+            for second_look in (False, True)
         )
         for topic, before, after in zip(many.topics, once, twice, strict=True):
             new += [topic_of(doc_id) == topic for doc_id in set(after.doc_ids) - set(before.doc_ids)]
@@ -219,7 +231,7 @@ def test_hits_of_the_second_look_are_not_among_those_of_the_first(many: Pages) -
     corrected = many.calibration.correct_queries(queries, "de")
     by_lang = {lang: many.calibration.queries_for_store(corrected, lang) for lang in langs}
     nearest = many.store.search(VectorQuery(MODEL, by_lang, 50))
-    rankings = many.ranker(replace(ALONE, feedback=1.0)).rank(queries, "de", langs, 50)
+    rankings = many.ranker(replace(ALONE, second_look=True)).rank(queries, "de", langs, 50)
     others = [
         set(ranking.doc_ids) - {doc_id for lang in langs for doc_id in nearest[lang][query].doc_ids}
         for query, ranking in enumerate(rankings)
@@ -238,9 +250,9 @@ def test_a_query_is_ranked_the_same_alone_and_among_others(many: Pages) -> None:
 
 
 def test_a_search_of_one_language_has_no_mates(translated: Pages) -> None:
-    for feedback in (0.0, 1.0):
+    for second_look in (False, True):
         alone, lifted = (
-            translated.ranker(replace(choice, feedback=feedback)).rank(translated.queries("de"), "de", ["fr"], 50)
+            translated.ranker(replace(choice, second_look=second_look)).rank(translated.queries("de"), "de", ["fr"], 50)
             for choice in (ALONE, LIFTED)
         )
         for expected, ranking in zip(alone, lifted, strict=True):
@@ -252,7 +264,7 @@ def test_a_search_of_one_language_has_no_mates(translated: Pages) -> None:
 def test_without_a_calibration_documents_are_ranked_by_their_cosines_alone(translated: Pages) -> None:
     """Plain cosine knows of no mates, and asks the store once."""
     plain = Calibration.none(MODEL, VectorParts.equal(64))
-    assert (plain.lift, plain.feedback) == (0, 0)
+    assert (plain.lift, plain.second_look) == (0, 0)
     assert choose("c", None, RankingOptions()) == PLAIN
     queries = translated.queries("de")[:9]
     doc_ids = [document.doc_id for document in translated.pages]
@@ -266,13 +278,13 @@ def test_without_a_calibration_documents_are_ranked_by_their_cosines_alone(trans
 
 
 def test_a_search_counts_mates_as_the_calibration_says_and_a_person_may_leave_them_out(translated: Pages) -> None:
-    chosen = translated.calibration.with_choice(CalibrationChoice(lift=0.95, bar=0.3, feedback=1.0))
+    chosen = translated.calibration.with_choice(CalibrationChoice(lift=0.95, bar=0.3, second_look=True))
     choice = choose("c", chosen, RankingOptions(balance=0.5))
-    assert (choice.balance, choice.lift, choice.bar, choice.feedback) == (0.5, 0.95, 0.3, 1.0)
+    assert (choice.balance, choice.lift, choice.bar, choice.second_look) == (0.5, 0.95, 0.3, 1.0)
     choice = choose("c", chosen, RankingOptions(mates=False))
-    assert (choice.balance, choice.lift, choice.feedback) == (chosen.balance, 0, 0)
+    assert (choice.balance, choice.lift, choice.second_look) == (chosen.balance, 0, 0)
     older = SearchChoice.of(translated.calibration)
-    assert (older.lift, older.bar, older.feedback) == (0, DEFAULT.bar, 0)
+    assert (older.lift, older.bar, older.second_look) == (0, DEFAULT.bar, 0)
 
 
 @pytest.mark.parametrize("each", [1, 12])

@@ -22,7 +22,7 @@ LANGS = ("de", "en", "fr")
 TOPICS = 30
 CENTRED = SearchChoice(0.5, "absolute", passages=False)
 MARGIN = SearchChoice(0.75, "ratio")
-MATES = SearchChoice(0.75, "ratio", lift=0.8, feedback=1.0)
+MATES = SearchChoice(0.75, "ratio", lift=0.8, second_look=True)
 WIDTH = 40
 NOISE = 3.0
 TURN = np.random.default_rng(0).standard_normal((DIM, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
@@ -165,11 +165,22 @@ def test_a_few_new_vectors_of_other_topics_come_first_no_oftener_than_by_chance(
     assert np.mean([doc_id in few for doc_id in hits]) < len(few) / 90
 
 
+def test_pages_with_old_and_new_vectors_are_looked_up_once(tmp_path: Path) -> None:
+    """Cosines with old and with new vectors have no common scale before all candidates are known."""
+    migrating = Migrating(tmp_path, range(TOPICS))
+    query = migrating.queries("de")
+    twice, once = (
+        migrating.ranker(replace(MATES, second_look=second_look)).rank(query, "de", LANGS, 50)
+        for second_look in (True, False)
+    )
+    assert [ranking.doc_ids for ranking in twice] == [ranking.doc_ids for ranking in once]
+
+
 def test_pages_with_old_and_new_vectors_lift_each_other(tmp_path: Path) -> None:
     """A German page by its new vector and a French one by its old vector, through the map, are mates."""
     migrating = Migrating(tmp_path, range(TOPICS))
     query = migrating.queries("de")
-    rankings = migrating.ranker(replace(MATES, feedback=0.0)).rank(query, "de", LANGS, 90, detailed=True)
+    rankings = migrating.ranker(replace(MATES, second_look=False)).rank(query, "de", LANGS, 90, detailed=True)
     lifted = {
         (doc_id, detail.parts.mate)
         for ranking in rankings
