@@ -37,7 +37,7 @@ def main() -> None:
         with harness.Stopwatch() as watch:
             outcome = run("".join(character if character.isalnum() else "-" for character in name))
         lines.append(
-            f"| {name} | {sum(outcome.writes.values()):,} | {outcome.conflicts:,} | {outcome.encoded:,} "
+            f"| {name} | {sum(outcome.writes.values()):,} | {outcome.conflicts:,} | {f'{outcome.encoded:,}' if outcome.encoded else '–'} "
             f"| {outcome.calibrations:,} | {outcome.documents:,} | {len(outcome.lost)} | {len(outcome.wrong)} "
             f"| {len(outcome.touched)} | {len(outcome.warnings)} | {watch.seconds:,.0f} |"
         )
@@ -60,7 +60,7 @@ def main() -> None:
                 race_once(name, partial(followed, rate=rate, companion=companion))
     harness.write(
         "An owner's writes racing with attach",
-        "attach_race",
+        harness.command("attach_race", arguments, "writes", "seconds"),
         [
             *lines,
             "",
