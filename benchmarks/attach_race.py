@@ -36,8 +36,9 @@ def main() -> None:
     def race_once(name: str, run: Callable[[str], RaceOutcome]) -> None:
         with harness.Stopwatch() as watch:
             outcome = run("".join(character if character.isalnum() else "-" for character in name))
+        encoded = f"{outcome.encoded:,}" if outcome.encoded else "–"
         lines.append(
-            f"| {name} | {sum(outcome.writes.values()):,} | {outcome.conflicts:,} | {f'{outcome.encoded:,}' if outcome.encoded else '–'} "
+            f"| {name} | {sum(outcome.writes.values()):,} | {outcome.conflicts:,} | {encoded} "
             f"| {outcome.calibrations:,} | {outcome.documents:,} | {len(outcome.lost)} | {len(outcome.wrong)} "
             f"| {len(outcome.touched)} | {len(outcome.warnings)} | {watch.seconds:,.0f} |"
         )
