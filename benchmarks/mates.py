@@ -182,7 +182,8 @@ def main() -> None:
             for row in shown
         ),
     ]
-    command = harness.command(f"mates {arguments.collection} --home HOME", arguments, "every", "depth")
+    options = f" --name {name} --topics FILE --qrels FILE" if arguments.topics else ""
+    command = harness.command(f"mates {arguments.collection} --home HOME{options}", arguments, "every", "depth")
     harness.write(f"Mates, {name}", command, lines)
 
 
