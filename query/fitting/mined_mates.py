@@ -54,16 +54,20 @@ class MinedMates:
         return MatesSummary(len(self.mates) / max(len(self.queries), 1), self.confirmed, self.bar)
 
     def subjects(self) -> dict[str, int]:
-        """The number of each sampled document's subject: sampled documents that are mates have the same."""
+        """The number of each sampled document's subject: sampled mates that share half of their mates have the same.
+
+        A single wrong mate does not make one subject of two.
+        """
         from scipy import sparse  # noqa: PLC0415 - a tenth of a second
         from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
 
         numbers = {doc_id: number for number, doc_id in enumerate(self.mates)}
+        members = [{doc_id, *mates.values()} for doc_id, mates in self.mates.items()]
         pairs = [
-            (number, numbers[mate])
-            for doc_id, number in numbers.items()
-            for mate in self.mates[doc_id].values()
-            if mate in numbers
+            (number, other)
+            for number, of_document in enumerate(members)
+            for other in (numbers[mate] for mate in of_document if mate in numbers)
+            if 2 * len(of_document & members[other]) >= len(of_document | members[other])
         ]
         rows, columns = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
         graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(numbers), len(numbers)))

@@ -111,7 +111,7 @@ class FairRanker:
                 queries, lang, targets, k, filters, texts=texts, detailed=detailed
             )
         corrected = self.calibration.correct_queries(queries, lang, self._share)
-        ends = self._ends(k)
+        ends = self._ends(k, len(targets))
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
         hybrid = self.choice.hybrid and texts
         lexical = LexicalQuery(texts, langs, DEPTH, filters, self._stored.models) if hybrid else None
@@ -122,7 +122,7 @@ class FairRanker:
             try:
                 if self.choice.second_look and not retrieved.near_hits:
                     retrieved = replace(retrieved, near_hits=self._near_hits(retrieved, corrected, targets, filters))
-                return self._ranked(retrieved, corrected, lang, k, plain)
+                return self._ranked(retrieved, corrected, lang, ends, k, plain)
             except MissingDocuments as missing:
                 retrieved = retrieved.without(missing.doc_ids)
 
@@ -156,6 +156,7 @@ class FairRanker:
         retrieved: RetrievedDocuments,
         corrected: FloatArray,
         lang: str,
+        ends: Sequence[int],
         k: int,
         plain: FloatArray | None,
     ) -> list[Ranking]:
@@ -164,7 +165,7 @@ class FairRanker:
         Raises:
             MissingDocuments: candidates were deleted since they were found.
         """
-        ends, lexical_hits = self._ends(k), retrieved.lexical_hits
+        lexical_hits = retrieved.lexical_hits
         merged = MergedCandidates.of(retrieved)
         in_stretches = [merged.in_stretch(count) for count in self._candidates(ends)]
         candidates = self._read(retrieved, merged)
@@ -192,15 +193,19 @@ class FairRanker:
             rankings.append(scored.documents.ranking(rows, scores, details))
         return rankings
 
-    def _ends(self, k: int) -> list[int]:
-        """Last ranks of the stretches that k hits need; a ranking by plain cosines of one part is a single stretch."""
+    def _ends(self, k: int, languages: int) -> list[int]:
+        """Last ranks of the stretches that k hits need; a ranking by plain cosines of one part is a single stretch.
+
+        In few languages the first stretch is longer, so that as many documents are compared by passages as in many.
+        """
         choice, one_part = self.choice, len(self.calibration.vector_parts.widths) == 1
         compared = self._share or self._beta or choice.passages or choice.hybrid or choice.lift or choice.second_look
         if one_part and not compared:  # kNN takes candidates before several parts are on one scale
             return [k]
         if self._largest_language is None:
             self._largest_language = max(self._store.count().values(), default=0)
-        stretches = (STRETCHES[0] * (1 if self._largest_language <= MANY else 2), *STRETCHES[1:])
+        first = STRETCHES[0] * (1 if self._largest_language <= MANY else 2)
+        stretches = (max(first, -(-RESCORED // max(1, languages))), *STRETCHES[1:])
         needed = [end for end, before in zip(stretches, (0, *stretches), strict=False) if before < k]
         return [*needed, k] if k > stretches[-1] else needed
 
@@ -230,7 +235,7 @@ class FairRanker:
                 mean = unit_rows(documents.vectors[rows].mean(axis=0, keepdims=True))[0]
                 queries[query] += mean
         each = min(STRETCHES[0], max(_FIRST_LOOK, _SECOND_LOOK // len(targets)))
-        count = each * self._candidates(self._ends(1))[0] // _FIRST_LOOK
+        count = each * self._candidates(self._ends(1, len(targets)))[0] // _FIRST_LOOK
         return self._stored.search(unit_rows(queries), targets, count, filters, None)[0]
 
     def _read(self, retrieved: RetrievedDocuments, candidates: MergedCandidates) -> CandidateDocuments:
