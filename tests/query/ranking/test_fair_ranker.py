@@ -75,7 +75,7 @@ def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_f
     choice = replace(searcher.choice, second_look=second_look)
     for documents in (ranking_module.MANY, ranking_module.MANY + 1):
         ranker = FairRanker(searcher.store, searcher.calibration, choice, documents)  # type: ignore[arg-type]
-        (ranking,) = ranker.rank(vector, "de", ["de", "en"], 10)
+        (ranking,) = ranker.rank(vector, "de", targets, 10)
         assert len(ranking.doc_ids) == 10
     assert asked == expected
 
