@@ -184,8 +184,8 @@ class _Trial:
             for choice in new:
                 pooled[choice] |= zip(rows, self._ranked(choice, lang, rows, self._languages, read), strict=True)
                 if titles:
-                    own = self._ranked(choice, lang, rows, [lang], read)
-                    in_own_language[choice] |= zip(rows, own, strict=True)
+                    rankings = self._ranked(choice, lang, rows, [lang], read)
+                    in_own_language[choice] |= zip(rows, rankings, strict=True)
         for choice in new:
             values = self._values((in_own_language if titles else pooled)[choice])
             deciding, held_out = float(values[::2].mean()), float(values[1::2].mean())

@@ -72,6 +72,19 @@ def test_the_evidence_is_the_document_and_its_mates(tmp_path: Path) -> None:
         assert len(doc_ids & {f"{lang}:{topic_of(source)}:0" for lang in LANGUAGES}) > 2
 
 
+def test_a_wrong_mate_does_not_make_one_subject_of_two() -> None:
+    """A French page takes the Japanese page of another subject for its mate."""
+    mates = {
+        f"{lang}:t{at}": {other: f"{other}:t{at}" for other in LANGUAGES if other != lang}
+        for at in range(2)
+        for lang in LANGUAGES
+    }
+    mates["fr:t0"]["ja"] = "ja:t1"
+    subjects = MinedMates([], mates, 0.0, 0.9, sure=True).subjects()
+    assert len({(subject, topic_of(doc_id)) for doc_id, subject in subjects.items()}) == 2
+    assert len(set(subjects.values())) == 2
+
+
 def test_sampled_documents_that_are_mates_are_one_topic(tmp_path: Path) -> None:
     """Or the half of the topics that decides would know the answers of the other half."""
     store = filled(tmp_path, ENCODER, counterparts(40))
