@@ -103,9 +103,9 @@ def mined_mates(searcher: Searcher, qrels: Sequence[Qrel]) -> str:
         for mate in mates.values()
         if doc_id in answered and mate in answered
     ]
-    share = "of no" if mined.confirmed is None else f"{mined.confirmed:.1%} of"
+    share = "of no" if mined.confirmed_share is None else f"{mined.confirmed_share:.1%} of"
     return (
-        f"Mined mates: {share} mates confirmed, bar {mined.bar:g}, {'' if mined.sure else 'not '}sure; "
+        f"Mined mates: {share} mates confirmed, least margin {mined.margin:g}, {'' if mined.sure else 'not '}sure; "
         f"{np.mean(right):.1%} of {len(right):,} confirmed mates answer a topic together."
     )
 
@@ -168,7 +168,7 @@ def main() -> None:
         mined,
         "",
         f"Few: {FEW} relevant documents at most. Share of a language's relevant documents (columns) among the first "
-        f"hundred hits, by the query's language (rows), {first} → {BOTH}:",
+        f"{min(100, arguments.depth)} hits, by the query's language (rows), {first} → {BOTH}:",
         "",
         "| | " + " | ".join(shown) + " |",
         "|---|" + "---:|" * len(shown),

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
 from encoders.methods.vector_parts import VectorParts
-from query.calibration.calibration_choice import BAR, CalibrationChoice
+from query.calibration.calibration_choice import BAR, NO_MATES, CalibrationChoice
 from query.calibration.margin import Margin, neighbourhood, neighbourhood_without
 
 _FORMAT = 2
@@ -163,7 +163,7 @@ class Calibration:
         Raises:
             BadInput: there are not as many weights as parts.
         """
-        settings = {name: getattr(choice, name) for name in ("margin", "balance", *_NO_MATES)}
+        settings = {name: getattr(choice, name) for name in ("margin", "balance", *NO_MATES)}
         calibration = replace(self, **settings)
         return calibration.with_weights(choice.weights) if choice.weights else calibration
 
@@ -292,7 +292,7 @@ class Calibration:
         return buffer.getvalue()
 
     def _header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        mates = {name: getattr(self, name) for name in _NO_MATES}
+        mates = {name: getattr(self, name) for name in NO_MATES}
         header = {
             "format": _FORMAT,
             "model": self.model,
@@ -301,7 +301,7 @@ class Calibration:
             "neighbours": self.neighbours,
             "margin": self.margin,
             "balance": self.balance,
-            **(mates if mates != _NO_MATES else {}),
+            **(mates if mates != NO_MATES else {}),
             "languages": {
                 lang: {"documents": statistics.documents, "sources": statistics.sources}
                 for lang, statistics in self.languages.items()
@@ -346,14 +346,11 @@ class Calibration:
                 pooled = {kind: _component(archive, f"{place}/") for kind, place in _POOLED.items()}
                 vector_parts = VectorParts(*(tuple(numbers) for numbers in header["parts"]))
                 settings: dict[str, Any] = {name: header[name] for name in ("rank", "neighbours", "margin", "balance")}
-                settings |= {name: header.get(name, value) for name, value in _NO_MATES.items()}
+                settings |= {name: header.get(name, value) for name, value in NO_MATES.items()}
                 return cls(header["model"], languages, pooled, vector_parts, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error
 
-
-_NO_MATES: Mapping[str, float] = {"lift": 0.0, "bar": BAR, "second_look": False}
-"""How mates count in the artifacts of versions that knew none; such an artifact, and its id, stays as it was."""
 
 _KINDS: tuple[VectorKind, ...] = get_args(VectorKind)
 

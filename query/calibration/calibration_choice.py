@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -46,6 +47,9 @@ class CalibrationChoice:
 
 
 DEFAULT = CalibrationChoice()
+NO_MATES: Mapping[str, Any] = {"lift": 0.0, "bar": BAR, "second_look": False}
+"""Settings of calibrations made before there were mates. Calibrations with just these leave them out of their header,
+so that old ids stay."""
 
 
 @dataclass(frozen=True)

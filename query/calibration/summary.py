@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import BAR, CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import NO_MATES, CalibrationChoice, TriedChoice
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class MatesSummary:
     """How many documents of a sample have mates in other languages.
 
     Attributes:
-        share: share of the documents that have mates.
-        confirmed: share of the mates that a mate in a third language confirms; none in a collection of two languages.
+        share: share of the documents that have a mate that is confirmed; with two languages, that have a mate.
+        confirmed: share of the mates checked by a third language that it confirms; none with two languages.
         margin: least margin of a mate.
     """
 
@@ -186,9 +186,5 @@ class Summary:
 
 def _choice(values: Mapping[str, Any]) -> CalibrationChoice:
     weights = tuple(values.get("weights", ()))
-    mates = (
-        values.get("lift", 0.0),
-        values.get("bar", BAR),
-        values.get("second_look", False),
-    )  # earlier versions had none
-    return CalibrationChoice(values["rank"], values["margin"], values["balance"], weights, *mates)
+    mates = {name: values.get(name, value) for name, value in NO_MATES.items()}
+    return CalibrationChoice(values["rank"], values["margin"], values["balance"], weights, **mates)

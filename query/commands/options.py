@@ -309,7 +309,7 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--no-mates",
             is_flag=True,
-            help="Rank each document by itself: documents about the same thing don't lift each other.",
+            help="Rank each document by itself: documents about the same thing don't lift each other; no second look.",
         ),
         click.option(
             "--hybrid", is_flag=True, help="Let shared words, names and numbers change the order within a language."

@@ -22,8 +22,8 @@ from query.fitting.statistics import PseudoQuery
 
 _NEIGHBOURS = 4
 """Nearest documents of a language in a document's neighbourhood."""
-_BARS = (0.0, 1.1, 1.2, 1.3)
-"""Bars of the margin to try."""
+_LEAST_MARGINS = (0.0, 1.1, 1.2, 1.3)
+"""Least margins of a mate to try."""
 _SURE = 0.85
 """Minimum share of checked mates that are confirmed; with two languages, of nearest documents that are mutual."""
 _FEWEST = 20
@@ -36,43 +36,40 @@ class MinedMates:
 
     Attributes:
         queries: the pseudo-queries of the sampled documents.
-        mates: id of each document's mate by language; only mates that another mate of the document confirms.
-        bar: least margin of a mate.
-        confirmed: share of the checked mates that are confirmed; none in a collection of two languages.
+        mates: id of each document's mate by language; only mates that another mate of the document confirms, but in a
+            collection of two languages all.
+        margin: least margin of a mate.
+        confirmed_share: share of the checked mates that are confirmed; none in a collection of two languages.
         sure: whether the mates are sure enough to decide by.
     """
 
     queries: Sequence[PseudoQuery]
     mates: Mapping[str, Mapping[str, str]]
-    bar: float
-    confirmed: float | None
+    margin: float
+    confirmed_share: float | None
     sure: bool
 
     @property
     def summary(self) -> MatesSummary:
         """How many documents have mates, and how sure that is."""
-        return MatesSummary(len(self.mates) / max(len(self.queries), 1), self.confirmed, self.bar)
+        return MatesSummary(len(self.mates) / max(len(self.queries), 1), self.confirmed_share, self.margin)
 
     def subjects(self) -> dict[str, int]:
-        """The number of each sampled document's subject: sampled mates that share half of their mates have the same.
+        """The number of each sampled document's subject.
 
-        A single wrong mate does not make one subject of two.
+        Two documents are about one subject if they and their mates have half of the smaller set in common, so that a
+        single wrong mate does not make one subject of two.
         """
-        from scipy import sparse  # noqa: PLC0415 - a tenth of a second
-        from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+        from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - a tenth of a second
 
-        numbers = {doc_id: number for number, doc_id in enumerate(self.mates)}
         members = [{doc_id, *mates.values()} for doc_id, mates in self.mates.items()]
-        pairs = [
-            (number, other)
-            for number, of_document in enumerate(members)
-            for other in (numbers[mate] for mate in of_document if mate in numbers)
-            if 2 * len(of_document & members[other]) >= len(of_document | members[other])
-        ]
-        rows, columns = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(numbers), len(numbers)))
-        _, subjects = connected_components(graph, directed=False)
-        return dict(zip(numbers, subjects.tolist(), strict=True))
+        columns = {doc_id: column for column, doc_id in enumerate(sorted(set().union(*members)))}
+        held = np.zeros((len(members), len(columns)), dtype=np.float32)
+        for row, of_document in enumerate(members):
+            held[row, [columns[doc_id] for doc_id in of_document]] = 1
+        sizes = held.sum(axis=1)
+        _, subjects = connected_components(2 * (held @ held.T) >= np.minimum(sizes, sizes[:, None]), directed=False)
+        return dict(zip(self.mates, subjects.tolist(), strict=True))
 
 
 class _Pair(NamedTuple):
@@ -104,14 +101,14 @@ def mine_mates(store: VectorStore, calibration: Calibration, sample: Sequence[Ps
         return MinedMates(sample, _by_document(mutual), 0.0, None, sure)
     checks = _checks(store, calibration, mutual)
     shares = {
-        bar: float(np.mean(confirmed))
-        for bar in _BARS
-        if len(confirmed := [check.confirmed for check in checks if check.margin >= bar]) >= _FEWEST
+        margin: float(np.mean(results))
+        for margin in _LEAST_MARGINS
+        if len(results := [check.confirmed for check in checks if check.margin >= margin]) >= _FEWEST
     }
-    believed = [bar for bar, share in shares.items() if share >= _SURE]
-    bar = believed[0] if believed else max(shares, key=shares.__getitem__, default=0.0)
-    mates = _by_document([check.mate for check in checks if check.margin >= bar and check.confirmed])
-    return MinedMates(sample, mates, bar, shares.get(bar, 0.0), bool(believed))
+    believed = [margin for margin, share in shares.items() if share >= _SURE]
+    margin = believed[0] if believed else max(shares, key=shares.__getitem__, default=0.0)
+    mates = _by_document([check.mate for check in checks if check.margin >= margin and check.confirmed])
+    return MinedMates(sample, mates, margin, shares.get(margin, 0.0), bool(believed))
 
 
 def _by_document(pairs: Sequence[_Pair]) -> dict[str, dict[str, str]]:
@@ -140,13 +137,13 @@ def _checks(store: VectorStore, calibration: Calibration, mutual: Sequence[_Pair
         for first, second in zip(pairs[-1:] + pairs[:-1], pairs, strict=True) if len(pairs) > 1 else ():
             by_language.setdefault(second.lang, []).append((first, second))
     checks = []
-    for lang, twos in by_language.items():
-        vectors = _corrected(store, calibration, {first.mate: first.lang for first, _ in twos})
-        stored = [(first, second) for first, second in twos if first.mate in vectors]
+    for lang, of_language in by_language.items():
+        vectors = _corrected(store, calibration, {first.mate: first.lang for first, _ in of_language})
+        stored = [(first, second) for first, second in of_language if first.mate in vectors]
         queries = [vectors[first.mate] for first, _ in stored]
         nearest = _nearest(store, calibration, {lang: np.stack(queries)})[lang] if queries else []
-        for (first, second), found in zip(stored, nearest, strict=True):
-            confirmed = found is not None and found.doc_id == second.mate
+        for (first, second), document in zip(stored, nearest, strict=True):
+            confirmed = document is not None and document.doc_id == second.mate
             checks.append(_Check(second, min(first.margin, second.margin), confirmed))
     return checks
 

@@ -43,7 +43,7 @@ NEAR_FAIR = 0.2
 """Largest excess of own-language neighbours over the fair share, from 0 (fair) to 1 (all are in the own language)."""
 _LOST = 0.02
 _BY_CHANCE = 0.05
-"""Maximum probability that a setting is changed by chance; several compared at once share it."""
+"""Probability that a comparison changes a setting by chance; rivals that are compared at once share it."""
 _DEPTH = STRETCHES[0]
 _BLOCK = 64
 """Queries ranked at once."""
@@ -83,8 +83,8 @@ def _by_relevance(trial: _Trial) -> CalibrationChoice:
     best = trial.climbed(best, [replace(best, lift=lift) for lift in LIFTS])
     if best.lift:
         best = trial.climbed(best, [replace(best, bar=bar) for bar in BARS])
-    if best.second_look:
-        best = trial.better(best, [replace(best, second_look=False)])
+    if best.second_look and trial.of(replace(best, second_look=False)).value >= trial.of(best).value:
+        best = replace(best, second_look=False)
     best = trial.climbed(best, [replace(best, balance=balance) for balance in BALANCES])
     for balance in (BALANCES[0], BALANCES[-1]):  # the ends of the dial, to be shown
         trial.of(replace(best, balance=balance))
@@ -151,11 +151,13 @@ class _Trial:
 
     def better(self, best: CalibrationChoice, others: Sequence[CalibrationChoice]) -> CalibrationChoice:
         """The best of others if its gain on the deciding topics is significant; else ``best``."""
-        results = dict(zip([best, *others], self._try([best, *others]), strict=True))
-        challenger = max(others, key=lambda choice: results[choice][0].value)
+        rivals = [choice for choice in others if choice != best]
+        results = dict(zip([best, *rivals], self._try([best, *rivals]), strict=True))
+        challenger = max(rivals, key=lambda choice: results[choice][0].value, default=best)
         gain = (results[challenger][1] - results[best][1])[::2]
-        errors = NormalDist().inv_cdf(1 - _BY_CHANCE / len(others)) * float(gain.std()) / max(len(gain), 1) ** 0.5
-        return challenger if float(gain.mean()) > errors else best
+        errors = NormalDist().inv_cdf(1 - _BY_CHANCE / max(len(rivals), 1))
+        threshold = errors * float(gain.std()) / max(len(gain), 1) ** 0.5
+        return challenger if float(gain.mean()) > threshold else best
 
     def climbed(self, best: CalibrationChoice, row: Sequence[CalibrationChoice]) -> CalibrationChoice:
         """The best of a row of choices that ``best`` is among, by steps from neighbour to neighbour."""

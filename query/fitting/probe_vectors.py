@@ -28,7 +28,7 @@ class ReadOnce:
 class ProbeVectors(StoredVectors):
     """The stored vectors, but each query meets its own document without its opening, or not at all.
 
-    It also meets the own documents of the queries that are ranked with it without their openings.
+    The source documents of the other queries in its block also lack their openings.
     """
 
     def __init__(

@@ -5,9 +5,10 @@ Mates among the candidates of the first stretch lift each other (``query/ranking
 Queries of one language are ranked together: the candidates' neighbourhoods among that language's pseudo-queries take
 most of the time, and all these queries share them.
 
-A ranking is made in stretches: hits 1–50 come from fifty candidates of each language, hits 51–1,000 from a thousand,
-and so on. Each stretch ranks the candidates that earlier stretches left, by the neighbourhoods of the first stretch. So
-the first hits do not depend on the number of hits asked for: an evaluation to depth 1,000 scores what a search shows.
+A ranking is made in stretches: hits 1–50 come from fifty candidates of each language (more in one or two languages, and
+in large collections), the hits to 1,000 from a thousand, and so on. Each stretch ranks the candidates that earlier
+stretches left, by the neighbourhoods of the first stretch. So the first hits do not depend on the number of hits asked
+for: an evaluation to depth 1,000 scores what a search shows.
 (A store with approximate kNN may find slightly more for the first fifty if a thousand are asked for.)
 """
 
@@ -46,11 +47,12 @@ STRETCHES = (50, 1_000, 10_000)
 """Last rank of each stretch, and its candidates per language by raw vectors: fifty hold 99.5 % of the exact ten best
 (docs/methods.md)."""
 _FIRST_LOOK = 20
-"""Candidates per language that the query alone finds before a second look; the second finds at least as many."""
+"""Candidates per language that the query alone finds before a second look, where the first stretch has fifty."""
 _SECOND_LOOK = 400
-"""Candidates in all that a second look finds in few languages, fifty per language at most; `_FIRST_LOOK` in many."""
+"""Candidates of a second look over all languages; at least ``_FIRST_LOOK`` and at most fifty a language, in proportion
+more where the first stretch is longer."""
 _BEST = 3
-"""Languages whose best hit makes the query of a second look, together with the query."""
+"""Number of best hits, each of another language, that are added to the query of a second look."""
 MANY = 10_000
 """Documents of the largest language above which the first stretch has twice as many candidates. Among 228,206 vectors
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""

@@ -35,7 +35,7 @@ _DEPTHS = (1, 100, 1000)
 _DOCUMENTS_A_SECOND = 1_000
 """Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
 _FOLDED = (50, 1_000)
-"""Documents that are ranked before they are folded; and at most if these are about too few subjects."""
+"""Hits ranked before folding; and the maximum if the first are about fewer than k subjects."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
 _WEIGHTS = 4

@@ -207,6 +207,7 @@ class CalibrationAnswer(BaseModel):
     lift: float = Field(
         description="Share that a document gains of the lead of its mate's score; 0: mates don't count."
     )
+    second_look: bool = Field(description="Whether candidates near the query and its best hits are looked up, too.")
 
 
 class CollectionAnswer(BaseModel):

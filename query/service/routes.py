@@ -210,7 +210,11 @@ class Api:
             if active:
                 choice = active.summary.choice
                 calibration = CalibrationAnswer(
-                    id=active.id, balance=choice.balance, margin=choice.margin, lift=choice.lift
+                    id=active.id,
+                    balance=choice.balance,
+                    margin=choice.margin,
+                    lift=choice.lift,
+                    second_look=choice.second_look,
                 )
             answers.append(
                 CollectionAnswer(

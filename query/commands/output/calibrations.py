@@ -124,10 +124,10 @@ def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[st
 
 
 def _mates_sentence(mates: MatesSummary) -> str:
-    share = f"mates: {mates.share:.0%} of documents have mates in other languages"
-    return (
-        share if mates.confirmed is None else f"{share}; a third language confirms {mates.confirmed:.0%} of the mates"
-    )
+    share = f"mates: {mates.share:.0%} of documents have a mate"
+    if mates.confirmed is None:
+        return f"{share} in the other language; there is no third to confirm it"
+    return f"{share} that a third language confirms; {mates.confirmed:.0%} of the mates checked are confirmed"
 
 
 def _own_language_sentence(trials: Sequence[TriedChoice], languages: int) -> str:

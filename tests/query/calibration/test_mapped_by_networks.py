@@ -104,14 +104,14 @@ def test_passages_are_compared_through_it_too(tmp_path: Path, networks: Networks
 
 
 def test_candidates_are_those_that_are_found_without_networks(tmp_path: Path, networks: Networks) -> None:
-    """Fifty a language of sixty: which ten are left out, no network decides."""
-    store, statistics, encoder = collection(tmp_path, 60)
+    """A hundred and fifty of 160: which ten are left out, no network decides."""
+    store, statistics, encoder = collection(tmp_path, 160)
     query = encoder.encode_queries([page("de", "topic7")])
     plain, found = (
-        FairRanker(store, one, CENTRED).rank(query, "de", ["en"], 50)[0]  # type: ignore[arg-type]
+        FairRanker(store, one, CENTRED).rank(query, "de", ["en"], 150)[0]  # type: ignore[arg-type]
         for one in (statistics, MappedCalibration.on(statistics, networks))
     )
-    assert len(found.doc_ids) == 50
+    assert len(found.doc_ids) == 150
     assert set(found.doc_ids) == set(plain.doc_ids)
     assert found.doc_ids != plain.doc_ids
 

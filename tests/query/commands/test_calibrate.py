@@ -118,8 +118,12 @@ def test_the_own_language_share_stands_beside_the_fair_share(shown: Shown) -> No
 @pytest.mark.parametrize(
     ("decided_by", "confirmed", "sentence"),
     [
-        ("mates", 0.96, "98% of documents have mates in other languages; a third language confirms 96% of the mates"),
-        ("mates", None, "98% of documents have mates in other languages"),
+        (
+            "mates",
+            0.96,
+            "98% of documents have a mate that a third language confirms; 96% of the mates checked are confirmed",
+        ),
+        ("mates", None, "98% of documents have a mate in the other language; there is no third to confirm it"),
         ("titles", 0.96, "too few or too unsure to decide by"),
     ],
 )

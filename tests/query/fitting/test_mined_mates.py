@@ -85,6 +85,15 @@ def test_a_wrong_mate_does_not_make_one_subject_of_two() -> None:
     assert len(set(subjects.values())) == 2
 
 
+def test_documents_with_the_same_mates_are_one_subject_whether_they_are_each_others_or_not() -> None:
+    """German and English pages whose link nothing confirmed; and a page with eight mates beside one with two."""
+    unlinked = MinedMates([], {lang: {"fr": "fr", "ja": "ja"} for lang in ("de", "en")}, 0.0, 0.9, sure=True)
+    assert len(set(unlinked.subjects().values())) == 1
+    eight = {f"l{at}": f"page{at}" for at in range(8)}
+    of_two_sizes = MinedMates([], {"de": eight, "page0": {"de": "de", "l1": "page1"}}, 0.0, 0.9, sure=True)
+    assert len(set(of_two_sizes.subjects().values())) == 1
+
+
 def test_sampled_documents_that_are_mates_are_one_topic(tmp_path: Path) -> None:
     """Or the half of the topics that decides would know the answers of the other half."""
     store = filled(tmp_path, ENCODER, counterparts(40))
@@ -131,7 +140,7 @@ def test_where_some_documents_have_counterparts_a_bar_leaves_out_most_of_the_oth
     alone = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(60)]
     mates = mined(filled(tmp_path, ENCODER, [*counterparts(30), *alone]))
     assert mates.sure
-    assert mates.bar > 1
+    assert mates.margin > 1
     pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
     right = np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs])
     assert right > 0.95
@@ -167,7 +176,8 @@ from tests.query.fitting.test_mined_mates import ENCODER, counterparts, mined
 from tests.query.synthetic import filled, page
 pages = [*counterparts(20), *(page(lang, f"{lang}{n}") for lang in ("de", "en", "fr", "ja") for n in range(20))]
 mates = mined(filled(Path("."), ENCODER, pages))
-print(mates.bar, mates.confirmed, sorted((doc_id, sorted(by_lang.items())) for doc_id, by_lang in mates.mates.items()))
+print(mates.margin, mates.confirmed_share)
+print(sorted((doc_id, sorted(by_lang.items())) for doc_id, by_lang in mates.mates.items()))
 """
 
 

@@ -55,14 +55,14 @@ def topics(lang: str) -> list[Document]:
         (["de"], False, [150, 150]),
     ],
 )
-def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_first_hits(
+def test_candidates_of_the_first_hits_by_languages_and_size(
     searcher: Searcher,
     monkeypatch: pytest.MonkeyPatch,
     targets: list[str],
     second_look: bool,
     expected: list[int],
 ) -> None:
-    """With a second look the first is shorter; in few languages there are 150 candidates together."""
+    """With a second look the first is shorter; in few languages there are 150 candidates together at least."""
     query = topics("de")[3]
     vector = searcher.encoder.encode_queries([query])
     search, asked = searcher.store.search, []
