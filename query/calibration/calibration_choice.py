@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from encoders.errors import BadInput
@@ -73,3 +73,8 @@ class TriedChoice:
     def as_dict(self) -> dict[str, Any]:
         """The choice and its result as one flat mapping, for JSON."""
         return {**asdict(self.choice), **{key: value for key, value in asdict(self).items() if key != "choice"}}
+
+
+def differing_in_balance(trials: Sequence[TriedChoice], choice: CalibrationChoice) -> list[TriedChoice]:
+    """The trials that differ from a choice in nothing but the balance."""
+    return [trial for trial in trials if replace(trial.choice, balance=choice.balance) == choice]

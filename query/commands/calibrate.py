@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,7 +19,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
-from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
+from query.calibration.calibration_choice import DEFAULT
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin
 from query.commands.options import (
@@ -124,17 +126,26 @@ def command(
         return
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are learnt from vectors without their mean")
-    stated = (balance, margin, rank, weights or None, lift, second_look)
-    choice_given = any(value is not None for value in stated)
-    if choice_given and topic_files:
+    options_of_choice = {
+        "rank": rank,
+        "margin": margin,
+        "balance": balance,
+        "weights": weights or None,
+        "lift": lift,
+        "second_look": second_look,
+    }
+    stated: dict[str, Any] = {name: value for name, value in options_of_choice.items() if value is not None}
+    if stated and topic_files:
         raise click.UsageError(
             "--topics decides how to rank; leave --balance, --margin, --rank, --weights, --lift and --second-look out"
         )
+    if weights:
+        stated["weights"] = parsed_weights(weights)
     judged = None
     if topic_files:
         judged = JudgedTopics(_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
     request = CalibrationRequest(
-        _choice(balance, margin, rank, weights, lift, second_look) if choice_given else None,
+        replace(DEFAULT, **stated) if stated else None,
         judged,
         [*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         read_mapping(mapping) if mapping else None,
@@ -157,25 +168,6 @@ def _list(name: str, settings: Settings, console: Console) -> None:
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
         show_calibrations(calibration_table.all_calibrations(engine, name), collection, console)
-
-
-def _choice(
-    balance: float | None,
-    margin: Margin | None,
-    rank: int | None,
-    weights: str,
-    lift: float | None,
-    second_look: bool | None,
-) -> CalibrationChoice:
-    """The choice that the options state, with defaults for the rest."""
-    return CalibrationChoice(
-        DEFAULT.rank if rank is None else rank,
-        margin or DEFAULT.margin,
-        DEFAULT.balance if balance is None else balance,
-        parsed_weights(weights) if weights else (),
-        DEFAULT.lift if lift is None else lift,
-        second_look=DEFAULT.second_look if second_look is None else second_look,
-    )
 
 
 def _queries(files: Sequence[str], kind: str) -> list[Document]:

@@ -14,6 +14,7 @@ from encoders.folder import FILE_MODE
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.readers.source import ReadOptions
+from query.calibration.calibration_choice import differing_in_balance
 from query.calibration.table import NONE
 from query.commands.options import common_options
 from query.commands.output.evaluations import evaluation_json, show_evaluation
@@ -91,11 +92,7 @@ def _calibration_sentence(upkeep: UpkeepReport) -> str:
     if upkeep.report is None:
         return f"calibration kept: {upkeep.reason}"
     choice, trials = upkeep.report.decision.choice, upkeep.report.decision.tried
-    shares = {
-        trial.choice.balance: trial.own_language
-        for trial in trials
-        if replace(trial.choice, balance=choice.balance) == choice
-    }
+    shares = {trial.choice.balance: trial.own_language for trial in differing_in_balance(trials, choice)}
     sentence = f"calibrated: of {len(trials)} ways to rank that were tried, balance {choice.balance:g} was chosen"
     if 0.0 in shares and choice.balance in shares:
         change = f"own-language share of the first hits {shares[0.0]:.0%} → {shares[choice.balance]:.0%}"

@@ -212,6 +212,6 @@ def _nearest(
             corrected = calibration.correct_documents(of_vector.vectors, {lang: slice(0, len(of_vector.doc_ids))})
             cosines = calibration.vector_parts.cosines(corrected, vector[None])[:, 0]
             best = int(cosines.argmax())
-            found = _Nearest(of_vector.doc_ids[best], corrected[best], float(cosines[best]), float(cosines.mean()))
-            nearest[lang].append(found)
+            cosine, mean = float(cosines[best]), float(cosines.mean())
+            nearest[lang].append(_Nearest(of_vector.doc_ids[best], corrected[best], cosine, mean))
     return nearest

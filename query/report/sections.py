@@ -9,6 +9,7 @@ from functools import partial
 
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
+from query.calibration.calibration_choice import differing_in_balance
 from query.calibration.summary import Summary
 from query.evaluation.significance import Comparison
 from query.fitting import bias
@@ -123,8 +124,7 @@ def _probed(summary: Summary) -> list[BalancePoint]:
     chosen = next((trial.choice for trial in summary.tried if trial.chosen), None)
     points = [
         BalancePoint(trial.choice.balance, trial.own_language, trial.held_out)
-        for trial in summary.tried
-        if chosen and replace(trial.choice, balance=chosen.balance) == chosen
+        for trial in (differing_in_balance(summary.tried, chosen) if chosen else ())
     ]
     return sorted(points, key=lambda point: point.balance)
 

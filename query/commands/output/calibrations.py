@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection.collection import Collection
-from query.calibration.calibration_choice import TriedChoice
+from query.calibration.calibration_choice import TriedChoice, differing_in_balance
 from query.calibration.summary import MatesSummary, Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import CalibrationReport
@@ -139,8 +139,7 @@ def _own_language_sentence(trials: Sequence[TriedChoice], languages: int) -> str
     if chosen is None or languages < 2:
         return ""
     fair = 1 / languages
-    balances = [trial for trial in trials if replace(trial.choice, balance=chosen.choice.balance) == chosen.choice]
-    fairest = min(balances, key=lambda trial: abs(trial.own_language - fair))
+    fairest = min(differing_in_balance(trials, chosen.choice), key=lambda trial: abs(trial.own_language - fair))
     advice = ""
     if chosen.own_language - max(fairest.own_language, fair) >= _CLEARLY:
         advice = f"; searching with --balance {fairest.choice.balance:g} would make it {fairest.own_language:.0%}"
