@@ -41,9 +41,12 @@ def normalise(code: str) -> str:
 
 
 def language_list(text: str) -> list[str]:
-    """Normalised tags of language codes that are separated by commas or blanks.
+    """Normalised tags of language codes that are separated by commas or blanks; an empty text has none.
 
     Raises:
-        BadInput: a code is no BCP 47 language tag.
+        BadInput: a code is no BCP 47 language tag, or there are only commas and blanks.
     """
-    return [normalise(code) for code in text.replace(",", " ").split()]
+    codes = text.replace(",", " ").split()
+    if text and not codes:
+        raise BadInput(f"{text!r} names no language; use BCP 47 tags with commas between, such as 'de,pt'")
+    return [normalise(code) for code in codes]

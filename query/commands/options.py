@@ -396,8 +396,8 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> t
     try:
         numbers = tuple(dict.fromkeys(int(part) for part in value.split(",") if part.strip()))
     except ValueError:
-        numbers = (0,)
-    if any(number < 1 for number in numbers):
+        numbers = ()
+    if any(number < 1 for number in numbers) or (value and not numbers):
         raise click.BadParameter(f"{value!r} is no list of whole numbers with commas between")
     return numbers
 
@@ -409,4 +409,6 @@ def _map_methods(_context: click.Context, _option: click.Parameter, value: str) 
     names = [part.strip() for part in value.split(",") if part.strip()]
     if unknown := [name for name in names if name not in METHODS]:
         raise click.BadParameter(f"there is no method {unknown[0]!r}; choose among {', '.join(METHODS)}")
+    if not names:
+        raise click.BadParameter(f"{value!r} names no method; choose among {', '.join(METHODS)}")
     return tuple(method for method in METHODS if method in names)

@@ -3,7 +3,7 @@
 import pytest
 
 from encoders.errors import BadInput
-from encoders.languages import normalise
+from encoders.languages import language_list, normalise
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,14 @@ def test_a_code_is_normalised(given: str, tag: str) -> None:
 def test_what_is_no_language_is_refused_with_an_example(given: str) -> None:
     with pytest.raises(BadInput, match="use a BCP 47 tag such as 'de'"):
         normalise(given)
+
+
+def test_a_list_holds_tags_and_an_empty_text_has_none() -> None:
+    assert language_list("de, pt-BR en") == ["de", "pt", "en"]
+    assert language_list("") == []
+
+
+@pytest.mark.parametrize("given", [",", " ", ", ,"])
+def test_a_list_of_separators_alone_is_refused(given: str) -> None:
+    with pytest.raises(BadInput, match="names no language"):
+        language_list(given)

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from encoders.errors import BadInput
-from query.cli import root
+from query.cli import root, run
 from query.commands.options import Address
 from trials.command import said
 from trials.command_attacks import NOT_FINITE, NUMBERS, not_finite, options
@@ -49,6 +49,22 @@ def test_seconds_are_bounded_by_what_a_clock_can_add(name: str) -> None:
 )
 def test_an_address_is_of_this_machine_alone_unless_another_is_given(text: str, address: Any) -> None:
     assert Address().convert(text, None, None) == address
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (["reproduce", "mappings", "--jrc", "x", "--languages"], "names no language"),
+        (["mates", "x", "--languages"], "names no language"),
+        (["mates", "x", "--dimensions"], "no list of whole numbers"),
+        (["mates", "x", "--methods"], "names no method"),
+    ],
+)
+def test_a_list_of_commas_alone_is_refused(
+    command: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, ","]) != 0
+    assert sentence in capsys.readouterr().err
 
 
 def refuses_emptiness(parameter: click.Parameter) -> bool:

@@ -45,6 +45,9 @@ from trials.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, Ela
 from trials.servers.process import ServerMissing, free_port
 from trials.servers.secured import admin, credentials, secured_server
 
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")
+"""Python 3.11's ``SSLSocket._create`` leaves a socket unclosed if its server dies between connection and handshake."""
+
 MODEL, DIM = "model-a", 32
 Opener = Callable[..., ElasticStore]
 
