@@ -62,7 +62,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Passages:
-    """The segments of one document.
+    """The segments of one document in their order, and after them its title if that is a passage of its own.
 
     Attributes:
         vectors: (passages, dim) int8; each row is a unit vector times its own scale, so only its direction counts.
@@ -71,6 +71,15 @@ class Passages:
 
     vectors: Int8Array
     offsets: Int32Array
+
+    @property
+    def has_title(self) -> bool:
+        """Whether the last passage is the title: it begins at 0, where only a first segment begins otherwise."""
+        return len(self.offsets) > 1 and not self.offsets[-1, 0]
+
+    def without_title(self) -> Passages:
+        """The segments alone."""
+        return Passages(self.vectors[:-1], self.offsets[:-1]) if self.has_title else self
 
     def unit_vectors(self) -> FloatArray:
         """The rows as float32 unit vectors, (passages, dim)."""

@@ -41,7 +41,7 @@ class BagsOfWords:
         self.spec = folder.config.spec(self.method, window=_WINDOW * _PIECE, overlap=_OVERLAP * _PIECE)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Encode documents and their windows; a text in a language that the model lacks is unknown."""
+        """Encode documents, their windows and titles; a text in a language that the model lacks is unknown."""
         cut = [self._cut(document) for document in documents]
         spans = [windows(len(text.ends) - 1, _WINDOW, _OVERLAP) for text in cut]
         bags = [text.ids for text in cut]
@@ -52,16 +52,21 @@ class BagsOfWords:
         ]
         sums = unit_rows(self.model.sums(bags))
         vectors, window_vectors = sums[: len(cut)], sums[len(cut) :]
+        titles = self.model.encode([Document(document.doc_id, document.lang, document.title) for document in documents])
         passages = []
         first = 0
-        for text, text_spans in zip(cut, spans, strict=True):
+        for document, title, text, text_spans in zip(documents, titles, cut, spans, strict=True):
             rows = window_vectors[first : first + len(text_spans)]
             first += len(text_spans)
             known_windows = np.flatnonzero(rows.any(axis=1)).tolist()
             offsets = [
                 (text.places[text_spans[window][0]], text.places[text_spans[window][1]]) for window in known_windows
             ]
-            passages.append(Passages(int8_rows(rows[known_windows]), np.array(offsets, np.int32).reshape(-1, 2)))
+            rows = rows[known_windows]
+            if len(rows) and title.any() and document.text.strip():
+                rows = np.concatenate([rows, title[None]])
+                offsets.append((0, len(document.title)))
+            passages.append(Passages(int8_rows(rows), np.array(offsets, np.int32).reshape(-1, 2)))
         known = np.array([[bool(row.any())] for row in vectors], dtype=np.bool_).reshape(-1, 1)
         return Encoded(vectors, passages, known)
 

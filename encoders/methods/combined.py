@@ -92,16 +92,19 @@ class Combined:
 
 def _combined(parts: Sequence[Passages], widths: Sequence[int]) -> Passages:
     """Combine the passages of one document that the encoders cut."""
-    offsets = next((part.offsets for part in parts if len(part.offsets)), parts[0].offsets)
-    rows = np.zeros((len(offsets), sum(widths)), dtype=np.float32)
+    first = next((part for part in parts if len(part.offsets)), parts[0])
+    offsets = first.without_title().offsets
+    rows = np.zeros((len(first.offsets), sum(widths)), dtype=np.float32)
     start = 0
     for part, width in zip(parts, widths, strict=True):
-        vectors = part.unit_vectors()
-        for row, nearest in enumerate(nearest_spans(offsets, part.offsets)):
+        columns, vectors = slice(start, start + width), part.unit_vectors()
+        for row, nearest in enumerate(nearest_spans(offsets, part.without_title().offsets)):
             if nearest is not None:
-                rows[row, start : start + width] = vectors[nearest]
+                rows[row, columns] = vectors[nearest]
+        if first.has_title and part.has_title:
+            rows[-1, columns] = vectors[-1]
         start += width
-    return Passages(int8_rows(rows), offsets)
+    return Passages(int8_rows(rows), first.offsets)
 
 
 def nearest_spans(spans: Int32Array, others: Int32Array) -> list[int | None]:

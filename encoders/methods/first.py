@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from encoders.document import Document, Encoded
+from encoders.document import Document
 from encoders.methods.sentence import SentenceEncoder, SentenceMethod
+from encoders.text.tokens import Span, Tokens
 
 
 class First(SentenceMethod):
@@ -19,8 +20,6 @@ class First(SentenceMethod):
         self.tokens = min(tokens or sentence.segment_limit, sentence.segment_limit)
         self.spec = sentence.folder.config.spec(self.method, tokens=self.tokens)
 
-    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Encode documents; each document has one segment."""
-        tokens = self._tokenize(documents)
-        spans = [[(0, min(len(text), self.tokens))] for text in tokens]
-        return self._sentence.encode_spans(tokens, spans)
+    def _segments(self, documents: Sequence[Document], tokens: Sequence[Tokens]) -> list[list[Span]]:  # noqa: ARG002
+        """The first tokens, as one segment."""
+        return [[(0, min(len(text), self.tokens))] for text in tokens]

@@ -33,8 +33,7 @@ class Hmde(Sentences):
         self.spec = replace(spec, build=short_hash(spec.build, file.graph))
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Encode documents; each sentence is a passage."""
+        """Encode documents; each sentence is a passage, and the title is another."""
         encoded = super().encode_documents(documents)
-        return replace(
-            encoded, vectors=self._upper.documents([passages.unit_vectors() for passages in encoded.passages])
-        )
+        sentences = [passages.without_title().unit_vectors() for passages in encoded.passages]
+        return replace(encoded, vectors=self._upper.documents(sentences))

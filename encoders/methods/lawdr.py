@@ -36,11 +36,11 @@ class Lawdr(Sentences):
         self.spec = sentence.folder.config.spec(self.method, density=density.id)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Encode documents; each sentence is a passage."""
+        """Encode documents; each sentence is a passage, and the title is another."""
         encoded = super().encode_documents(documents)
         sums = np.zeros_like(encoded.vectors)
         for row, passages in enumerate(encoded.passages):
-            vectors = passages.unit_vectors()
+            vectors = passages.without_title().unit_vectors()
             sums[row] = self._density.weights(vectors) @ vectors
         return replace(encoded, vectors=unit_rows(sums))
 

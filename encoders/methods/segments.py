@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from encoders.document import Document, Encoded
+from encoders.document import Document
 from encoders.methods.sentence import SentenceEncoder, SentenceMethod
 from encoders.text.segmentation import windows
+from encoders.text.tokens import Span, Tokens
 
 
 class Segments(SentenceMethod):
@@ -25,7 +26,6 @@ class Segments(SentenceMethod):
         self.overlap = self._text // 3
         self.spec = sentence.folder.config.spec(self.method, window=self.window, overlap=self.overlap)
 
-    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Encode documents; each window is a passage."""
-        tokens = self._tokenize(documents)
-        return self._sentence.encode_spans(tokens, [windows(len(text), self._text, self.overlap) for text in tokens])
+    def _segments(self, documents: Sequence[Document], tokens: Sequence[Tokens]) -> list[list[Span]]:  # noqa: ARG002
+        """The windows."""
+        return [windows(len(text), self._text, self.overlap) for text in tokens]

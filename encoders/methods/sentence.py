@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
@@ -11,7 +12,7 @@ from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int32A
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.session import Device, OnnxSession
-from encoders.text.tokens import Tokenizer, Tokens
+from encoders.text.tokens import Span, Tokenizer, Tokens
 
 _HEAD_START = 0.02
 """Seconds until the graph's loading runs without the interpreter's lock. The tokenizer is read only then, because
@@ -68,29 +69,47 @@ class SentenceEncoder:
         """Token ids of document segments, encoded with the model's document prefix → (segments, dim) unit rows."""
         return self.session.run([self.tokenizer.segment(ids) for ids in segments], self.tokenizer.pad)
 
-    def encode_spans(self, tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]) -> Encoded:
+    def encode_spans(
+        self, tokens: Sequence[Tokens], spans: Sequence[Sequence[Span]], titles: Sequence[Span | None] = ()
+    ) -> Encoded:
         """Encode documents as the mean of their segments' unit vectors, scaled to unit length.
 
-        ``spans`` has the first token and the end of each document's segments; those of unknown texts are ignored.
+        ``spans`` has each document's segments, ``titles`` its title if that is to be a passage of its own; those of
+        unknown texts are ignored.
         """
-        spans = [cuts if text.known else [] for text, cuts in zip(tokens, spans, strict=True)]
-        flat = [text.ids[start:end] for text, cuts in zip(tokens, spans, strict=True) for start, end in cuts]
-        vectors = self.encode_segments(flat)
+        titles = titles or [None] * len(tokens)
+        wanted = [
+            (segments, title) if text.known else ([], None)
+            for text, segments, title in zip(tokens, spans, titles, strict=True)
+        ]
+        cuts = [list(dict.fromkeys([*segments, title] if title else segments)) for segments, title in wanted]
+        vectors = self.encode_segments(
+            [text.ids[slice(*span)] for text, cut in zip(tokens, cuts, strict=True) for span in cut]
+        )
         means = np.zeros((len(tokens), self.session.dim), dtype=np.float32)
         passages = []
         first = 0
-        for row, (text, cuts) in enumerate(zip(tokens, spans, strict=True)):
-            segment_vectors = vectors[first : first + len(cuts)]
-            first += len(cuts)
-            if cuts:
-                means[row] = segment_vectors.mean(axis=0)
-            offsets = [(text.offsets[start, 0], text.offsets[end - 1, 1]) for start, end in cuts]
-            passages.append(Passages(int8_rows(segment_vectors), np.array(offsets, dtype=np.int32).reshape(-1, 2)))
+        for row, (text, (segments, title), cut) in enumerate(zip(tokens, wanted, cuts, strict=True)):
+            by_span = dict(zip(cut, vectors[first : first + len(cut)], strict=True))
+            first += len(cut)
+            rows = [by_span[span] for span in segments]
+            offsets = [(text.offsets[start, 0], text.offsets[end - 1, 1]) for start, end in segments]
+            if rows:
+                means[row] = np.mean(rows, axis=0)
+            if title and len(cut) > 1:
+                rows.append(by_span[title])
+                offsets.append((0, text.offsets[title[1] - 1, 1]))
+            passages.append(
+                Passages(
+                    int8_rows(np.array(rows, dtype=np.float32).reshape(-1, self.session.dim)),
+                    np.array(offsets, dtype=np.int32).reshape(-1, 2),
+                )
+            )
         known = np.array([[text.known] for text in tokens], dtype=np.bool_).reshape(-1, 1)
         return Encoded(unit_rows(means), passages, known)
 
 
-class SentenceMethod:
+class SentenceMethod(ABC):
     """Base of the document encoders over a sentence encoder, which also encodes the queries."""
 
     spec: EncoderSpec
@@ -98,6 +117,16 @@ class SentenceMethod:
     def __init__(self, sentence: SentenceEncoder) -> None:
         """Take a loaded sentence encoder."""
         self._sentence = sentence
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        """Encode documents; each segment is a passage, and the title is another, apart from the segments."""
+        tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
+        titles = title_spans(documents, tokens, self._sentence.segment_limit)
+        return self._sentence.encode_spans(tokens, self._segments(documents, tokens), titles)
+
+    @abstractmethod
+    def _segments(self, documents: Sequence[Document], tokens: Sequence[Tokens]) -> list[list[Span]]:
+        """Cut documents into segments."""
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries → (queries, dim) float32 unit rows."""
@@ -107,5 +136,11 @@ class SentenceMethod:
         """Number of characters of a query that fit into the model."""
         return self._sentence.read_to(query)
 
-    def _tokenize(self, documents: Sequence[Document]) -> list[Tokens]:
-        return self._sentence.tokenizer.tokenize([document.content for document in documents])
+
+def title_spans(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> list[Span | None]:
+    """The first ``limit`` tokens of each document's title; none if a document has no title, or nothing else."""
+    spans: list[Span | None] = []
+    for document, text in zip(documents, tokens, strict=True):
+        end = min(text.tokens_in(0, len(document.title))[1], limit)
+        spans.append((0, end) if end and document.text.strip() else None)
+    return spans

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from encoders.document import Document, Encoded
+from encoders.document import Document
 from encoders.methods.sentence import SentenceEncoder, SentenceMethod
 from encoders.text.segmentation import sentences, windows
-from encoders.text.tokens import Tokens
+from encoders.text.tokens import Span, Tokens
 
 
 class Sentences(SentenceMethod):
@@ -23,24 +21,17 @@ class Sentences(SentenceMethod):
         self._limit = min(tokens or sentence.segment_limit, sentence.segment_limit)
         self.spec = sentence.folder.config.spec(self.method)
 
-    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Encode documents; each sentence is a passage, and a sentence longer than the limit is several."""
-        tokens = self._tokenize(documents)
-        return self._sentence.encode_spans(tokens, sentence_spans(documents, tokens, self._limit))
+    def _segments(self, documents: Sequence[Document], tokens: Sequence[Tokens]) -> list[list[Span]]:
+        """The sentences; a sentence longer than the limit is several segments."""
+        return sentence_spans(documents, tokens, self._limit)
 
 
-def sentence_spans(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> list[list[tuple[int, int]]]:
+def sentence_spans(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> list[list[Span]]:
     """First token and end of each sentence of each document; sentences longer than ``limit`` tokens are cut."""
     spans = []
     for document, text in zip(documents, tokens, strict=True):
-        cuts = (_token_span(text, span) for span in sentences(document.content, document.lang))
+        cuts = (text.tokens_in(*span) for span in sentences(document.content, document.lang))
         spans.append(
             [(first + start, first + end) for first, last in cuts for start, end in windows(last - first, limit, 0)]
         )
     return spans
-
-
-def _token_span(tokens: Tokens, characters: tuple[int, int]) -> tuple[int, int]:
-    """The tokens that end inside a span of characters: each token belongs to one sentence."""
-    start, end = np.searchsorted(tokens.offsets[:, 1], characters, side="right")
-    return int(start), int(end)

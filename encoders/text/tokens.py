@@ -17,6 +17,10 @@ _BLOCK = 50_000
 """Characters tokenised at once; a longer text, say a line of five megabytes, is cut at blanks if it has any."""
 
 
+Span = tuple[int, int]
+"""First token of a piece of a text, and the piece's end."""
+
+
 @dataclass(frozen=True)
 class Tokens:
     """The tokens of one text.
@@ -34,6 +38,11 @@ class Tokens:
     def __len__(self) -> int:
         """Number of tokens."""
         return len(self.ids)
+
+    def tokens_in(self, start: int, end: int) -> Span:
+        """The tokens that end inside a span of characters: each token belongs to one of several adjacent spans."""
+        first, last = np.searchsorted(self.offsets[:, 1], (start, end), side="right")
+        return int(first), int(last)
 
 
 class Tokenizer:

@@ -100,6 +100,6 @@ def _encode(sentence_encoder: SentenceEncoder, texts: dict[str, list[str]], cons
         for batch, encoded in encode_in_batches(encoder, distinct, _BATCH, Progress()):
             repeats = [counts[document.lang, document.text] for document in batch]
             for count, passages in zip(repeats, encoded.passages, strict=True):
-                rows += [passages.unit_vectors()] * count
+                rows += [passages.without_title().unit_vectors()] * count
             progress(sum(repeats))
     return np.concatenate(rows)

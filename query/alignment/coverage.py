@@ -33,7 +33,7 @@ class PassageRows:
         """Put documents' passages together; a document without any gets its row of ``vectors`` as its only passage."""
         parts = [
             document_passages.vectors if len(document_passages.vectors) else int8_rows(vectors[row : row + 1])
-            for row, document_passages in enumerate(passages)
+            for row, document_passages in enumerate(map(Passages.without_title, passages))
         ]
         starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
         return cls(np.concatenate(parts) if parts else np.zeros((0, vectors.shape[1]), np.int8), starts)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
 from encoders.methods.vector_parts import VectorParts
-from query.calibration.calibration_choice import BAR, NO_MATES, CalibrationChoice
+from query.calibration.calibration_choice import BAR, NO_MATES, NO_TITLES, USUAL, CalibrationChoice, Mix
 from query.calibration.margin import Margin, neighbourhood, neighbourhood_without
 
 _FORMAT = 2
@@ -121,7 +121,7 @@ class Calibration:
         rank: number of directions of the language subspace that are taken out; 0: the mean is taken out.
         balance: 0: nothing is balanced … 1: every language is equal.
         neighbours: k of the margin's two means.
-        lift, bar, second_look: as in ``CalibrationChoice``.
+        lift, bar, second_look, mix: as in ``CalibrationChoice``.
     """
 
     model: str
@@ -135,6 +135,7 @@ class Calibration:
     lift: float = 0.0
     bar: float = BAR
     second_look: bool = False
+    mix: Mix = USUAL
 
     @classmethod
     def none(cls, model: str, vector_parts: VectorParts) -> Calibration:
@@ -153,7 +154,9 @@ class Calibration:
     def choice(self) -> CalibrationChoice:
         """How the calibration ranks."""
         weights = self.vector_parts.weights
-        return CalibrationChoice(self.rank, self.margin, self.balance, weights, self.lift, self.bar, self.second_look)
+        return CalibrationChoice(
+            self.rank, self.margin, self.balance, weights, self.lift, self.bar, self.second_look, self.mix
+        )
 
     def with_choice(self, choice: CalibrationChoice) -> Calibration:
         """The same statistics with a choice; without weights, the present weights stay.
@@ -163,7 +166,7 @@ class Calibration:
         Raises:
             BadInput: there are not as many weights as parts.
         """
-        settings = {name: getattr(choice, name) for name in ("margin", "balance", *NO_MATES)}
+        settings = {name: getattr(choice, name) for name in ("margin", "balance", *NO_MATES, "mix")}
         calibration = replace(self, **settings)
         return calibration.with_weights(choice.weights) if choice.weights else calibration
 
@@ -302,6 +305,7 @@ class Calibration:
             "margin": self.margin,
             "balance": self.balance,
             **(mates if mates != NO_MATES else {}),
+            **({"mix": self.mix} if self.mix != NO_TITLES else {}),
             "languages": {
                 lang: {"documents": statistics.documents, "sources": statistics.sources}
                 for lang, statistics in self.languages.items()
@@ -347,6 +351,7 @@ class Calibration:
                 vector_parts = VectorParts(*(tuple(numbers) for numbers in header["parts"]))
                 settings: dict[str, Any] = {name: header[name] for name in ("rank", "neighbours", "margin", "balance")}
                 settings |= {name: header.get(name, value) for name, value in NO_MATES.items()}
+                settings["mix"] = Mix(*header.get("mix", NO_TITLES))
                 return cls(header["model"], languages, pooled, vector_parts, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error

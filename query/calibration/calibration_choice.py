@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from encoders.errors import BadInput
 from query.calibration.margin import Margin, check
 
 BAR = 0.5
 """Cosine from which a mate counts fully, if nothing decides."""
+
+
+class Mix(NamedTuple):
+    """Weights of the cosines of a document, its title, its opening and its best passage in the compared cosine.
+
+    A document without a title passage is compared by the other cosines.
+    """
+
+    document: float
+    title: float
+    opening: float
+    passage: float
+
+
+USUAL = Mix(document=1, title=1, opening=1, passage=2)
+"""The mix if nothing decides."""
+NO_TITLES = Mix(document=1, title=0, opening=1, passage=1)
+"""The mix of calibrations made before titles were passages. Calibrations with just this mix leave it out of their
+header, so that old ids stay."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +43,7 @@ class CalibrationChoice:
         lift: share of its best mate's lead that a document gains, 0 to 1; 0: mates don't count.
         bar: cosine from which a mate counts fully, by vectors without the languages' components.
         second_look: whether candidates near the query and its best hits are looked up, too.
+        mix: weights of document, title, opening and best passage.
 
     Raises:
         BadInput: the balance or the lift is not between 0 and 1, there is no such margin, or the rank is negative.
@@ -36,6 +56,7 @@ class CalibrationChoice:
     lift: float = 0.8
     bar: float = BAR
     second_look: bool = False
+    mix: Mix = USUAL
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import NO_MATES, CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import NO_MATES, NO_TITLES, CalibrationChoice, Mix, TriedChoice
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,7 @@ class Summary:
             "lift": self.choice.lift,
             "bar": self.choice.bar,
             "second_look": self.choice.second_look,
+            "mix": self.choice.mix,
             "neighbours": self.neighbours,
             "languages": {lang: dict(counts) for lang, counts in self.languages.items()},
             "decided_by": self.decided_by,
@@ -187,4 +188,5 @@ class Summary:
 def _choice(values: Mapping[str, Any]) -> CalibrationChoice:
     weights = tuple(values.get("weights", ()))
     mates = {name: values.get(name, value) for name, value in NO_MATES.items()}
-    return CalibrationChoice(values["rank"], values["margin"], values["balance"], weights, **mates)
+    mix = Mix(*values.get("mix", NO_TITLES))
+    return CalibrationChoice(values["rank"], values["margin"], values["balance"], weights, **mates, mix=mix)

@@ -29,7 +29,7 @@ _FEWEST = 20
 
 
 class Rest(NamedTuple):
-    """A document without its opening: (dim,) unit vector of its passages after the first, and these passages."""
+    """A document without title and opening: (dim,) unit vector of its segments after the first, and these segments."""
 
     vector: FloatArray
     passages: Passages
@@ -188,10 +188,11 @@ def _of_pseudo_queries(
 
 
 def _rests(store: VectorStore, model: str, doc_ids: Sequence[str]) -> dict[str, Rest]:
-    """The documents without their opening, by id; only documents that have passages after the first."""
+    """The documents without title and opening, by id; only documents that have segments after the first."""
     rests = {}
     for doc_id, passages in read_existing(partial(store.passages, model), doc_ids).items():
-        if len(passages.vectors) > 1:
-            vector = unit_rows(passages.unit_vectors()[1:].mean(axis=0, keepdims=True))[0]
-            rests[doc_id] = Rest(vector, Passages(passages.vectors[1:], passages.offsets[1:]))
+        segments = passages.without_title()
+        if len(segments.vectors) > 1:
+            vector = unit_rows(segments.unit_vectors()[1:].mean(axis=0, keepdims=True))[0]
+            rests[doc_id] = Rest(vector, Passages(segments.vectors[1:], segments.offsets[1:]))
     return rests

@@ -4,6 +4,8 @@ Choices are compared as a user searches: the ranker ranks the whole collection, 
 queries. If documents answer queries of other languages (judgements, concepts, mates), the best choice by MAP on half of
 the topics is reported on the other half. If only titles find the rest of their own documents, the languages are made
 equal unless the encoder treats them equally or titles lose by it.
+
+Only judgements decide how much titles count. Other evidence has titles as queries, and is ranked without titles.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from encoders.document import FloatArray
 from encoders.methods.vector_parts import weightings
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL, CalibrationChoice, Mix, TriedChoice
 from query.calibration.margin import MARGINS
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import score
@@ -37,6 +39,14 @@ BALANCES = (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
 LIFTS = (0.0, 0.5, 0.8, 0.98)
 """Shares of a mate's lead; the whole lead would leave mates without an order."""
 BARS = (0.3, 0.5, 0.7, 0.9)
+MIXES = (
+    USUAL,
+    NO_TITLES,
+    Mix(document=1, title=1, opening=1, passage=1),
+    Mix(document=1, title=2, opening=1, passage=1),
+    Mix(document=2, title=1, opening=1, passage=2),
+    Mix(document=1, title=1, opening=0, passage=2),
+)
 LARGE = 50_000
 """Documents of a collection from which a second look is not tried: it takes as long as the first."""
 NEAR_FAIR = 0.2
@@ -80,6 +90,8 @@ def _by_relevance(trial: _Trial) -> CalibrationChoice:
     best = trial.climbed(start, [replace(start, rank=rank) for rank in trial.ranks])
     best = trial.better(best, [replace(best, margin=form) for form in MARGINS])
     best = trial.better(best, [replace(best, weights=weights) for weights in trial.weightings])
+    if trial.counts_titles:
+        best = trial.better(best, [replace(best, mix=mix) for mix in MIXES])
     best = trial.climbed(best, [replace(best, lift=lift) for lift in LIFTS])
     if best.lift:
         best = trial.climbed(best, [replace(best, bar=bar) for bar in BARS])
@@ -124,6 +136,14 @@ class _Trial:
         self.fair = 1 / max(len(self._languages), 1)
         numbers = {topic: number for number, topic in enumerate(dict.fromkeys(evidence.topics))}
         self._topics = np.array([numbers[topic] for topic in evidence.topics])
+
+    @property
+    def counts_titles(self) -> bool:
+        """Whether documents are compared by their titles, too: not where queries are titles.
+
+        They would find the titles of their counterparts too easily.
+        """
+        return self._evidence.kind == "judgements"
 
     @cached_property
     def _by_means(self) -> Calibration:
@@ -208,6 +228,8 @@ class _Trial:
         self, choice: CalibrationChoice, lang: str, rows: Sequence[int], targets: Sequence[str], read: ReadOnce
     ) -> list[Ranking]:
         """The rankings of documents of some languages for queries of one language, by a choice."""
+        if not self.counts_titles:
+            choice = replace(choice, mix=NO_TITLES)
         calibration = (self._widest.with_rank(choice.rank) if choice.rank else self._by_means).with_choice(choice)
         ranked_by = SearchChoice.of(calibration)
         stored = ProbeVectors(self._store, calibration, ranked_by, self._evidence, rows, read)

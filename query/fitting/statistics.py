@@ -96,7 +96,7 @@ def draw_samples(
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
         first_ids = doc_ids[:max_pseudo_queries]
         stored_passages = read_existing(partial(store.passages, model), first_ids).values()
-        passages = [of_document.unit_vectors() for of_document in stored_passages]
+        passages = [of_document.without_title().unit_vectors() for of_document in stored_passages]
         samples.passages[lang] = PartMoments(parts)
         samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
         titles = pseudo_queries(list(read_existing(store.get, first_ids).values()))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import FloatArray, Passages
+from encoders.document import BoolArray, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import LexicalHits, NearestDocuments
+from query.calibration.calibration_choice import Mix
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 from query.ranking.hits import Detail, Ranking
 
@@ -105,31 +107,53 @@ class CandidateDocuments:
         )
 
 
+class CosinesByPart(NamedTuple):
+    """(n, queries) cosines of n documents, of their titles, openings and best passages."""
+
+    document: FloatArray
+    title: FloatArray
+    opening: FloatArray
+    passage: FloatArray
+
+
 @dataclass(frozen=True)
 class CandidatesWithPassages(CandidateDocuments):
     """Documents with their passages.
 
     Attributes:
-        passages: (p, dim) corrected unit vectors of the passages, document after document.
-        starts: (n,) row of each document's first passage.
+        stored: (n,) segments of each document as they are stored.
+        passages: (p, dim) corrected unit vectors of the segments, document after document.
+        starts: (n,) row of each document's first segment.
         openings: (n, dim) corrected unit vectors of the openings.
+        titles: (n, dim) corrected unit vectors of the titles; a zero row where the title is no passage of its own.
+        mix: weights of the cosines.
     """
 
     stored: Sequence[Passages]
     passages: FloatArray
     starts: Rows
     openings: FloatArray
+    titles: FloatArray
+    mix: Mix
+
+    @property
+    def has_title(self) -> BoolArray:
+        """(n,) whether the title is a passage of its own."""
+        return np.asarray(self.titles.any(axis=1), dtype=np.bool_)
 
     def cosines(self, queries: FloatArray) -> FloatArray:
-        """(n, queries) mean of the cosines of document, best passage and opening."""
-        best, opening = self.passage_cosines(queries)
-        mean: FloatArray = (super().cosines(queries) + best + opening) / np.float32(3)
-        return mean
+        """(n, queries) mean of the cosines of document, title, opening and best passage, by their weights."""
+        weights = np.tile(np.array(self.mix, dtype=np.float32), (len(self.doc_ids), 1))
+        weights[~self.has_title, Mix._fields.index("title")] = 0
+        weights /= weights.sum(axis=1, keepdims=True)
+        by_part = zip(weights.T, self.cosines_by_part(queries), strict=True)
+        return np.asarray(sum(weight[:, None] * cosines for weight, cosines in by_part), dtype=np.float32)
 
-    def passage_cosines(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(n, queries) cosines of the best passage, and of the opening."""
-        cosines = self.vector_parts.cosines(self.passages, queries)
+    def cosines_by_part(self, queries: FloatArray) -> CosinesByPart:
+        """(n, queries) cosines of each part; 0 for a title that is no passage of its own."""
+        document, segments = super().cosines(queries), self.vector_parts.cosines(self.passages, queries)
         if not len(self.starts):
-            return cosines, cosines
-        best: FloatArray = np.maximum.reduceat(cosines, self.starts, axis=0)
-        return best, self.vector_parts.cosines(self.openings, queries)
+            return CosinesByPart(document, document, document, document)
+        best: FloatArray = np.maximum.reduceat(segments, self.starts, axis=0)
+        titles, openings = (self.vector_parts.cosines(rows, queries) for rows in (self.titles, self.openings))
+        return CosinesByPart(document, titles, openings, best)

@@ -316,7 +316,7 @@ class FairRanker:
         """The candidates of the rows, ascending, with passages."""
         documents = candidates.selected(rows)
         stored = self._stored.passages(documents.doc_ids, documents.raw)
-        return with_passages(documents, stored, self.calibration, self._share)
+        return with_passages(documents, stored, self.calibration, self._share, self.choice.mix)
 
     def _details(
         self,

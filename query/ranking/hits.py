@@ -30,9 +30,11 @@ class ScoreParts:
     Attributes:
         cosine: cosine of query and document, as the encoder made them.
         corrected: the same without the languages' components.
-        passage: corrected cosine of the best passage; none if passages were not compared.
-        opening: corrected cosine of the opening, the first window or sentences of its length; none likewise.
-        compared: the cosine that the margin is taken of: the corrected cosine, or the mean of all three.
+        title: corrected cosine of the title; none if passages were not compared or the title is no passage of its own.
+        opening: corrected cosine of the opening, the first window or sentences of its length; none if passages were not
+            compared.
+        passage: corrected cosine of the best passage; none likewise.
+        compared: the cosine that the margin is taken of: the corrected cosine, or a mean of it and those of the parts.
         fwd: mean compared cosine of the query's nearest documents in this language; none without a margin.
         bwd: mean compared cosine of the pseudo-queries nearest to the document, in the query's language; none likewise.
         score: the margin score. ``Hit.score`` differs by the lift, where hybrid search moved the hit, and
@@ -44,8 +46,9 @@ class ScoreParts:
 
     cosine: float
     corrected: float
-    passage: float | None
+    title: float | None
     opening: float | None
+    passage: float | None
     compared: float
     fwd: float | None
     bwd: float | None

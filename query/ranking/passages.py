@@ -9,6 +9,8 @@ import numpy as np
 from encoders.document import FloatArray, Int32Array, Passages, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
+from query.calibration.calibration_choice import Mix
+from query.calibration.old_and_new_calibration import rows_after_selection
 from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows
 
 _WINDOW = 500
@@ -16,36 +18,52 @@ _WINDOW = 500
 
 
 def with_passages(
-    documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float
+    documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float, mix: Mix
 ) -> CandidatesWithPassages:
-    """Documents with their (n,) stored passages, corrected; a document without passages is its own passage."""
-    lengths = np.array([max(len(passages.vectors), 1) for passages in stored], dtype=np.intp)
+    """Documents with their (n,) stored passages, corrected; a document without segments is its own segment."""
+    segments = [passages.without_title() for passages in stored]
+    lengths = np.array([max(len(passages.vectors), 1) for passages in segments], dtype=np.intp)
     borders = np.concatenate(([0], np.cumsum(lengths)))
     vectors = np.empty((int(lengths.sum()), documents.raw.shape[1]), dtype=np.float32)
-    for raw, start, end, passages in zip(documents.raw, borders[:-1], borders[1:], stored, strict=True):
+    for raw, start, end, passages in zip(documents.raw, borders[:-1], borders[1:], segments, strict=True):
         vectors[start:end] = passages.vectors if len(passages.vectors) else raw
     spans = {
         lang: slice(int(borders[rows.start]), int(borders[rows.stop])) for lang, rows in documents.languages.items()
     }
     corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage")
-    starts, lengths_of_openings = borders[:-1], [opening_length(passages.offsets) for passages in stored]
+    starts, lengths_of_openings = borders[:-1], [opening_length(passages.offsets) for passages in segments]
     return CandidatesWithPassages(
         documents.doc_ids,
         documents.languages,
         documents.raw,
         documents.vectors,
         documents.vector_parts,
-        stored,
+        segments,
         corrected,
         starts,
         _openings(documents.vector_parts, corrected, starts, lengths_of_openings),
+        _titles(documents, stored, calibration, share),
+        mix,
     )
 
 
-def opening_length(offsets: Int32Array) -> int:
-    """Number of passages in a document's opening: the first, and sentences after it up to ``_WINDOW`` characters.
+def _titles(
+    documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float
+) -> FloatArray:
+    """(n, dim) corrected unit vectors of the titles; a zero row where the title is no passage of its own."""
+    has_title = np.array([passages.has_title for passages in stored], dtype=np.bool_)
+    titles = np.zeros_like(documents.vectors)
+    if has_title.any():
+        raw = np.stack([passages.vectors[-1] for passages in stored if passages.has_title])
+        languages = rows_after_selection(documents.languages, has_title)
+        titles[has_title] = calibration.correct_documents(unit_rows(raw), languages, share, "passage")
+    return titles
 
-    Passages that overlap are windows, and the first alone is the opening. Sentences do not overlap, and the first is
+
+def opening_length(offsets: Int32Array) -> int:
+    """Number of segments in a document's opening: the first, and sentences after it up to ``_WINDOW`` characters.
+
+    Segments that overlap are windows, and the first alone is the opening. Sentences do not overlap, and the first is
     the title.
     """
     if len(offsets) < 2 or offsets[1, 0] < offsets[0, 1]:

@@ -10,7 +10,7 @@ import numpy as np
 from encoders.document import BoolArray, FloatArray
 from indexer.stores.contract import LexicalHits
 from indexer.stores.matrix import largest
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, CosinesByPart, Rows
 from query.ranking.fusion import best_lexical_score, lexical_scores
 from query.ranking.hits import ScoreParts
 from query.ranking.mates import Mates
@@ -86,9 +86,10 @@ class ScoredCandidates:
         documents = self.documents
         margins = self.scores[query] if self.margins is None else self.margins[query]
         lifts = self.mates[query].lifts(margins) if self.mates else {}
-        best = opening = None
+        by_part, has_title = None, np.zeros(len(documents.doc_ids), dtype=np.bool_)
         if isinstance(documents, CandidatesWithPassages):
-            best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
+            by_part = CosinesByPart(*(cosines[:, 0] for cosines in documents.cosines_by_part(corrected[None])))
+            has_title = documents.has_title
         lexical = None
         if lexical_hits is not None:
             lexical = lexical_scores(documents.doc_ids, lexical_hits) / max(
@@ -100,8 +101,9 @@ class ScoredCandidates:
                 corrected=float(
                     documents.vector_parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]
                 ),
-                passage=float(best[row]) if best is not None else None,
-                opening=float(opening[row]) if opening is not None else None,
+                title=float(by_part.title[row]) if by_part is not None and has_title[row] else None,
+                opening=float(by_part.opening[row]) if by_part is not None else None,
+                passage=float(by_part.passage[row]) if by_part is not None else None,
                 compared=float(self.cosines[query, row]),
                 fwd=float(self.fwd[query, row]) if self.fwd is not None else None,
                 bwd=float(self.bwd[row]) if self.bwd is not None else None,

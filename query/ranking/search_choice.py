@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from encoders.errors import BadInput
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import BAR
+from query.calibration.calibration_choice import BAR, USUAL, Mix
 from query.calibration.margin import Margin, check
 
 
@@ -18,7 +18,7 @@ class SearchChoice:
         balance: 0: nothing is balanced … 1: every language is equal.
         passages: compare the head of the ranking by passages too.
         hybrid: let the words that a query shares with documents change their order within a language.
-        lift, bar, second_look: as in ``CalibrationChoice``.
+        lift, bar, second_look, mix: as in ``CalibrationChoice``.
 
     Raises:
         BadInput: the balance is not between 0 and 1, or there is no such margin.
@@ -31,6 +31,7 @@ class SearchChoice:
     lift: float = 0.0
     bar: float = BAR
     second_look: bool = False
+    mix: Mix = USUAL
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -39,7 +40,7 @@ class SearchChoice:
     @classmethod
     def of(cls, calibration: Calibration) -> SearchChoice:
         """The calibration's own choice."""
-        names = ("balance", "margin", "lift", "bar", "second_look")
+        names = ("balance", "margin", "lift", "bar", "second_look", "mix")
         return cls(**{name: getattr(calibration, name) for name in names})
 
 

@@ -34,7 +34,7 @@ def sentence(default_folder: ModelFolder) -> SentenceEncoder:
 def vectors_of(sentence: SentenceEncoder) -> FloatArray:
     """A vector a sentence of the corpus."""
     encoded = Sentences(sentence).encode_documents(CORPUS)
-    return np.concatenate([passages.unit_vectors() for passages in encoded.passages])
+    return np.concatenate([passages.without_title().unit_vectors() for passages in encoded.passages])
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,9 @@ class TopicEncoder:
             unit_rows(np.stack([self._sentence(text, document.lang) for text in document.content.split("\n")]))
             for document in documents
         ]
-        passages = [Passages(int8_rows(one), np.tile(np.array([[0, 1]], np.int32), (len(one), 1))) for one in rows]
+        passages = [
+            Passages(int8_rows(one), np.array([[at, at + 2] for at in range(len(one))], np.int32)) for one in rows
+        ]
         vectors = unit_rows(np.stack([one.mean(axis=0) for one in rows]))
         return Encoded(vectors, passages, np.ones((len(documents), 1), dtype=np.bool_))
 

@@ -183,7 +183,7 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         (["search", "", "-c", "mini"], 1, "the query is empty"),
         (["search", "x", "-c", "mini", "--to", "fi"], 1, "no documents in 'fi'"),
         (["search", "x", "-c", "mini", "--to", ""], 1, "no language of documents is named; mini has de, ja"),
-        ([*EVALUATE, "-c", "mini", "--to", ","], 1, "no language of documents is named; mini has de, ja"),
+        ([*EVALUATE, "-c", "mini", "--to", ","], 1, "',' names no language"),
         ([*EVALUATE, "-c", "mini", "--measures", ""], 1, "no measure is named"),
         (["runs", "list", "-c", "nope"], 1, "there is no collection 'nope' (there are: mini)"),
         (["search", "x", "-c", "mini", "--store", "elsewhere"], 1, "leave --store out"),

@@ -9,7 +9,7 @@ from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection.collection import Collection
-from query.calibration.calibration_choice import TriedChoice, differing_in_balance
+from query.calibration.calibration_choice import USUAL, Mix, TriedChoice, differing_in_balance
 from query.calibration.summary import MatesSummary, Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import CalibrationReport
@@ -61,6 +61,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
     mates_text = f", mates lift by {choice.lift:g}" if choice.lift else ""
     mates_text += ", with a second look" if choice.second_look else ""
     weights_text = f", weights {weights}" if weights else ""
+    weights_text += _mix_text(choice.mix)
     console.result(
         f"{name}: calibration {report.stored.id}, balance {choice.balance:g}, {choice.margin} margin, "
         f"{removed} taken out{mates_text}{weights_text}; "
@@ -99,11 +100,11 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
 
 
 def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[str, str]]:
-    """The rows of the table of what the probe tried, as narrow as a terminal; bar and second look only if they vary."""
+    """The rows of the table of what the probe tried, as narrow as a terminal; some settings only if they vary."""
     measure = "own title" if summary.decided_by in ("titles", "languages") else "MAP"
     has_weights = bool(shown_weights(summary.choice.weights))
-    bars_vary, looks_vary = (
-        len({getattr(trial.choice, setting) for trial in trials}) > 1 for setting in ("bar", "second_look")
+    bars_vary, looks_vary, mixes_vary = (
+        len({getattr(trial.choice, setting) for trial in trials}) > 1 for setting in ("bar", "second_look", "mix")
     )
     return [
         {
@@ -113,6 +114,7 @@ def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[st
             ">lift": f"{trial.choice.lift:g}",
             **({">bar": f"{trial.choice.bar:g}"} if bars_vary else {}),
             **({"2nd\nlook": "yes" if trial.choice.second_look else "no"} if looks_vary else {}),
+            **({"mix": _shown_mix(trial.choice.mix)} if mixes_vary else {}),
             **({">weights": shown_weights(trial.choice.weights) or "equal"} if has_weights else {}),
             f">{measure}": f"{trial.value:.3f}",
             ">other\nhalf": f"{trial.held_out:.3f}",
@@ -121,6 +123,15 @@ def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[st
         }
         for trial in trials
     ]
+
+
+def _mix_text(mix: Mix) -> str:
+    return f", document:title:opening:best passage as {_shown_mix(mix)}" if mix != USUAL else ""
+
+
+def _shown_mix(mix: Mix) -> str:
+    """Weights of document, title, opening and best passage: ``1:1:1:2``."""
+    return ":".join(f"{weight:g}" for weight in mix)
 
 
 def _mates_sentence(mates: MatesSummary) -> str:

@@ -14,6 +14,7 @@ from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import shown_weights
 from encoders.printable import one_line
 from indexer.text.language_detection import SURE, Detection
+from query.calibration.calibration_choice import Mix
 from query.calibration.margin import centring, exponent
 from query.ranking.hits import Hit, ScoreParts
 
@@ -85,7 +86,8 @@ def parts_line(parts: ScoreParts, balance: float) -> str:
     elif f"{parts.corrected:.3f}" != f"{parts.cosine:.3f}":  # a map or weights changed it
         line += f", as compared {parts.corrected:.3f}"
     if parts.passage is not None and parts.opening is not None:
-        line += f", best passage {parts.passage:.3f}, opening {parts.opening:.3f}: mean {parts.compared:.3f}"
+        line += f", title {parts.title:.3f}" if parts.title is not None else ""
+        line += f", opening {parts.opening:.3f}, best passage {parts.passage:.3f}: mean {parts.compared:.3f}"
     if parts.fwd is not None and parts.bwd is not None:
         line += f"; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}: by the margin {parts.score:.3f}"
     lifted = round(parts.score + (parts.lift or 0.0), 3) - round(parts.score, 3)  # so that the shown numbers add up
@@ -106,12 +108,22 @@ def score_formula(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
     mates_clause = lifting if choice.lift else ""
     words_clause = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
     weights_clause = f"; the encoders' cosines count {weights_text}" if (weights_text := shown_weights(weights)) else ""
-    compared = "the mean of document, best passage and opening" if choice.passages else "the document's cosine"
+    compared = _compared(choice.mix) if choice.passages else "the document's cosine"
     without = "without languages, " if centring(choice.balance) else ""
     return (
         f"balance {choice.balance:g}: a score is {compared}, {without}{formula}{mates_clause}{words_clause}"
         f"{weights_clause}"
     )
+
+
+def _compared(mix: Mix) -> str:
+    """How the cosines of a document's parts are made one."""
+    names = ("document", "title", "opening", "best passage")
+    counted = [(name, weight) for name, weight in zip(names, mix, strict=True) if weight]
+    listed = f"{', '.join(name for name, _ in counted[:-1])} and {counted[-1][0]}"
+    if len({weight for _, weight in counted}) == 1:
+        return f"the mean of {listed}"
+    return f"the mean of {listed}, counted {', '.join(f'{weight:g}' for _, weight in counted)} times"
 
 
 def _lines(text: str, columns: int) -> list[str]:

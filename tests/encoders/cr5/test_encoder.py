@@ -58,6 +58,17 @@ def test_passages_are_windows_that_overlap_and_have_places(folder: ModelFolder) 
     assert np.linalg.norm(encoded.passages[0].unit_vectors(), axis=1).min() > 0.99
 
 
+def test_the_title_is_the_last_passage(folder: ModelFolder) -> None:
+    encoder = open_encoder(folder)
+    titles = ["en1x4", "unknown words", ""]
+    passages = encoder.encode_documents([Document("1", "en", "en1x1 en1x2", title) for title in titles]).passages
+    assert [one.has_title for one in passages] == [True, False, False]
+    assert passages[0].offsets[-1].tolist() == [0, len("en1x4")]
+    (title,) = encoder.encode_queries([Document("q", "en", "en1x4")])
+    assert passages[0].unit_vectors()[-1] @ title > 0.999
+    assert not encoder.encode_documents([Document("1", "en", "", "en1x4")]).passages[0].has_title
+
+
 def test_what_it_does_not_know_is_said_and_is_no_nan(folder: ModelFolder) -> None:
     texts = ["nichts davon bekannt", "", "de1x1"]
     encoded = open_encoder(folder).encode_documents(

@@ -1,6 +1,6 @@
 """Every method makes one unit vector a document, by one contract; and what *first*, *segments*, *sentences* are."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, HasQueryLimit
+from encoders.document import Document, Encoder, HasQueryLimit, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.hmde.upper import UpperShape
@@ -16,7 +16,7 @@ from encoders.methods.first import First
 from encoders.methods.hmde import Hmde
 from encoders.methods.registry import SENTENCE_METHODS, open_encoder
 from encoders.methods.segments import Segments
-from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentence import SentenceEncoder, SentenceMethod
 from encoders.methods.sentences import Sentences
 
 _LONG = " ".join(f"Sentence number {number} is about rivers and their floods." for number in range(120))
@@ -129,11 +129,41 @@ def test_first_reads_the_beginning_alone(sentence: SentenceEncoder) -> None:
     assert encoded.passages[0].offsets[0, 0] == 0
 
 
-def test_sentences_are_passages_and_the_title_is_one(sentence: SentenceEncoder) -> None:
+@pytest.mark.parametrize(
+    ("method", "segments"),
+    [
+        (Sentences, ["Floods", "It rains.", "The river rises."]),
+        (Segments, ["Floods\nIt rains. The river rises."]),
+        (First, ["Floods\nIt rains. The river rises."]),
+    ],
+)
+def test_segments_are_passages_and_the_title_is_the_last(
+    sentence: SentenceEncoder, method: Callable[[SentenceEncoder], SentenceMethod], segments: list[str]
+) -> None:
     document = Document("1", "en", "It rains. The river rises.", "Floods")
-    passages = Sentences(sentence).encode_documents([document]).passages[0]
+    passages = method(sentence).encode_documents([document]).passages[0]
     shown = [document.content[start:end].strip() for start, end in passages.offsets]
-    assert shown == ["Floods", "It rains.", "The river rises."]
+    assert shown == [*segments, "Floods"]
+    assert passages.has_title
+    assert not passages.without_title().has_title
+    (title,) = sentence.encode_segments([sentence.tokenizer.tokenize(["Floods"])[0].ids])
+    assert unit_rows(passages.vectors)[-1] @ title == pytest.approx(1, abs=0.01)  # int8 vectors depend on their batch
+
+
+def test_a_vector_does_not_depend_on_the_title_being_a_passage(sentence: SentenceEncoder) -> None:
+    """A document's vector is the mean of its segments; the same text without a title apart has the same vector."""
+    document = Document("1", "en", "It rains. The river rises.", "Floods")
+    whole = Document("1", "en", document.content)
+    (titled,), (plain,) = (Segments(sentence).encode_documents([one]).vectors for one in (document, whole))
+    assert titled @ plain == pytest.approx(1, abs=0.01)  # int8 vectors depend on their batch
+
+
+@pytest.mark.parametrize("document", [Document("1", "en", "It rains."), Document("1", "en", "", "Floods")])
+@pytest.mark.parametrize("method", [Sentences, Segments, First])
+def test_without_title_or_text_there_is_one_passage(
+    sentence: SentenceEncoder, method: Callable[[SentenceEncoder], SentenceMethod], document: Document
+) -> None:
+    assert len(method(sentence).encode_documents([document]).passages[0].vectors) == 1
 
 
 def test_queries_and_documents_get_their_own_prefix(sentence: SentenceEncoder) -> None:

@@ -18,7 +18,8 @@ from query.calibration.margin import Margin
 def side(vectors: FloatArray, passages: list[FloatArray] | None = None) -> Side:
     parts = passages if passages is not None else [row[None] for row in vectors]
     packed = PassageRows.pack(
-        [Passages(int8_rows(part), np.zeros((len(part), 2), np.int32)) for part in parts], vectors
+        [Passages(int8_rows(part), np.array([[at, at + 1] for at in range(len(part))], np.int32)) for part in parts],
+        vectors,
     )
     names = [f"d{at}" for at in range(len(vectors))]
     return Side("side", names, vectors, packed, names)

@@ -15,7 +15,7 @@ from encoders.maps.space import SpaceMaps
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import CalibrationChoice
+from query.calibration.calibration_choice import NO_TITLES, USUAL, CalibrationChoice
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.fitting.shrinkage import Shrunk
 from query.fitting.statistics import CalibrationSamples, fit_statistics
@@ -307,3 +307,14 @@ def test_artifacts_of_another_format_are_told_from_damaged_ones() -> None:
         np.savez(buffer, **{**archive, "header": np.array(json.dumps({**header, "format": 1}))})
     with pytest.raises(StoreError, match="made by another version of Dragoman; make another: dragoman calibrate"):
         Calibration.from_bytes(buffer.getvalue())
+
+
+def test_a_calibration_made_before_titles_were_passages_keeps_its_id_and_counts_none() -> None:
+    made = fit_statistics(samples({"de": 40}), "m")
+    earlier = replace(made, mix=NO_TITLES)
+    with np.load(io.BytesIO(earlier.to_bytes())) as archive:
+        assert "mix" not in json.loads(str(archive["header"]))
+    read = Calibration.from_bytes(earlier.to_bytes())
+    assert (read.mix, read.id) == (NO_TITLES, earlier.id)
+    assert (Calibration.from_bytes(made.to_bytes()).mix, made.mix) == (USUAL, USUAL)
+    assert made.id != earlier.id

@@ -79,12 +79,13 @@ def test_explain_says_what_a_score_is_made_of(
     ask: Ask, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts = ask("--explain", "--balance", "1")[0]["parts"]
-    assert {"cosine", "corrected", "passage", "opening", "fwd", "bwd"} <= parts.keys()
+    assert {"cosine", "corrected", "title", "opening", "passage", "fwd", "bwd"} <= parts.keys()
     place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "--balance", "1"]
     assert run(["search", QUERY, *place, "-k", "1", "--explain"]) == 0
     said = capsys.readouterr().out
     assert f"cosine {parts['cosine']:.3f}, without languages {parts['corrected']:.3f}" in said
-    assert f"best passage {parts['passage']:.3f}, opening {parts['opening']:.3f}" in said
+    by_part = f"title {parts['title']:.3f}, opening {parts['opening']:.3f}, best passage {parts['passage']:.3f}"
+    assert f"{by_part}: mean {parts['compared']:.3f}" in said
 
 
 def test_each_subject_is_shown_once_where_hits_are_folded(ask: Ask, calibrated_by_words: Settings) -> None:
@@ -144,6 +145,6 @@ def test_explain_names_the_mate_that_lifts_a_hit_so_that_the_numbers_add_up(
 
 
 def test_the_shown_lift_is_the_difference_of_the_shown_scores() -> None:
-    parts = ScoreParts(0.5, 0.5, None, None, 0.5, None, None, score=1.0004, mate="x", lift=0.1004, words=None)
+    parts = ScoreParts(0.5, 0.5, None, None, None, 0.5, None, None, score=1.0004, mate="x", lift=0.1004, words=None)
     assert parts_line(parts, 0.0) == "cosine 0.500; lifted by its mate [x] by 0.101"
     assert "mate" not in parts_line(replace(parts, lift=0.00001), 0.0)

@@ -7,11 +7,11 @@ import pytest
 
 from encoders.document import Encoder
 from encoders.methods.combined import Combined
-from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import DEFAULT, USUAL, CalibrationChoice, TriedChoice
 from query.calibration.summary import Separability
 from query.fitting.calibration_decision import by_evidence
 from query.fitting.evidence import from_concepts, from_titles
-from query.fitting.probe import LIFTS, UNBALANCED, probe
+from query.fitting.probe import LIFTS, MIXES, UNBALANCED, probe
 from query.fitting.separability import threshold
 from query.fitting.statistics import draw_samples
 from tests.query.synthetic import TopicEncoder, filled, page
@@ -96,3 +96,17 @@ def test_the_choice_is_one_of_the_table_and_marked(tmp_path: Path) -> None:
     chosen, table = probed(tmp_path, TopicEncoder(bias=1.0), 2, concepts=True)
     assert [one.choice for one in table if one.chosen] == [chosen]
     assert replace(DEFAULT, lift=LIFTS[-1], second_look=True) in {one.choice for one in table}
+
+
+def test_only_judgements_decide_how_much_titles_count(tmp_path: Path) -> None:
+    """Other evidence has titles as queries, which find the titles of their counterparts too easily."""
+    encoder = TopicEncoder(bias=1.0)
+    store = filled(tmp_path, encoder, [page(lang, f"t{at}", concept=at) for lang in LANGUAGES[:2] for at in range(36)])
+    samples = draw_samples(store, encoder)
+    by_concepts = from_concepts(store, encoder.spec.model, samples)
+    assert by_concepts is not None
+    tried = {
+        answers.kind: {trial.choice.mix for trial in probe(store, samples, encoder.spec.model, answers)[1]}
+        for answers in (by_concepts, replace(by_concepts, kind="judgements"))
+    }
+    assert tried == {"concepts": {USUAL}, "judgements": set(MIXES)}

@@ -18,7 +18,7 @@ from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
+from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL, CalibrationChoice, Mix
 from query.commands.output.hits import parts_line, score_formula
 from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
@@ -80,9 +80,11 @@ def test_candidates_of_the_first_hits_by_languages_and_size(
     assert asked == expected
 
 
-@pytest.mark.parametrize("balance", [0.3, 0.5, 0.75, 1.0])
+@pytest.mark.parametrize(
+    ("balance", "mix"), [(0.3, USUAL), (0.5, Mix(2, 1, 1, 1)), (0.75, NO_TITLES), (1.0, Mix(1, 2, 0, 3))]
+)
 def test_scores_are_those_of_the_formulas_over_all_documents(
-    searcher: Searcher, balance: float, monkeypatch: pytest.MonkeyPatch
+    searcher: Searcher, balance: float, mix: Mix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With no more documents than the first stretch takes nothing is left out: each has the transcription's score."""
     monkeypatch.setattr(ranking_module, "STRETCHES", (1000,))
@@ -98,8 +100,12 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
         of_documents, of_passages = (known[lang].components[kind].mean for kind in ("document", "passage"))
         centred = unit_rows(item.vector[None] - np.float32(share) * of_documents)  # type: ignore[attr-defined]
         passages = unit_rows(item.passages.unit_vectors() - np.float32(share) * of_passages)  # type: ignore[attr-defined]
-        near = queries @ passages.T
-        return np.asarray((queries @ centred[0] + near.max(axis=-1) + near[..., 0]) / 3)
+        near, counts = queries @ passages.T, np.array(mix)
+        near, title = near[..., :-1], near[..., -1]
+        return np.asarray(
+            (counts * np.stack([queries @ centred[0], title, near[..., 0], near.max(axis=-1)], axis=-1)).sum(axis=-1)
+            / counts.sum()
+        )
 
     expected: dict[str, float] = {}
     for lang in known:
@@ -112,7 +118,7 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
             near = np.delete(near, own)
             bwd = np.mean(sorted(near)[-min(3, max(1, len(bank) // 8)) :])
             expected[item.document.doc_id] = cosine / max(float(fwd + bwd) / 2, 0.1) ** beta
-    (ranking,) = searcher.rank([query], k=300, choice=SearchChoice(balance, "ratio"))
+    (ranking,) = searcher.rank([query], k=300, choice=SearchChoice(balance, "ratio", mix=mix))
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found.keys() == expected.keys()
     assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in expected) < 2e-3
@@ -207,9 +213,10 @@ def test_hits_say_what_their_score_is_made_of(searcher: Searcher) -> None:
         assert hit.parts is not None
         assert hit.parts.passage is not None
         assert hit.parts.opening is not None
+        assert hit.parts.title is not None
         assert hit.parts.cosine == pytest.approx(hit.cosine, abs=1e-5)
         assert hit.parts.compared == pytest.approx(
-            (hit.parts.corrected + hit.parts.passage + hit.parts.opening) / 3, abs=1e-5
+            (hit.parts.corrected + hit.parts.title + hit.parts.opening + 2 * hit.parts.passage) / 5, abs=1e-5
         )
         assert hit.parts.passage >= hit.parts.opening
 
@@ -359,7 +366,7 @@ def test_the_passage_shown_is_the_one_that_the_score_is_of(searcher: Searcher) -
     asked = searcher.calibration.correct_queries(searcher.encoder.encode_queries([query]), "de")[0]
     for choice in (searcher.choice, replace(searcher.choice, passages=False)):
         for hit in searcher.search(query.content, lang="de", k=20, choice=choice):
-            (passages,) = searcher.store.passages(searcher.spec.model, [hit.doc_id])
+            passages = searcher.store.passages(searcher.spec.model, [hit.doc_id])[0].without_title()
             rows = {hit.lang: slice(0, len(passages.vectors))}
             near = searcher.calibration.correct_documents(passages.unit_vectors(), rows, kind="passage") @ asked
             start, end = passages.offsets[int(near.argmax())]
