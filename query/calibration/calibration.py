@@ -22,7 +22,7 @@ import numpy.typing as npt
 from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
 from encoders.methods.vector_parts import VectorParts
-from query.calibration.calibration_choice import BAR, NO_MATES, NO_TITLES, USUAL, CalibrationChoice, Mix
+from query.calibration.calibration_choice import BAR, NO_MATES, NO_TITLES, USUAL_MIX, CalibrationChoice, Mix
 from query.calibration.margin import Margin, neighbourhood, neighbourhood_without
 
 _FORMAT = 2
@@ -135,7 +135,7 @@ class Calibration:
     lift: float = 0.0
     bar: float = BAR
     second_look: bool = False
-    mix: Mix = USUAL
+    mix: Mix = USUAL_MIX
 
     @classmethod
     def none(cls, model: str, vector_parts: VectorParts) -> Calibration:

@@ -25,8 +25,8 @@ class Mix(NamedTuple):
     passage: float
 
 
-USUAL = Mix(document=1, title=1, opening=1, passage=2)
-"""The mix if nothing decides."""
+USUAL_MIX = Mix(document=1, title=1, opening=1, passage=2)
+"""The mix unless judgements decide another."""
 NO_TITLES = Mix(document=1, title=0, opening=1, passage=1)
 """The mix of calibrations made before titles were passages. Calibrations with just this mix leave it out of their
 header, so that old ids stay."""
@@ -56,7 +56,7 @@ class CalibrationChoice:
     lift: float = 0.8
     bar: float = BAR
     second_look: bool = False
-    mix: Mix = USUAL
+    mix: Mix = USUAL_MIX
 
     def __post_init__(self) -> None:
         """Check the values."""

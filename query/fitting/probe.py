@@ -22,7 +22,7 @@ from encoders.document import FloatArray
 from encoders.methods.vector_parts import weightings
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL, CalibrationChoice, Mix, TriedChoice
+from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL_MIX, CalibrationChoice, Mix, TriedChoice
 from query.calibration.margin import MARGINS
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import score
@@ -40,7 +40,7 @@ LIFTS = (0.0, 0.5, 0.8, 0.98)
 """Shares of a mate's lead; the whole lead would leave mates without an order."""
 BARS = (0.3, 0.5, 0.7, 0.9)
 MIXES = (
-    USUAL,
+    USUAL_MIX,
     NO_TITLES,
     Mix(document=1, title=1, opening=1, passage=1),
     Mix(document=1, title=2, opening=1, passage=1),

@@ -10,7 +10,6 @@ from encoders.document import FloatArray, Int32Array, Passages, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import Mix
-from query.calibration.old_and_new_calibration import rows_after_selection
 from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows
 
 _WINDOW = 500
@@ -51,12 +50,12 @@ def _titles(
     documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float
 ) -> FloatArray:
     """(n, dim) corrected unit vectors of the titles; a zero row where the title is no passage of its own."""
-    has_title = np.array([passages.has_title for passages in stored], dtype=np.bool_)
+    titled = np.flatnonzero([passages.has_title for passages in stored])
     titles = np.zeros_like(documents.vectors)
-    if has_title.any():
-        raw = np.stack([passages.vectors[-1] for passages in stored if passages.has_title])
-        languages = rows_after_selection(documents.languages, has_title)
-        titles[has_title] = calibration.correct_documents(unit_rows(raw), languages, share, "passage")
+    if len(titled):
+        raw = np.stack([stored[row].vectors[-1] for row in titled.tolist()])
+        languages = documents.selected(titled).languages
+        titles[titled] = calibration.correct_documents(unit_rows(raw), languages, share, "passage")
     return titles
 
 

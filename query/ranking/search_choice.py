@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from encoders.errors import BadInput
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import BAR, USUAL, Mix
+from query.calibration.calibration_choice import BAR, USUAL_MIX, Mix
 from query.calibration.margin import Margin, check
 
 
@@ -31,7 +31,7 @@ class SearchChoice:
     lift: float = 0.0
     bar: float = BAR
     second_look: bool = False
-    mix: Mix = USUAL
+    mix: Mix = USUAL_MIX
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -9,7 +9,7 @@ from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection.collection import Collection
-from query.calibration.calibration_choice import USUAL, Mix, TriedChoice, differing_in_balance
+from query.calibration.calibration_choice import USUAL_MIX, Mix, TriedChoice, differing_in_balance
 from query.calibration.summary import MatesSummary, Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import CalibrationReport
@@ -126,7 +126,7 @@ def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[st
 
 
 def _mix_text(mix: Mix) -> str:
-    return f", document:title:opening:best passage as {_shown_mix(mix)}" if mix != USUAL else ""
+    return f", document:title:opening:best passage as {_shown_mix(mix)}" if mix != USUAL_MIX else ""
 
 
 def _shown_mix(mix: Mix) -> str:

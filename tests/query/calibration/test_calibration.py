@@ -15,7 +15,7 @@ from encoders.maps.space import SpaceMaps
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import NO_TITLES, USUAL, CalibrationChoice
+from query.calibration.calibration_choice import NO_TITLES, USUAL_MIX, CalibrationChoice
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.fitting.shrinkage import Shrunk
 from query.fitting.statistics import CalibrationSamples, fit_statistics
@@ -316,5 +316,5 @@ def test_a_calibration_made_before_titles_were_passages_keeps_its_id_and_counts_
         assert "mix" not in json.loads(str(archive["header"]))
     read = Calibration.from_bytes(earlier.to_bytes())
     assert (read.mix, read.id) == (NO_TITLES, earlier.id)
-    assert (Calibration.from_bytes(made.to_bytes()).mix, made.mix) == (USUAL, USUAL)
+    assert (Calibration.from_bytes(made.to_bytes()).mix, made.mix) == (USUAL_MIX, USUAL_MIX)
     assert made.id != earlier.id

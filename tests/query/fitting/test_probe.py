@@ -7,7 +7,7 @@ import pytest
 
 from encoders.document import Encoder
 from encoders.methods.combined import Combined
-from query.calibration.calibration_choice import DEFAULT, USUAL, CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import DEFAULT, USUAL_MIX, CalibrationChoice, TriedChoice
 from query.calibration.summary import Separability
 from query.fitting.calibration_decision import by_evidence
 from query.fitting.evidence import from_concepts, from_titles
@@ -109,4 +109,4 @@ def test_only_judgements_decide_how_much_titles_count(tmp_path: Path) -> None:
         answers.kind: {trial.choice.mix for trial in probe(store, samples, encoder.spec.model, answers)[1]}
         for answers in (by_concepts, replace(by_concepts, kind="judgements"))
     }
-    assert tried == {"concepts": {USUAL}, "judgements": set(MIXES)}
+    assert tried == {"concepts": {USUAL_MIX}, "judgements": set(MIXES)}

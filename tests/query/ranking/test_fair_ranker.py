@@ -18,7 +18,7 @@ from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL, CalibrationChoice, Mix
+from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL_MIX, CalibrationChoice, Mix
 from query.commands.output.hits import parts_line, score_formula
 from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
@@ -81,7 +81,7 @@ def test_candidates_of_the_first_hits_by_languages_and_size(
 
 
 @pytest.mark.parametrize(
-    ("balance", "mix"), [(0.3, USUAL), (0.5, Mix(2, 1, 1, 1)), (0.75, NO_TITLES), (1.0, Mix(1, 2, 0, 3))]
+    ("balance", "mix"), [(0.3, USUAL_MIX), (0.5, Mix(2, 1, 1, 1)), (0.75, NO_TITLES), (1.0, Mix(1, 2, 0, 3))]
 )
 def test_scores_are_those_of_the_formulas_over_all_documents(
     searcher: Searcher, balance: float, mix: Mix, monkeypatch: pytest.MonkeyPatch
