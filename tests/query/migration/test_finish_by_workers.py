@@ -104,7 +104,9 @@ def test_a_worker_makes_what_one_process_makes(
     shutil.copytree(again.settings.home, tmp_path / "alone")
     alone = Settings.read(home=tmp_path / "alone")
     finish_migration("demo", alone, device="cpu")
-    again.command().kill()
+    process = again.command()
+    process.kill()
+    process.wait()  # its lock of the collection goes with it
     again.worker()
     capsys.readouterr()
     assert again.here("--json") == 0
