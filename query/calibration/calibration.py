@@ -266,6 +266,19 @@ class Calibration:
             return queries
         return _outside(queries, self.component("document", target).subspace, share)
 
+    def cosines(
+        self,
+        rows: FloatArray,
+        languages: Mapping[str, slice],  # noqa: ARG002
+        queries: FloatArray,
+        share: float = 1.0,  # noqa: ARG002
+    ) -> FloatArray:
+        """(n, queries) cosines of corrected documents or passages with corrected queries of one language.
+
+        The rows lie language after language; ``languages`` are their rows, and a share of the components was taken out.
+        """
+        return self.vector_parts.cosines(rows, queries)
+
     def bank(self, lang: str, share: float = 1.0) -> Bank:
         """Corrected pseudo-queries of a language.
 

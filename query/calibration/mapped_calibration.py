@@ -20,6 +20,7 @@ from encoders.errors import ModelMismatch, StoreError
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from query.calibration.calibration import Calibration, DocumentKind, unit_or
+from query.calibration.common_space import CommonSpaceCalibration
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,10 @@ def read_calibration(data: bytes) -> Calibration:
     statistics = Calibration.from_bytes(data)
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         header = json.loads(str(archive["header"]))
+        if "common_space" in header:
+            return CommonSpaceCalibration.on(
+                statistics, {lang: archive[f"common_space/{lang}"] for lang in header["common_space"]}
+            )
         if "maps" not in header:
             return statistics
         arrays = {name.removeprefix("maps/"): archive[name] for name in archive.files if name.startswith("maps/")}

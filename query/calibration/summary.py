@@ -50,6 +50,21 @@ class MatesSummary:
 
 
 @dataclass(frozen=True)
+class CommonSpaceSummary:
+    """The common space that a calibration ranks with.
+
+    Attributes:
+        subjects: number of subjects that its maps were learnt from.
+        before, after: mean reciprocal rank of a held-out mate without and with maps.
+    """
+
+    subjects: int
+    ridge: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
 class MapSummary:
     """The maps that a calibration ranks with.
 
@@ -106,6 +121,7 @@ class Summary:
         drift: by language, the share of pseudo-queries whose first ten changed.
         separability: how well languages are told apart; none if it was not measured.
         mates: how many documents have mates; none if mates were not mined.
+        common_space: the common space; none without.
         second_field: the second field that the calibration is for; none for the collection's own vectors.
     """
 
@@ -120,6 +136,7 @@ class Summary:
     maps: MapSummary | None = None
     second_field: SecondField | None = None
     mates: MatesSummary | None = None
+    common_space: CommonSpaceSummary | None = None
 
     @classmethod
     def of(cls, calibration: Calibration, decided_by: str, **others: Any) -> Summary:
@@ -157,6 +174,8 @@ class Summary:
             values["told_apart"] = self.separability.as_json()
         if self.mates:
             values["mates"] = asdict(self.mates)
+        if self.common_space:
+            values["common_space"] = asdict(self.common_space)
         if self.maps:
             about = {"unknown": list(self.maps.unknown), "stands_in": self.maps.stands_in}
             values["map"] = {**self.maps.about, **about}
@@ -182,6 +201,7 @@ class Summary:
             MapSummary(maps, maps.pop("unknown", ()), maps.pop("stands_in", False)) if "map" in values else None,
             SecondField(second_field["generation"], second_field["beside"]) if second_field else None,
             MatesSummary(**values["mates"]) if "mates" in values else None,
+            CommonSpaceSummary(**values["common_space"]) if "common_space" in values else None,
         )
 
 

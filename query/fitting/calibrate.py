@@ -6,19 +6,21 @@ from dataclasses import dataclass, replace
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.maps.networks import Networks
-from encoders.maps.space import SpaceMaps
 from encoders.session import Device
 from indexer.collection.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
+from query.calibration.calibration_choice import DEFAULT
+from query.calibration.common_space import CommonSpaceCalibration
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.mapped_calibration import MappedCalibration, check_model
-from query.calibration.summary import MapSummary, Summary
+from query.calibration.margin import centring
+from query.calibration.summary import CommonSpaceSummary, MapSummary, Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.calibration_decision import Decision, check_choice, decide
+from query.fitting.common_space import SAMPLE, LearntSpace, can_learn, learn_common_space
 from query.fitting.drift import changed_hits
+from query.fitting.mined_mates import mine_mates
 from query.fitting.open_collection import OpenCollection
 from query.fitting.request import CalibrationRequest, InheritedInput
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
@@ -81,16 +83,27 @@ def calibrate_open(opened: OpenCollection, request: CalibrationRequest, inherite
     if not any(moments.count for moments in samples.documents.values()):
         raise opened.empty()
     decision = decide(opened, samples, request, inherited)
-    fitted = _fit(samples, document_spec.model, decision.choice, request.maps)
-    return _keep(opened, previous, fitted, decision, samples)
+    fitted = fit_statistics(samples, document_spec.model, rank=decision.choice.rank).with_choice(decision.choice)
+    space = None
+    if request.maps:
+        fitted = MappedCalibration.on(fitted, request.maps)
+    elif space := _common_space(opened, fitted, samples, request.seed):
+        fitted = CommonSpaceCalibration.on(fitted, space.maps)
+    return _keep(opened, previous, fitted, decision, samples, space)
 
 
-def _fit(
-    samples: CalibrationSamples, model: str, choice: CalibrationChoice, maps: SpaceMaps | Networks | None
-) -> Calibration:
-    """The calibration of samples, with a choice and maps."""
-    fitted = fit_statistics(samples, model, rank=choice.rank).with_choice(choice)
-    return MappedCalibration.on(fitted, maps) if maps else fitted
+def _common_space(
+    opened: OpenCollection, fitted: Calibration, samples: CalibrationSamples, seed: int
+) -> LearntSpace | None:
+    """Maps learnt from the collection's mates; none without centring, in one language, or where they don't help."""
+    if not centring(fitted.balance) or not can_learn(fitted):
+        return None
+    with opened.console.progress("learning a common space", 2, "steps") as advance:
+        mined = mine_mates(opened.store, fitted, samples.draw(SAMPLE, seed))
+        advance(1)
+        space = learn_common_space(opened.store, fitted, mined)
+        advance(1)
+        return space
 
 
 def _keep(
@@ -99,6 +112,7 @@ def _keep(
     fitted: Calibration,
     decision: Decision,
     samples: CalibrationSamples,
+    space: LearntSpace | None,
 ) -> CalibrationReport:
     """Make a calibration the active one, and measure its drift from the previous one."""
     name = opened.collection.name
@@ -114,6 +128,7 @@ def _keep(
         separability=decision.separability,
         mates=decision.mates,
         maps=_map_summary(fitted, samples),
+        common_space=space and CommonSpaceSummary(space.subjects, space.ridge, space.before, space.after),
     )
     stored = calibration_table.keep(opened.engine, name, fitted, summary)
     cancel_abandoned_migration(opened.engine, name)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from encoders.document import BoolArray, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import LexicalHits, NearestDocuments
+from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import Mix
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 from query.ranking.hits import Detail, Ranking
@@ -69,13 +70,20 @@ class CandidateDocuments:
         languages: rows of each language, as a slice.
         raw: (n, dim) vectors as the encoder made them.
         vectors: (n, dim) corrected unit vectors.
+        share: share of the language's component that was taken out of the vectors.
     """
 
     doc_ids: Sequence[str]
     languages: Mapping[str, slice]
     raw: FloatArray
     vectors: FloatArray
-    vector_parts: VectorParts
+    calibration: Calibration
+    share: float
+
+    @property
+    def vector_parts(self) -> VectorParts:
+        """The parts of the vectors."""
+        return self.calibration.vector_parts
 
     @cached_property
     def langs(self) -> list[str]:
@@ -83,8 +91,15 @@ class CandidateDocuments:
         return [lang for lang, rows in self.languages.items() for _ in range(rows.stop - rows.start)]
 
     def cosines(self, queries: FloatArray) -> FloatArray:
-        """(n, queries) cosines of the corrected vectors."""
-        return self.vector_parts.cosines(self.vectors, queries)
+        """(n, queries) cosines that documents are compared by: here the documents' own."""
+        return self.document_cosines(queries)
+
+    def document_cosines(self, queries: FloatArray) -> FloatArray:
+        """(n, queries) cosines of the documents' vectors with corrected queries."""
+        return self._of_rows(self.vectors, self.languages, queries)
+
+    def _of_rows(self, rows: FloatArray, languages: Mapping[str, slice], queries: FloatArray) -> FloatArray:
+        return self.calibration.cosines(rows, languages, queries, self.share)
 
     def selected(self, rows: Rows) -> CandidateDocuments:
         """The documents of the rows, ascending."""
@@ -93,7 +108,7 @@ class CandidateDocuments:
             for lang, span in self.languages.items()
         }
         doc_ids = [self.doc_ids[int(row)] for row in rows]
-        return CandidateDocuments(doc_ids, languages, self.raw[rows], self.vectors[rows], self.vector_parts)
+        return CandidateDocuments(doc_ids, languages, self.raw[rows], self.vectors[rows], self.calibration, self.share)
 
     def fused(self, rows: Rows, scores: FloatArray, lexical_hits: LexicalHits) -> Rows:
         """Ranked rows, reordered within each language by dense and lexical scores (``fuse``)."""
@@ -124,6 +139,7 @@ class CandidatesWithPassages(CandidateDocuments):
         stored: (n,) segments of each document as they are stored.
         passages: (p, dim) corrected unit vectors of the segments, document after document.
         starts: (n,) row of each document's first segment.
+        segment_languages: rows of each language's segments, as a slice.
         openings: (n, dim) corrected unit vectors of the openings.
         titles: (n, dim) corrected unit vectors of the titles; a zero row where the title is no passage of its own.
         mix: weights of the cosines.
@@ -132,6 +148,7 @@ class CandidatesWithPassages(CandidateDocuments):
     stored: Sequence[Passages]
     passages: FloatArray
     starts: Rows
+    segment_languages: Mapping[str, slice]
     openings: FloatArray
     titles: FloatArray
     mix: Mix
@@ -151,9 +168,13 @@ class CandidatesWithPassages(CandidateDocuments):
 
     def cosines_by_part(self, queries: FloatArray) -> CosinesByPart:
         """(n, queries) cosines of each part; 0 for a title that is no passage of its own."""
-        document, segments = super().cosines(queries), self.vector_parts.cosines(self.passages, queries)
+        document, segments = self.document_cosines(queries), self.segment_cosines(queries)
         if not len(self.starts):
             return CosinesByPart(document, document, document, document)
         best: FloatArray = np.maximum.reduceat(segments, self.starts, axis=0)
-        titles, openings = (self.vector_parts.cosines(rows, queries) for rows in (self.titles, self.openings))
+        titles, openings = (self._of_rows(rows, self.languages, queries) for rows in (self.titles, self.openings))
         return CosinesByPart(document, titles, openings, best)
+
+    def segment_cosines(self, queries: FloatArray) -> FloatArray:
+        """(p, queries) cosines of the segments."""
+        return self._of_rows(self.passages, self.segment_languages, queries)

@@ -143,7 +143,7 @@ class FairRanker:
         languages = {lang: slice(bisect_left(langs, lang), bisect_right(langs, lang)) for lang in dict.fromkeys(langs)}
         raw = self._stored.vectors(doc_ids)
         vectors = self.calibration.correct_documents(raw, languages)
-        documents = CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
+        documents = CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration, 1.0)
         same = counterparts(documents, np.arange(len(doc_ids)), self.choice.bar)
         return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
 
@@ -250,7 +250,7 @@ class FairRanker:
             else self._stored.vectors(candidates.doc_ids)
         )
         vectors = self.calibration.correct_documents(raw, candidates.languages, self._share)
-        return CandidateDocuments(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.vector_parts)
+        return CandidateDocuments(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration, self._share)
 
     def _scored(
         self, documents: CandidateDocuments, queries: FloatArray, query_lang: str, in_stretches: Sequence[BoolArray]
@@ -335,7 +335,7 @@ class FairRanker:
             documents if isinstance(documents, CandidatesWithPassages) else self._with_passages(documents, rows[order])
         )
         shown_rows = rows if shown is documents else np.argsort(order)
-        cosines = shown.vector_parts.cosines(shown.passages, corrected[None])[:, 0]
+        cosines = shown.segment_cosines(corrected[None])[:, 0]
         ends = [*shown.starts[1:], len(cosines)]
         return [
             Detail(part, shown.stored[row], int(cosines[shown.starts[row] : ends[row]].argmax()))

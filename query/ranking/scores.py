@@ -86,6 +86,7 @@ class ScoredCandidates:
         documents = self.documents
         margins = self.scores[query] if self.margins is None else self.margins[query]
         lifts = self.mates[query].lifts(margins) if self.mates else {}
+        own_cosines = documents.document_cosines(corrected[None])[:, 0]
         by_part, has_title = None, np.zeros(len(documents.doc_ids), dtype=np.bool_)
         if isinstance(documents, CandidatesWithPassages):
             by_part = CosinesByPart(*(cosines[:, 0] for cosines in documents.cosines_by_part(corrected[None])))
@@ -98,9 +99,7 @@ class ScoredCandidates:
         return [
             ScoreParts(
                 cosine=float(documents.vector_parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
-                corrected=float(
-                    documents.vector_parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]
-                ),
+                corrected=float(own_cosines[row]),
                 title=float(by_part.title[row]) if by_part is not None and has_title[row] else None,
                 opening=float(by_part.opening[row]) if by_part is not None else None,
                 passage=float(by_part.passage[row]) if by_part is not None else None,

@@ -49,6 +49,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             "drift": dict(summary.drift),
             "told_apart": summary.separability and summary.separability.as_json(),
             "mates": summary.mates and asdict(summary.mates),
+            "common_space": summary.common_space and asdict(summary.common_space),
             "probe": [trial.as_dict() for trial in decision.tried],
         }
     )
@@ -69,15 +70,8 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
     )
     if own_language := _own_language_sentence(decision.tried, len(summary.languages)):
         console.say(own_language)
-    if mates := summary.mates:
-        console.say(
-            _mates_sentence(mates) if decision.decided_by == "mates" else "mates: too few or too unsure to decide by"
-        )
-    if separability := summary.separability:
-        console.say(
-            f"a linear classifier tells the language of {separability.accuracy:.0%} of documents, of "
-            f"{separability.languages} languages; below {separability.threshold:.0%} nothing would be balanced"
-        )
+    for sentence in _measured(decision.decided_by, summary):
+        console.say(sentence)
     if report.maps_left:
         console.warn(
             "the previous calibration ranked with maps and the new one does not; to return: dragoman calibrate "
@@ -97,6 +91,26 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             f"{summary.drift[worst]:.0%} of the pseudo-queries in {worst} have other first ten documents than before, "
             "the largest share of any language"
         )
+
+
+def _measured(decided_by: str, summary: Summary) -> list[str]:
+    """Sentences about the collection's mates and common space, and how well its languages are told apart."""
+    sentences = []
+    if mates := summary.mates:
+        sentences.append(
+            _mates_sentence(mates) if decided_by == "mates" else "mates: too few or too unsure to decide by"
+        )
+    if space := summary.common_space:
+        sentences.append(
+            f"a common space, learnt from {counted(space.subjects, 'subject')}, brings held-out mates from a mean "
+            f"reciprocal rank of {space.before:.3f} to {space.after:.3f}"
+        )
+    if separability := summary.separability:
+        sentences.append(
+            f"a linear classifier tells the language of {separability.accuracy:.0%} of documents, of "
+            f"{separability.languages} languages; below {separability.threshold:.0%} nothing would be balanced"
+        )
+    return sentences
 
 
 def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[str, str]]:

@@ -1,0 +1,80 @@
+"""A common space is learnt where mates teach it something that holds for others, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from encoders.document import Document, FloatArray
+from query.calibration.common_space import CommonSpaceCalibration
+from query.fitting.common_space import LearntSpace, can_learn, learn_common_space
+from query.fitting.mined_mates import mine_mates
+from query.fitting.statistics import draw_samples, fit_statistics
+from tests.query.synthetic import DIM, TopicEncoder, direction, filled, page
+
+LANGUAGES = ("de", "en", "fr", "ja")
+
+
+class TwistedEncoder(TopicEncoder):
+    """Writes each language in another way: a part of each topic's direction is turned by a map of the language."""
+
+    def __init__(self, twist: float) -> None:
+        super().__init__(bias=1.0, noise=0.6)
+        self.twist = np.float32(twist)
+
+    def _sentence(self, text: str, lang: str) -> FloatArray:
+        topic = direction(text.split(maxsplit=1)[0])
+        seed = sum(map(ord, lang))
+        turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((DIM, DIM)))[0].astype(np.float32)
+        own = self.noise * direction(f"noise {lang} {text}") + self.bias * direction(f"language {lang}")
+        return np.asarray(topic + self.twist * (topic @ turn) + own, dtype=np.float32)
+
+
+def learnt(folder: Path, encoder: TopicEncoder, documents: Sequence[Document]) -> LearntSpace | None:
+    store = filled(folder, encoder, documents)
+    samples = draw_samples(store, encoder)
+    statistics = fit_statistics(samples, encoder.spec.model)
+    assert can_learn(statistics)
+    return learn_common_space(store, statistics, mine_mates(store, statistics, samples.draw(2048)))
+
+
+def counterparts(topics: int) -> list[Document]:
+    return [page(lang, f"t{number}") for lang in LANGUAGES for number in range(topics)]
+
+
+def test_mates_teach_what_differs_between_languages(tmp_path: Path) -> None:
+    encoder = TwistedEncoder(1.0)
+    space = learnt(tmp_path, encoder, counterparts(250))
+    assert space is not None
+    assert set(space.maps) == set(LANGUAGES)
+    assert space.after > space.before + 0.02
+    # held-out mates judged the ridge; titles of topics that no document is about say the same
+    unseen = [page(lang, f"unseen{number}") for lang in LANGUAGES for number in range(100)]
+    statistics = fit_statistics(draw_samples(filled(tmp_path / "s", encoder, counterparts(250)), encoder), "topics")
+    made = CommonSpaceCalibration.on(statistics, space.maps).for_queries_in("de")
+    documents = encoder.encode_documents([one for one in unseen if one.lang == "ja"]).vectors
+    rows = {"ja": slice(0, 100)}
+    queries = encoder.encode_queries([Document("", "de", one.title) for one in unseen if one.lang == "de"])
+    corrected = made.correct_documents(documents, rows)
+    asked = made.correct_queries(queries, "de")
+    with_maps, without = (
+        float((cosines.argmax(axis=0) == np.arange(100)).mean())
+        for cosines in (made.cosines(corrected, rows, asked), statistics.cosines(corrected, rows, asked))
+    )
+    assert with_maps > without
+
+
+def test_without_counterparts_nothing_is_learnt(tmp_path: Path) -> None:
+    pages = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(200)]
+    assert learnt(tmp_path, TwistedEncoder(1.0), pages) is None
+
+
+def test_few_subjects_teach_nothing(tmp_path: Path) -> None:
+    assert learnt(tmp_path, TwistedEncoder(1.0), counterparts(25)) is None
+
+
+def test_where_nothing_differs_but_the_mean_no_map_is_kept(tmp_path: Path) -> None:
+    """Such mates are found first already, and no map can do better."""
+    assert learnt(tmp_path, TopicEncoder(bias=1.0, noise=0.1), counterparts(80)) is None
