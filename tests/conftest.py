@@ -23,8 +23,8 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.folder import ModelFolder
 from encoders.methods import registry
-from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.titled_windows import TitledWindows
 from encoders.session import Device
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect
@@ -127,7 +127,7 @@ def opened_once(folder: ModelFolder, threads: int | None = None) -> SentenceEnco
 @pytest.fixture(scope="session")
 def encoder(default_folder: ModelFolder) -> Encoder:
     """The default encoder, loaded."""
-    return Segments(opened_once(default_folder))
+    return TitledWindows(opened_once(default_folder))
 
 
 @pytest.fixture(scope="module")

@@ -193,12 +193,12 @@ def _index_memory(folder: Path, source: Path) -> tuple[int, int, str]:
 
 _SLOWED = """
 import os, sys, time
-from encoders.methods.segments import Segments
+from encoders.methods.titled_windows import TitledWindows
 from indexer import index as indexing
 from query.cli import run
 from trials.fake_encoder import FakeEncoder
 
-kind = {"a stub": FakeEncoder, "the default encoder": Segments}[sys.argv[1]]
+kind = {"a stub": FakeEncoder, "the default encoder": TitledWindows}[sys.argv[1]]
 encode = kind.encode_documents
 
 def slowly(encoder, documents):

@@ -20,6 +20,11 @@ class First(SentenceMethod):
         self.tokens = min(tokens or sentence.segment_limit, sentence.segment_limit)
         self.spec = sentence.folder.config.spec(self.method, tokens=self.tokens)
 
-    def _segments(self, documents: Sequence[Document], tokens: Sequence[Tokens]) -> list[list[Span]]:  # noqa: ARG002
+    def _segments(
+        self,
+        documents: Sequence[Document],  # noqa: ARG002
+        tokens: Sequence[Tokens],
+        headings: Sequence[int],  # noqa: ARG002
+    ) -> list[list[Span]]:
         """The first tokens, as one segment."""
         return [[(0, min(len(text), self.tokens))] for text in tokens]

@@ -13,21 +13,22 @@ from encoders.methods.lawdr import Lawdr, has_density, load_density
 from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
+from encoders.methods.titled_windows import TitledWindows
 from encoders.session import Device
 
-SENTENCE_METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method, Hmde.method)
+SENTENCE_METHODS = (TitledWindows.method, Segments.method, First.method, Sentences.method, Lawdr.method, Hmde.method)
 """Methods of a folder with a sentence encoder; *lawdr* and *hmde* need a folder that was trained for them."""
 METHODS = (*SENTENCE_METHODS, BagsOfWords.method)
 """All methods of making a document's vector; *cr5* needs a Cr5 model."""
 
 
 def default_method(folder: ModelFolder) -> str:
-    """The default method of a folder: the method that the folder was trained for, otherwise *segments*."""
+    """The default method of a folder: the method that the folder was trained for, otherwise *windows*."""
     if is_cr5(folder):
         return BagsOfWords.method
     if is_hmde(folder):
         return Hmde.method
-    return Lawdr.method if has_density(folder) else Segments.method
+    return Lawdr.method if has_density(folder) else TitledWindows.method
 
 
 def open_encoder(
@@ -60,4 +61,4 @@ def open_encoder(
         return First(sentence)
     if method == Sentences.method:
         return Sentences(sentence)
-    return Segments(sentence)
+    return Segments(sentence) if method == Segments.method else TitledWindows(sentence)

@@ -1,4 +1,4 @@
-"""*segments*: a document is the mean of overlapping windows of tokens (LaBSE-Seg of the HMDE paper). The default."""
+"""*segments*: a document is the mean of overlapping windows of tokens (LaBSE-Seg of the HMDE paper)."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class Segments(SentenceMethod):
         self.overlap = self._text // 3
         self.spec = sentence.folder.config.spec(self.method, window=self.window, overlap=self.overlap)
 
-    def _segments(self, documents: Sequence[Document], tokens: Sequence[Tokens]) -> list[list[Span]]:  # noqa: ARG002
+    def _segments(
+        self,
+        documents: Sequence[Document],  # noqa: ARG002
+        tokens: Sequence[Tokens],
+        headings: Sequence[int],  # noqa: ARG002
+    ) -> list[list[Span]]:
         """The windows."""
         return [windows(len(text), self._text, self.overlap) for text in tokens]

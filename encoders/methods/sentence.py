@@ -70,21 +70,30 @@ class SentenceEncoder:
         return self.session.run([self.tokenizer.segment(ids) for ids in segments], self.tokenizer.pad)
 
     def encode_spans(
-        self, tokens: Sequence[Tokens], spans: Sequence[Sequence[Span]], titles: Sequence[Span | None] = ()
+        self,
+        tokens: Sequence[Tokens],
+        spans: Sequence[Sequence[Span]],
+        titles: Sequence[Span | None] = (),
+        headings: Sequence[int] = (),
     ) -> Encoded:
         """Encode documents as the mean of their segments' unit vectors, scaled to unit length.
 
         ``spans`` has each document's segments, ``titles`` its title if that is to be a passage of its own; those of
-        unknown texts are ignored.
+        unknown texts are ignored. ``headings`` is the number of each text's first tokens that are read before each of
+        its later segments.
         """
-        titles = titles or [None] * len(tokens)
+        titles, headings = titles or [None] * len(tokens), headings or [0] * len(tokens)
         wanted = [
             (segments, title) if text.known else ([], None)
             for text, segments, title in zip(tokens, spans, titles, strict=True)
         ]
         cuts = [list(dict.fromkeys([*segments, title] if title else segments)) for segments, title in wanted]
         vectors = self.encode_segments(
-            [text.ids[slice(*span)] for text, cut in zip(tokens, cuts, strict=True) for span in cut]
+            [
+                text.ids_of(span, heading)
+                for text, cut, heading in zip(tokens, cuts, headings, strict=True)
+                for span in cut
+            ]
         )
         means = np.zeros((len(tokens), self.session.dim), dtype=np.float32)
         passages = []
@@ -122,10 +131,17 @@ class SentenceMethod(ABC):
         """Encode documents; each segment is a passage, and the title is another, apart from the segments."""
         tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
         titles = title_spans(documents, tokens, self._sentence.segment_limit)
-        return self._sentence.encode_spans(tokens, self._segments(documents, tokens), titles)
+        headings = self._headings(titles)
+        return self._sentence.encode_spans(tokens, self._segments(documents, tokens, headings), titles, headings)
+
+    def _headings(self, titles: Sequence[Span | None]) -> list[int]:
+        """For each document, the number of its first tokens that are read before each segment: none."""
+        return [0] * len(titles)
 
     @abstractmethod
-    def _segments(self, documents: Sequence[Document], tokens: Sequence[Tokens]) -> list[list[Span]]:
+    def _segments(
+        self, documents: Sequence[Document], tokens: Sequence[Tokens], headings: Sequence[int]
+    ) -> list[list[Span]]:
         """Cut documents into segments."""
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:

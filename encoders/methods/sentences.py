@@ -21,7 +21,12 @@ class Sentences(SentenceMethod):
         self._limit = min(tokens or sentence.segment_limit, sentence.segment_limit)
         self.spec = sentence.folder.config.spec(self.method)
 
-    def _segments(self, documents: Sequence[Document], tokens: Sequence[Tokens]) -> list[list[Span]]:
+    def _segments(
+        self,
+        documents: Sequence[Document],
+        tokens: Sequence[Tokens],
+        headings: Sequence[int],  # noqa: ARG002
+    ) -> list[list[Span]]:
         """The sentences; a sentence longer than the limit is several segments."""
         return sentence_spans(documents, tokens, self._limit)
 

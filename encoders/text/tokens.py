@@ -44,6 +44,11 @@ class Tokens:
         first, last = np.searchsorted(self.offsets[:, 1], (start, end), side="right")
         return int(first), int(last)
 
+    def ids_of(self, span: Span, heading: int = 0) -> Int32Array:
+        """The ids of a span; before a span that begins after the first ``heading`` tokens, these are put."""
+        ids = self.ids[slice(*span)]
+        return np.concatenate((self.ids[:heading], ids)) if 0 < heading <= span[0] else ids
+
 
 class Tokenizer:
     """A model's tokenizer, with the special tokens and prefixes that the model wants around a text: the overheads."""

@@ -62,10 +62,9 @@ def _titles(
 
 
 def opening_length(offsets: Int32Array) -> int:
-    """Number of segments in a document's opening: the first, and sentences after it up to ``_WINDOW`` characters.
+    """Number of segments in a document's opening: the first, and those after it up to ``_WINDOW`` characters.
 
-    Segments that overlap are windows, and the first alone is the opening. Sentences do not overlap, and the first is
-    the title.
+    Where segments overlap, the first alone is the opening.
     """
     if len(offsets) < 2 or offsets[1, 0] < offsets[0, 1]:
         return 1

@@ -18,6 +18,7 @@ from encoders.methods.registry import SENTENCE_METHODS, open_encoder
 from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder, SentenceMethod
 from encoders.methods.sentences import Sentences
+from encoders.methods.titled_windows import TitledWindows
 
 _LONG = " ".join(f"Sentence number {number} is about rivers and their floods." for number in range(120))
 
@@ -56,7 +57,7 @@ def _openings() -> Iterator[ParameterSet]:
     by the others."""
     for method in SENTENCE_METHODS:
         learnt = [pytest.mark.torch] if method == Hmde.method else []
-        late = pytest.mark.parts if method == Segments.method else pytest.mark.long
+        late = pytest.mark.parts if method == TitledWindows.method else pytest.mark.long
         small, real = ("small_trained", "trained_folder") if learnt else ("small_lawdr", "lawdr_folder")
         yield pytest.param((small, method), marks=learnt, id=f"small-{method}")
         yield pytest.param((real, method), marks=[*learnt, late], id=method)
@@ -121,6 +122,34 @@ def test_segments_are_the_mean_of_overlapping_windows(sentence: SentenceEncoder)
     assert ends[-1] == len(_LONG)
 
 
+def test_windows_follow_each_other_and_each_is_read_with_the_title_before_it(sentence: SentenceEncoder) -> None:
+    document = Document("1", "en", _LONG, "Floods in spring")
+    encoded = TitledWindows(sentence).encode_documents([document])
+    title, text = (sentence.tokenizer.tokenize([piece])[0].ids for piece in (document.title, _LONG))
+    room = 128 - sentence.tokenizer.document_overhead - len(title)
+    starts = range(0, len(text), room)
+    parts = sentence.encode_segments([np.concatenate((title, text[start : start + room])) for start in starts])
+    mean = parts.mean(axis=0)
+    assert float(encoded.vectors[0] @ (mean / np.linalg.norm(mean))) > 0.999  # int8 vectors depend on their batch
+    passages = encoded.passages[0]
+    assert passages.has_title
+    begins, ends = passages.without_title().offsets.T
+    assert len(begins) == len(starts) > 1
+    assert document.content[begins[0] : ends[-1]].strip() == _LONG.strip()
+    assert (begins[1:] >= ends[:-1]).all()
+    assert (unit_rows(passages.without_title().vectors) * parts).sum(axis=1).min() > 0.99
+
+
+def test_no_word_of_a_long_title_is_lost(sentence: SentenceEncoder) -> None:
+    """Windows begin with a title's first 32 tokens; the rest of the title is read as text."""
+    document = Document("1", "en", "It rains.", "rivers and lakes " * 60)
+    passages = TitledWindows(sentence).encode_documents([document]).passages[0]
+    shown = "".join(document.content[start:end] for start, end in passages.without_title().offsets)
+    tokens = sentence.tokenizer.tokenize([document.content])[0]
+    assert shown.strip() == document.content[tokens.offsets[31, 1] :].strip()
+    assert passages.has_title
+
+
 def test_first_reads_the_beginning_alone(sentence: SentenceEncoder) -> None:
     encoder = First(sentence)
     same_beginning = [Document("1", "en", _LONG), Document("2", "en", _LONG + " And bees." * 50)]
@@ -133,6 +162,7 @@ def test_first_reads_the_beginning_alone(sentence: SentenceEncoder) -> None:
     ("method", "segments"),
     [
         (Sentences, ["Floods", "It rains.", "The river rises."]),
+        (TitledWindows, ["It rains. The river rises."]),
         (Segments, ["Floods\nIt rains. The river rises."]),
         (First, ["Floods\nIt rains. The river rises."]),
     ],
@@ -159,7 +189,7 @@ def test_a_vector_does_not_depend_on_the_title_being_a_passage(sentence: Sentenc
 
 
 @pytest.mark.parametrize("document", [Document("1", "en", "It rains."), Document("1", "en", "", "Floods")])
-@pytest.mark.parametrize("method", [Sentences, Segments, First])
+@pytest.mark.parametrize("method", [TitledWindows, Sentences, Segments, First])
 def test_without_title_or_text_there_is_one_passage(
     sentence: SentenceEncoder, method: Callable[[SentenceEncoder], SentenceMethod], document: Document
 ) -> None:
@@ -192,5 +222,5 @@ def test_a_query_longer_than_the_model_is_cut_and_it_is_known_where(any_encoder:
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones(default_folder: ModelFolder) -> None:
-    with pytest.raises(BadInput, match="choose one of: segments, first, sentences, lawdr"):
+    with pytest.raises(BadInput, match="choose one of: windows, segments, first, sentences, lawdr"):
         open_encoder(default_folder, "paragraphs")

@@ -109,7 +109,7 @@ def test_the_model_changes_with_the_density(sentence: SentenceEncoder, sentence_
 def test_a_folder_with_a_density_is_lawdr_unless_another_method_is_named(
     small: ModelFolder, small_lawdr: ModelFolder
 ) -> None:
-    assert [default_method(small), default_method(small_lawdr)] == ["segments", "lawdr"]
+    assert [default_method(small), default_method(small_lawdr)] == ["windows", "lawdr"]
     assert open_encoder(small_lawdr, device="cpu").spec.method == "lawdr"
     base, same = (open_encoder(folder, "sentences", device="cpu").spec for folder in (small, small_lawdr))
     assert base == same

@@ -94,7 +94,7 @@ def test_a_rebuild_takes_the_place_of_what_was_searched_and_rollback_returns(
     assert after[0] == ["chess", "flood"]
     assert after[1] != before[1]
     assert (row(settings).method, row(settings).generation, row(settings).building) == ("first", 2, None)
-    assert roll_back(settings).method == "segments"
+    assert roll_back(settings).method == "windows"
     assert stored(settings) == before
     assert roll_back(settings).method == "first"
     assert stored(settings) == after

@@ -42,4 +42,4 @@ def test_records_that_name_no_language_get_the_given_one_and_a_rebuild_is_return
 
     assert run(["rollback", *place]) == 0
     returned = said(capsys, "status", *place)
-    assert (returned["method"], returned["languages"]) == ("segments", {"de": 1, "sw": 1})
+    assert (returned["method"], returned["languages"]) == ("windows", {"de": 1, "sw": 1})

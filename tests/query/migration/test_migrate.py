@@ -236,7 +236,7 @@ def test_documents_that_come_later_are_encoded_as_before_and_the_migration_stays
         assert searcher.search("bin i trädgården", lang="sv", to=["sv"], k=1)[0].doc_id == "sv0"
     assert run(["rollback", "-c", "demo", "-q"]) == 0
     with Searcher.open("demo", home, device="cpu") as searcher:
-        assert searcher.spec.method == "segments"
+        assert searcher.spec.method == "windows"
 
 
 def test_calibrating_a_migrated_collection_does_not_end_its_migration(
