@@ -17,6 +17,7 @@ from indexer.ledger.findings import findings_of
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
 from query.calibration.searched_calibration import second_field
+from query.calibration.summary import Summary
 
 
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
                 **values_of(calibration.summary.choice, "balance", "margin", "rank", "lift", "bar", "second_look"),
                 "decided_by": calibration.summary.decided_by,
                 "weights": list(calibration.summary.choice.weights),
-                "map": calibration.summary.maps.method if calibration.summary.maps else None,
+                "map": _map_of(calibration.summary),
                 "without": sorted(languages.keys() - calibration.summary.languages.keys()),
             }
             for calibration in calibrations
@@ -88,3 +89,10 @@ def _count(collection: Collection, settings: Settings, model: str = "") -> tuple
             return store.count(model), ""
     except DragomanError as error:
         return {}, str(error)
+
+
+def _map_of(summary: Summary) -> str | None:
+    """What queries are mapped by; none if they are not."""
+    if summary.maps:
+        return summary.maps.method
+    return "a common space" if summary.common_space else None

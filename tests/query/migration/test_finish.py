@@ -130,7 +130,7 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
         assert cosines.min() > 0.99  # int8 depends a little on what is encoded together
     new = first(home)
     assert run(["status", "-c", "demo"]) == 0
-    assert f"returns to the vectors of {encoder} by segments" in capsys.readouterr().out
+    assert f"returns to the vectors of {encoder} by windows" in capsys.readouterr().out
     assert run(["rollback", "-c", "demo", "-q"]) == 0
     assert first(home) == first(calibrated)
     assert run(["rollback", "-c", "demo", "-q"]) == 0
