@@ -2,7 +2,9 @@
 
 A map leads the centred vectors of a language's documents, and of the pseudo-queries taken from them, to the mean of
 each document and its mates (least squares with a ridge towards leaving vectors as they are). Half of the mates'
-subjects choose the ridge: their pseudo-queries ask for the mates of their documents.
+subjects choose the ridge: their pseudo-queries, which taught nothing, ask for the mates of their documents. Of these
+documents as large a share taught as the sample is of the collection: so many of the documents that a user asks for are
+known.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ def learn_common_space(store: VectorStore, calibration: Calibration, mined: Mine
         return None
     langs = {doc_id: lang for query in mined.queries for doc_id, lang in _members(mined, query.doc_id, query.lang)}
     vectors = _centred(store, calibration, langs)
-    rows: dict[str, list[_Row]] = {}
+    rows: dict[str, tuple[list[_Row], _Row]] = {}
     questions: dict[str, _Question] = {}
     for query in mined.queries:
         members = [member for member in _members(mined, query.doc_id, query.lang) if member[0] in vectors]
@@ -90,14 +92,18 @@ def learn_common_space(store: VectorStore, calibration: Calibration, mined: Mine
         target = unit_rows(np.sum([vectors[doc_id] for doc_id, _ in members], axis=0)[None])[0]
         raw = unit_rows(calibration.languages[query.lang].bank[query.row : query.row + 1])
         asked = calibration.correct_queries(raw, query.lang)[0]
-        rows[query.doc_id] = [
-            *(_Row(lang, vectors[doc_id], target) for doc_id, lang in members),
-            _Row(query.lang, asked, target),
-        ]
+        of_documents = [_Row(lang, vectors[doc_id], target) for doc_id, lang in members]
+        rows[query.doc_id] = of_documents, _Row(query.lang, asked, target)
         mates = {lang: doc_id for doc_id, lang in members if doc_id != query.doc_id}
         questions[query.doc_id] = _Question(query.lang, asked, mates)
-    judging = set(numbers[1::2])
-    learning = [row for doc_id, of_document in rows.items() if subjects[doc_id] not in judging for row in of_document]
+    judging = numbers[1::2]
+    covered = min(1.0, len(vectors) / max(sum(store.count(calibration.model).values()), 1))
+    of_known_documents = set(judging[: round(covered * len(judging))])
+    learning: list[_Row] = []
+    for doc_id, (of_documents, of_query) in rows.items():
+        learnt = subjects[doc_id] not in judging
+        learning += of_documents if learnt or subjects[doc_id] in of_known_documents else []
+        learning += [of_query] if learnt else []
     held_out = [question for doc_id, question in questions.items() if subjects[doc_id] in judging]
     before = _reciprocal_ranks(calibration, {}, held_out, vectors)
     if not len(before):
@@ -108,7 +114,8 @@ def learn_common_space(store: VectorStore, calibration: Calibration, mined: Mine
     gain = results[ridge] - before
     if float(gain.mean()) <= _SURELY * float(gain.std()) / len(gain) ** 0.5:
         return None
-    maps = _maps(_paths([row for of_document in rows.values() for row in of_document]), ridge)
+    every_row = [row for of_documents, of_query in rows.values() for row in (*of_documents, of_query)]
+    maps = _maps(_paths(every_row), ridge)
     return LearntSpace(maps, ridge, len(numbers), float(before.mean()), float(results[ridge].mean()))
 
 

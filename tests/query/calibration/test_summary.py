@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from query.calibration.calibration_choice import CalibrationChoice, TriedChoice
-from query.calibration.summary import MatesSummary, Separability, Summary
+from query.calibration.summary import CommonSpaceSummary, MatesSummary, Separability, Summary
 
 CHOICE = CalibrationChoice(
     rank=2, margin="distance", balance=0.3, weights=(0.2, 0.8), lift=0.95, bar=0.7, second_look=True
@@ -17,6 +17,7 @@ SUMMARY = Summary(
     [TriedChoice(CHOICE, 0.5, 0.4, 0.3, chosen=True), TriedChoice(replace(CHOICE, lift=0.0), 0.4, 0.3, 0.3)],
     separability=Separability(0.9, 2, 0.6),
     mates=MatesSummary(0.75, 0.95, 1.1),
+    common_space=CommonSpaceSummary(853, 3.0, 0.7, 0.73),
 )
 
 
@@ -38,11 +39,12 @@ def test_in_a_summary_that_knows_nothing_of_mates_they_do_not_count() -> None:
     for values in (earlier, *rows):
         for name in ("lift", "bar", "second_look"):
             del values[name]
-    del earlier["mates"]
+    del earlier["mates"], earlier["common_space"]
     summary = Summary.from_json(earlier)
     assert summary.choice == replace(CHOICE, lift=0.0, bar=0.5, second_look=False)
     assert {tried.choice for tried in summary.tried} == {summary.choice}
     assert summary.mates is None
+    assert summary.common_space is None
 
 
 def test_a_summary_without_mined_mates_says_nothing_of_them() -> None:

@@ -427,10 +427,7 @@ def test_an_index_run_calibrates_by_itself(
 
 @pytest.mark.parametrize("each", [1, 2, pytest.param(5, marks=pytest.mark.parts)])
 def test_a_tiny_collection_loses_nothing_by_being_calibrated(settings: Settings, tmp_path: Path, each: int) -> None:
-    """Four languages with a few documents each, all of other subjects, asked for by their titles in each language.
-
-    With one document a language it is chance: in five such collections plain cosine finds 37 of 76, a calibration 35.
-    """
+    """Four languages with a few documents each, all of other subjects, asked for by their titles in each language."""
     pages = {
         lang: {one["concept"]: one for one in map(json.loads, (DEMO / f"docs.{lang}.jsonl").read_text().splitlines())}
         for lang in ("de", "en", "ja", "ru")
@@ -454,4 +451,4 @@ def test_a_tiny_collection_loses_nothing_by_being_calibrated(settings: Settings,
         with Searcher.open("demo", settings, device="cpu", ranking=ranking) as opened:
             found = opened.rank(queries, k=1)
         right.append(sum(one.doc_ids[0] == expected[query.doc_id] for one, query in zip(found, queries, strict=True)))
-    assert right[1] >= right[0] * (0.85 if each == 1 else 1 if each < 5 else 1.5)
+    assert right[1] >= right[0] * (1 if each < 5 else 1.5)

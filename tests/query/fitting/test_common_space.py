@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from encoders.document import Document, FloatArray
+from indexer.collection.settings import Settings
+from indexer.index import index
+from query.calibration.calibration import Calibration
 from query.calibration.common_space import CommonSpaceCalibration
+from query.cli import run
+from query.fitting.calibrate import calibrate
 from query.fitting.common_space import LearntSpace, can_learn, learn_common_space
 from query.fitting.mined_mates import mine_mates
 from query.fitting.statistics import draw_samples, fit_statistics
+from query.ranking.search_choice import RankingOptions
+from query.ranking.searcher import Searcher
 from tests.query.synthetic import DIM, TopicEncoder, direction, filled, page
 
 LANGUAGES = ("de", "en", "fr", "ja")
@@ -78,3 +89,43 @@ def test_few_subjects_teach_nothing(tmp_path: Path) -> None:
 def test_where_nothing_differs_but_the_mean_no_map_is_kept(tmp_path: Path) -> None:
     """Such mates are found first already, and no map can do better."""
     assert learnt(tmp_path, TopicEncoder(bias=1.0, noise=0.1), counterparts(80)) is None
+
+
+@pytest.mark.long
+def test_package_descriptions_learn_one_by_themselves(
+    settings: Settings, tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sentences of descriptions, asked in English and Japanese; the descriptions' titles and concepts are left out."""
+    languages = ("en", "ja", "uk")
+    records = {}
+    for lang in languages:
+        with gzip.open(data_dir / "ddtp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            records[lang] = {record["concept"]: record for record in map(json.loads, lines)}
+    concepts = sorted(set.intersection(*(set(of_lang) for of_lang in records.values())))[:400]
+    source = tmp_path / "docs.jsonl"
+    documents = [
+        {"id": f"{lang}:{concept}", "lang": lang, "text": records[lang][concept]["text"]}
+        for lang in languages
+        for concept in concepts
+    ]
+    source.write_text("\n".join(map(json.dumps, documents)), encoding="utf-8")
+    index([str(source)], "packages", settings=settings, device="cpu")
+    space = calibrate("packages", settings, device="cpu").stored.summary.common_space
+    assert space is not None
+    assert space.after > space.before
+    assert run(["status", "-c", "packages"]) == 0
+    assert "asked through maps: a common space" in capsys.readouterr().out
+    found = {}
+    with Searcher.open("packages", settings, device="cpu", ranking=RankingOptions(mates=False)) as searcher:
+        assert isinstance(searcher.calibration, CommonSpaceCalibration)
+        parts = {name: getattr(searcher.calibration, name) for name in Calibration.__dataclass_fields__}
+        for calibration in (searcher.calibration, Calibration(**parts)):
+            asked = replace(searcher, calibration=calibration)
+            queries = [Document(concept, "ja", records["ja"][concept]["title"]) for concept in concepts]
+            rankings = asked.rank(queries, k=3, to=["en", "uk"])
+            found[type(calibration)] = sum(
+                f"{lang}:{query.doc_id}" in ranking.doc_ids
+                for query, ranking in zip(queries, rankings, strict=True)
+                for lang in ("en", "uk")
+            )
+    assert found[CommonSpaceCalibration] > found[Calibration]
