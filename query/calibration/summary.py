@@ -55,7 +55,7 @@ class CommonSpaceSummary:
 
     Attributes:
         subjects: number of subjects that its maps were learnt from.
-        before, after: mean reciprocal rank of a held-out mate without and with maps.
+        before, after: mean reciprocal rank of the mates of pseudo-queries that taught nothing, without and with maps.
     """
 
     subjects: int

@@ -114,8 +114,8 @@ def command(
     if a classifier can't tell the languages apart; otherwise the balance is ¾, or less where titles would no longer
     find their own documents, or 0 if the encoder treats the languages nearly equally.
 
-    Mates also teach a common space: how queries of one language meet documents of another. It is kept if held-out
-    mates are then found better.
+    Mates also teach a common space: how queries of one language meet documents of another. It is kept if queries that
+    taught nothing then find more.
 
     With --balance, --margin, --rank, --weights, --lift or --second-look you decide yourself; those left out are ¾,
     ratio, the mean, equal weights, 0.8 and no second look. No document is encoded again, and the index is not touched.

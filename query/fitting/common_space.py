@@ -1,4 +1,4 @@
-"""Learn the maps of a common space from mined mates, if held-out mates say that they help.
+"""Learn the maps of a common space from mined mates, if pseudo-queries that taught nothing say that they help.
 
 A map leads the centred vectors of a language's documents, and of the pseudo-queries taken from them, to the mean of
 each document and its mates (least squares with a ridge towards leaving vectors as they are). Half of the mates'
@@ -34,12 +34,12 @@ _SURELY = 1.645
 
 @dataclass(frozen=True)
 class LearntSpace:
-    """Maps that were learnt, and how held-out pseudo-queries find the mates of their documents.
+    """Maps that were learnt, and how pseudo-queries that taught nothing find the mates of their documents.
 
     Attributes:
         maps: (dim, dim) weights by language.
         subjects: number of subjects learnt from.
-        before, after: mean reciprocal rank of a held-out mate without and with maps.
+        before, after: mean reciprocal rank of such a mate without and with maps.
     """
 
     maps: Mapping[str, Float64Array]
