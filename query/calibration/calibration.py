@@ -11,8 +11,8 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -81,12 +81,14 @@ class Bank:
     Attributes:
         neighbours: number of pseudo-queries in a document's neighbourhood.
         own_rows: (q,) rows of queries that are themselves in the bank, −1 for a query that is not; none: no query is.
+        mapped: what a common space makes of the vectors for each target language, as far as they were needed.
     """
 
     vectors: FloatArray
     sources: tuple[str, ...]
     neighbours: int
     own_rows: npt.NDArray[np.intp] | None = None
+    mapped: MutableMapping[str, FloatArray] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def _columns(self) -> dict[str, list[int]]:
@@ -272,10 +274,12 @@ class Calibration:
         languages: Mapping[str, slice],  # noqa: ARG002
         queries: FloatArray,
         share: float = 1.0,  # noqa: ARG002
+        mapped: MutableMapping[str, FloatArray] | None = None,  # noqa: ARG002
     ) -> FloatArray:
         """(n, queries) cosines of corrected documents or passages with corrected queries of one language.
 
         The rows lie language after language; ``languages`` are their rows, and a share of the components was taken out.
+        ``mapped`` keeps what a common space makes of the queries for each language, if they will be compared again.
         """
         return self.vector_parts.cosines(rows, queries)
 

@@ -8,19 +8,14 @@ left out: the maps are near the identity. Queries and documents of one language 
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
-from query.calibration.calibration import Bank, Calibration
-
-_KEPT = 256
-"""Mapped banks in memory, one for each pair of languages: 0.4 MB each at 384 dimensions."""
+from query.calibration.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -51,48 +46,29 @@ class CommonSpaceCalibration(Calibration):
         """Corrected queries for kNN over a target language's raw vectors."""
         return super().queries_for_store(self._toward(target, queries) if share else queries, target, share)
 
-    def bank(self, lang: str, share: float = 1.0) -> Bank:
-        """Corrected pseudo-queries of a language."""
-        bank = super().bank(lang, share)
-        self._banks[id(bank.vectors)] = bank.vectors
-        return bank
-
     def cosines(
-        self, rows: FloatArray, languages: Mapping[str, slice], queries: FloatArray, share: float = 1.0
+        self,
+        rows: FloatArray,
+        languages: Mapping[str, slice],
+        queries: FloatArray,
+        share: float = 1.0,
+        mapped: MutableMapping[str, FloatArray] | None = None,
     ) -> FloatArray:
         """(n, queries) cosines of corrected documents or passages with corrected queries, which take the maps."""
         if not share or not languages:
             return super().cosines(rows, languages, queries, share)
-        toward = self._bank_toward if id(queries) in self._banks else self._toward
-        return np.concatenate(
-            [self.vector_parts.cosines(rows[span], toward(lang, queries)) for lang, span in languages.items()]
-        )
+        mapped = {} if mapped is None else mapped
+        for lang in languages:
+            if lang not in mapped:
+                mapped[lang] = self._toward(lang, queries)
+        return np.concatenate([self.vector_parts.cosines(rows[span], mapped[lang]) for lang, span in languages.items()])
 
     def _toward(self, target: str, queries: FloatArray) -> FloatArray:
         """Corrected queries as they are compared with documents of a language; unchanged without maps for both."""
         if target == self.query_lang or not {target, self.query_lang} <= self.maps.keys():
             return queries
-        mapped = queries @ self.maps[self.query_lang] @ self.maps[target].T
-        return unit_rows(mapped.astype(np.float32, copy=False))
-
-    def _bank_toward(self, target: str, bank: FloatArray) -> FloatArray:
-        """The same of pseudo-queries, which every query needs."""
-        key = (id(bank), target)
-        if key not in self._mapped_banks:
-            self._mapped_banks[key] = self._toward(target, bank)
-        self._mapped_banks.move_to_end(key)
-        while len(self._mapped_banks) > _KEPT:
-            self._mapped_banks.popitem(last=False)
-        return self._mapped_banks[key]
-
-    @cached_property
-    def _banks(self) -> dict[int, FloatArray]:
-        """The banks that were handed out, by identity."""
-        return {}
-
-    @cached_property
-    def _mapped_banks(self) -> OrderedDict[tuple[int, str], FloatArray]:
-        return OrderedDict()
+        in_space = queries @ self.maps[self.query_lang] @ self.maps[target].T
+        return unit_rows(in_space.astype(np.float32, copy=False))
 
     def _header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header, arrays = super()._header_and_arrays()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 from query.ranking.hits import Detail, Ranking
 
 Rows = npt.NDArray[np.intp]
+Mapped = MutableMapping[str, FloatArray] | None
 
 NearestByLanguage = Sequence[tuple[str, Sequence[NearestDocuments]]]
 """Languages with each query's nearest documents there; the entries of one language are adjacent."""
@@ -90,16 +91,21 @@ class CandidateDocuments:
         """(n,) language of each document."""
         return [lang for lang, rows in self.languages.items() for _ in range(rows.stop - rows.start)]
 
-    def cosines(self, queries: FloatArray) -> FloatArray:
-        """(n, queries) cosines that documents are compared by: here the documents' own."""
-        return self.document_cosines(queries)
+    def cosines(self, queries: FloatArray, mapped: Mapped = None) -> FloatArray:
+        """(n, queries) cosines that documents are compared by: here the documents' own.
 
-    def document_cosines(self, queries: FloatArray) -> FloatArray:
+        ``mapped``: as in ``Calibration.cosines``.
+        """
+        return self.document_cosines(queries, mapped)
+
+    def document_cosines(self, queries: FloatArray, mapped: Mapped = None) -> FloatArray:
         """(n, queries) cosines of the documents' vectors with corrected queries."""
-        return self._of_rows(self.vectors, self.languages, queries)
+        return self._of_rows(self.vectors, self.languages, queries, mapped)
 
-    def _of_rows(self, rows: FloatArray, languages: Mapping[str, slice], queries: FloatArray) -> FloatArray:
-        return self.calibration.cosines(rows, languages, queries, self.share)
+    def _of_rows(
+        self, rows: FloatArray, languages: Mapping[str, slice], queries: FloatArray, mapped: Mapped
+    ) -> FloatArray:
+        return self.calibration.cosines(rows, languages, queries, self.share, mapped)
 
     def selected(self, rows: Rows) -> CandidateDocuments:
         """The documents of the rows, ascending."""
@@ -158,23 +164,26 @@ class CandidatesWithPassages(CandidateDocuments):
         """(n,) whether the title is a passage of its own."""
         return np.asarray(self.titles.any(axis=1), dtype=np.bool_)
 
-    def cosines(self, queries: FloatArray) -> FloatArray:
+    def cosines(self, queries: FloatArray, mapped: Mapped = None) -> FloatArray:
         """(n, queries) mean of the cosines of document, title, opening and best passage, by their weights."""
         weights = np.tile(np.array(self.mix, dtype=np.float32), (len(self.doc_ids), 1))
         weights[~self.has_title, Mix._fields.index("title")] = 0
         weights /= weights.sum(axis=1, keepdims=True)
-        by_part = zip(weights.T, self.cosines_by_part(queries), strict=True)
+        by_part = zip(weights.T, self.cosines_by_part(queries, mapped), strict=True)
         return np.asarray(sum(weight[:, None] * cosines for weight, cosines in by_part), dtype=np.float32)
 
-    def cosines_by_part(self, queries: FloatArray) -> CosinesByPart:
+    def cosines_by_part(self, queries: FloatArray, mapped: Mapped = None) -> CosinesByPart:
         """(n, queries) cosines of each part; 0 for a title that is no passage of its own."""
-        document, segments = self.document_cosines(queries), self.segment_cosines(queries)
+        mapped = {} if mapped is None else mapped
+        document, segments = self.document_cosines(queries, mapped), self.segment_cosines(queries, mapped)
         if not len(self.starts):
             return CosinesByPart(document, document, document, document)
         best: FloatArray = np.maximum.reduceat(segments, self.starts, axis=0)
-        titles, openings = (self._of_rows(rows, self.languages, queries) for rows in (self.titles, self.openings))
+        titles, openings = (
+            self._of_rows(rows, self.languages, queries, mapped) for rows in (self.titles, self.openings)
+        )
         return CosinesByPart(document, titles, openings, best)
 
-    def segment_cosines(self, queries: FloatArray) -> FloatArray:
+    def segment_cosines(self, queries: FloatArray, mapped: Mapped = None) -> FloatArray:
         """(p, queries) cosines of the segments."""
-        return self._of_rows(self.passages, self.segment_languages, queries)
+        return self._of_rows(self.passages, self.segment_languages, queries, mapped)

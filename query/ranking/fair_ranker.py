@@ -268,7 +268,7 @@ class FairRanker:
             + scale.neighbourhood_offset
         )
         bank = self._bank(query_lang)
-        bank_cosines = documents.cosines(bank.vectors)
+        bank_cosines = documents.cosines(bank.vectors, bank.mapped)
         bank.exclude_sources(bank_cosines, documents.doc_ids)
         bwd = bank.neighbourhoods(bank_cosines)
         scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * scale.score_factor

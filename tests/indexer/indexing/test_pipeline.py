@@ -440,7 +440,7 @@ def test_a_source_that_is_not_there_makes_no_collection(settings: Settings, defa
 
 def test_another_encoder_or_method_is_refused_by_both_names(settings: Settings, default_folder: ModelFolder) -> None:
     index([str(DEMO / "docs.de.jsonl")], "c", settings=settings, device="cpu")
-    with pytest.raises(ModelMismatch, match=r"by segments \(model .*by first is model"):
+    with pytest.raises(ModelMismatch, match=r"by windows \(model .*by first is model"):
         index([str(DEMO / "docs.de.jsonl")], "c", settings=settings, method="first", device="cpu")
 
 
