@@ -102,11 +102,8 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
         passages = unit_rows(item.passages.unit_vectors() - np.float32(share) * of_passages)  # type: ignore[attr-defined]
         near, counts = queries @ passages.T, np.array(mix)
         near, title = near[..., :-1], near[..., -1]
-        ends = item.passages.offsets[:-1, 1].tolist()  # type: ignore[attr-defined]
-        first = passages[: max(1, sum(end <= 500 for end in ends))]  # the opening's windows, as far as 500 characters
-        opening = queries @ unit_rows(first.sum(axis=0, keepdims=True))[0]
         return np.asarray(
-            (counts * np.stack([queries @ centred[0], title, opening, near.max(axis=-1)], axis=-1)).sum(axis=-1)
+            (counts * np.stack([queries @ centred[0], title, near[..., 0], near.max(axis=-1)], axis=-1)).sum(axis=-1)
             / counts.sum()
         )
 
