@@ -46,14 +46,15 @@ def main() -> None:
     arguments = parser.parse_args()
     texts = documents(arguments.documents)
     folder = find_model(DEFAULT, Console())
-    ours = open_encoder(folder, device="cpu")
+    ours = open_encoder(folder, "segments", device="cpu")
     encoded = ours.encode_documents(texts)
+    kept = [passages.without_title() for passages in encoded.passages]
     segments = [
         f"passage: {document.content[start:end].strip()}"
-        for document, passages in zip(texts, encoded.passages, strict=True)
+        for document, passages in zip(texts, kept, strict=True)
         for start, end in passages.offsets
     ]
-    counts = [len(passages.offsets) for passages in encoded.passages]
+    counts = [len(passages.offsets) for passages in kept]
     tokens = sum(len(segment) + 2 for segment in Tokenizer(folder).tokenize(segments))
     with tempfile.TemporaryDirectory() as scratch:
         peer = as_sentence_transformer(Path(scratch))

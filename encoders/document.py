@@ -105,7 +105,7 @@ class EncoderSpec:
     """Name, ids and vector width of an encoder.
 
     Attributes:
-        method: how a document's vector is made (``segments``, ``first``, ``sentences``, ``lawdr`` …).
+        method: how a document's vector is made (``windows``, ``segments``, ``first``, ``sentences``, ``lawdr`` …).
         languages: BCP 47 tags the encoder was trained for; empty if unknown.
         model: the model's id. Vectors can be compared only within one model.
         build: the id of the exact graph. Builds of one model that passed the parity check are interchangeable.

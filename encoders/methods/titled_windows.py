@@ -40,8 +40,9 @@ class TitledWindows(SentenceMethod):
         tokens: Sequence[Tokens],
         headings: Sequence[int],
     ) -> list[list[Span]]:
-        """The windows of the text after the heading."""
+        """The windows of the text after the heading; a text without tokens after its title is the title."""
         return [
             [(heading + start, heading + end) for start, end in windows(len(text) - heading, self._text - heading, 0)]
+            or windows(heading, heading, 0)
             for text, heading in zip(tokens, headings, strict=True)
         ]

@@ -3,7 +3,8 @@
 A language's map W leads its centred vectors to where their counterparts in all languages meet. A query of language a
 and a document of language b are compared by (q W_a)·(d W_b) = (q W_a W_bᵀ)·d. So the query takes both maps, once for
 each target language, and documents stay as they are, in the index and among the candidates. The lengths of d W_b are
-left out: the maps are near the identity. Queries and documents of one language are compared without maps.
+left out: the maps are near the identity. Queries and documents of one language are compared without maps. So are all
+where the languages' components are not wholly taken out, because maps are learnt from what is left then.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class CommonSpaceCalibration(Calibration):
 
     def queries_for_store(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
         """Corrected queries for kNN over a target language's raw vectors."""
-        return super().queries_for_store(self._toward(target, queries) if share else queries, target, share)
+        queries = self._toward(target, queries) if share == 1.0 else queries
+        return super().queries_for_store(queries, target, share)
 
     def cosines(
         self,
@@ -55,7 +57,7 @@ class CommonSpaceCalibration(Calibration):
         mapped: MutableMapping[str, FloatArray] | None = None,
     ) -> FloatArray:
         """(n, queries) cosines of corrected documents or passages with corrected queries, which take the maps."""
-        if not share or not languages:
+        if share < 1.0 or not languages:
             return super().cosines(rows, languages, queries, share)
         mapped = {} if mapped is None else mapped
         for lang in languages:

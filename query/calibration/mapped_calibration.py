@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -121,17 +122,18 @@ def read_calibration(data: bytes) -> Calibration:
     statistics = Calibration.from_bytes(data)
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         header = json.loads(str(archive["header"]))
-        if "common_space" in header:
-            return CommonSpaceCalibration.on(
-                statistics, {lang: archive[f"common_space/{lang}"] for lang in header["common_space"]}
-            )
-        if "maps" not in header:
+        if not {"common_space", "maps"} & header.keys():
             return statistics
-        arrays = {name.removeprefix("maps/"): archive[name] for name in archive.files if name.startswith("maps/")}
     try:
+        if "common_space" in header:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                maps = {lang: archive[f"common_space/{lang}"] for lang in header["common_space"]}
+            return CommonSpaceCalibration.on(statistics, maps)
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            arrays = {name.removeprefix("maps/"): archive[name] for name in archive.files if name.startswith("maps/")}
         kind = Networks if "networks" in header["maps"] else SpaceMaps
         return MappedCalibration.on(statistics, kind.of(header["maps"], arrays))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile) as error:
         raise StoreError(
             f"the calibration's maps can't be read ({error}); choose another: dragoman calibrate --use"
         ) from error

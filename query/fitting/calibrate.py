@@ -95,8 +95,8 @@ def calibrate_open(opened: OpenCollection, request: CalibrationRequest, inherite
 def _common_space(
     opened: OpenCollection, fitted: Calibration, samples: CalibrationSamples, seed: int
 ) -> LearntSpace | None:
-    """Maps learnt from the collection's mates; none without centring, in one language, or where they don't help."""
-    if not centring(fitted.balance) or not can_learn(fitted):
+    """Maps learnt from the collection's mates; none without full centring, or where they don't help."""
+    if centring(fitted.balance) < 1.0 or not can_learn(fitted):
         return None
     with opened.console.progress("learning a common space", 2, "steps") as advance:
         mined = mine_mates(opened.store, fitted, samples.draw(SAMPLE, seed))

@@ -3,8 +3,8 @@
 A map leads the centred vectors of a language's documents, and of the pseudo-queries taken from them, to the mean of
 each document and its mates (least squares with a ridge towards leaving vectors as they are). Half of the mates'
 subjects choose the ridge: their pseudo-queries, which taught nothing, ask for the mates of their documents. Of these
-documents as large a share taught as the sample is of the collection: so many of the documents that a user asks for are
-known.
+documents as large a share taught as the sample and its mates are of the collection: so many of the documents that a
+user asks for are known.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import NormalDist
 
 import numpy as np
 
@@ -28,8 +29,8 @@ RIDGES = (1.0, 3.0, 10.0, 30.0)
 """Ridges to choose from, in units of a vector's squared length."""
 _FEWEST = 40
 """Minimum subjects to learn from: half of them judge."""
-_SURELY = 1.645
-"""Standard errors of the mean gain in reciprocal rank that maps must exceed: one-sided, 5 %."""
+_BY_CHANCE = 0.05
+"""Probability that maps are kept by chance; the ridges share it."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ def learn_common_space(store: VectorStore, calibration: Calibration, mined: Mine
         rows[query.doc_id] = of_documents, _Row(query.lang, asked, target)
         mates = {lang: doc_id for doc_id, lang in members if doc_id != query.doc_id}
         questions[query.doc_id] = _Question(query.lang, asked, mates)
-    judging = numbers[1::2]
+    order = np.random.default_rng(0).permutation(numbers)
+    judging = order[::2].tolist()
     covered = min(1.0, len(vectors) / max(sum(store.count(calibration.model).values()), 1))
     of_known_documents = set(judging[: round(covered * len(judging))])
     learning: list[_Row] = []
@@ -111,12 +113,19 @@ def learn_common_space(store: VectorStore, calibration: Calibration, mined: Mine
     ridge_paths = _paths(learning)
     results = {ridge: _reciprocal_ranks(calibration, _maps(ridge_paths, ridge), held_out, vectors) for ridge in RIDGES}
     ridge = max(results, key=lambda value: float(results[value].mean()))
-    gain = results[ridge] - before
-    if float(gain.mean()) <= _SURELY * float(gain.std()) / len(gain) ** 0.5:
+    if not _is_sure(results[ridge] - before, [subjects[doc_id] for doc_id in questions if subjects[doc_id] in judging]):
         return None
     every_row = [row for of_documents, of_query in rows.values() for row in (*of_documents, of_query)]
     maps = _maps(_paths(every_row), ridge)
     return LearntSpace(maps, ridge, len(numbers), float(before.mean()), float(results[ridge].mean()))
+
+
+def _is_sure(gains: FloatArray, subjects: Sequence[int]) -> bool:
+    """Whether the mean gain is above chance: one-sided, a subject's questions being one observation."""
+    places = np.unique(subjects, return_inverse=True)[1]
+    of_subjects = np.bincount(places, gains) / np.bincount(places)
+    errors = NormalDist().inv_cdf(1 - _BY_CHANCE / len(RIDGES))
+    return bool(of_subjects.mean() > errors * of_subjects.std() / len(of_subjects) ** 0.5)
 
 
 def _members(mined: MinedMates, doc_id: str, lang: str) -> list[tuple[str, str]]:

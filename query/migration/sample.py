@@ -14,6 +14,7 @@ from encoders.batches import encode_in_batches
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.errors import BadInput
+from encoders.methods.titled_windows import TitledWindows
 from encoders.wording import counted
 from indexer.stores.contract import VectorStore, read_existing
 from query.fitting.sampling import draw
@@ -88,7 +89,8 @@ def _paired(
     start = 0
     for batch, encoded in encode_in_batches(new, documents, _BATCH, advance):
         passages = [stored[document.doc_id] for document in batch] if spans == "old" else encoded.passages
-        pieces = _pieces(batch, passages)
+        cutter = old if spans == "old" else new
+        pieces = _pieces(batch, passages, titled=cutter.spec.method == TitledWindows.method)
         first_passages = [of_document.unit_vectors()[:_PASSAGES] for of_document in passages]
         own, other, encoder = (by_old, by_new, new) if spans == "old" else (by_new, by_old, old)
         own += first_passages
@@ -113,10 +115,15 @@ def _empty(encoder: Encoder) -> FloatArray:
     return np.zeros((0, encoder.spec.dim), np.float32)
 
 
-def _pieces(documents: Sequence[Document], passages: Sequence[Passages]) -> list[Document]:
-    """The documents' first passages, each as a document."""
+def _pieces(documents: Sequence[Document], passages: Sequence[Passages], *, titled: bool) -> list[Document]:
+    """The documents' first passages, each as a document; ``titled``: with the title, where it was read before them."""
     return [
-        Document(document.doc_id, document.lang, document.content[start:end])
+        Document(
+            document.doc_id,
+            document.lang,
+            document.content[start:end],
+            document.title if titled and start >= len(document.title) > 0 else "",
+        )
         for document, of_document in zip(documents, passages, strict=True)
         for start, end in of_document.offsets[:_PASSAGES].tolist()
     ]

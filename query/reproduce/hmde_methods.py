@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.methods.registry import METHODS as EVERYWHERE
-from encoders.methods.registry import open_encoder
+from encoders.methods.registry import default_method, open_encoder
+from encoders.methods.segments import Segments
+from encoders.methods.titled_windows import TitledWindows
 from encoders.session import Device
 from onnx_export.hmde.settings import LONGFORMER
 from onnx_export.huggingface.source import require_torch
@@ -24,12 +26,17 @@ def open_method(
 ) -> Encoder:
     """Open an encoder by a method; for *longformer*, by the default's name or by a Hugging Face folder or name.
 
+    Without a method, a folder that was trained for none is opened by *segments*, as the paper does.
+
     Raises:
         BadInput: there is no such encoder or method.
         MissingPart: a package that the method needs is not installed.
     """
     if method != LONGFORMER:
-        return open_encoder(find_model(reference, console), method, device=device)
+        folder = find_model(reference, console)
+        trained_for = default_method(folder)
+        papers = Segments.method if trained_for == TitledWindows.method else trained_for
+        return open_encoder(folder, method or papers, device=device)
     require_torch()
     from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
     from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415

@@ -150,6 +150,13 @@ def test_no_word_of_a_long_title_is_lost(sentence: SentenceEncoder) -> None:
     assert passages.has_title
 
 
+def test_a_text_that_the_tokenizer_drops_leaves_the_title(sentence: SentenceEncoder) -> None:
+    dropped, alone = (Document("1", "en", text, "Floods in spring") for text in ("\u200b\ufeff", ""))
+    encoded = TitledWindows(sentence).encode_documents([dropped, alone])
+    assert encoded.vectors[0] @ encoded.vectors[1] > 0.99
+    assert [len(passages.vectors) for passages in encoded.passages] == [1, 1]
+
+
 def test_first_reads_the_beginning_alone(sentence: SentenceEncoder) -> None:
     encoder = First(sentence)
     same_beginning = [Document("1", "en", _LONG), Document("2", "en", _LONG + " And bees." * 50)]
