@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from query.calibration.calibration import Calibration
+
+_FEW = 4
+"""Queries ranked together whose mapped vectors are kept for a moment."""
+_RECENT = 16
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,27 @@ class CommonSpaceCalibration(Calibration):
         """Corrected queries as they are compared with documents of a language; unchanged without maps for both."""
         if target == self.query_lang or not {target, self.query_lang} <= self.maps.keys():
             return queries
-        in_space = queries @ self.maps[self.query_lang] @ self.maps[target].T
-        return unit_rows(in_space.astype(np.float32, copy=False))
+        kept = self._kept(queries)
+        if target not in kept:
+            if self.query_lang not in kept:
+                kept[self.query_lang] = np.asarray(queries @ self.maps[self.query_lang], dtype=np.float32)
+            kept[target] = unit_rows(np.asarray(kept[self.query_lang] @ self.maps[target].T, dtype=np.float32))
+        return kept[target]
+
+    def _kept(self, queries: FloatArray) -> dict[str, FloatArray]:
+        """What was made of the same queries for other targets; a ranking compares one query several times."""
+        if len(queries) > _FEW:
+            return {}
+        key = queries.tobytes()
+        if (kept := self._recent.get(key)) is None:
+            if len(self._recent) >= _RECENT:
+                self._recent.clear()
+            kept = self._recent[key] = {}
+        return kept
+
+    @cached_property
+    def _recent(self) -> dict[bytes, dict[str, FloatArray]]:
+        return {}
 
     def _header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header, arrays = super()._header_and_arrays()
