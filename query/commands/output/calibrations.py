@@ -139,6 +139,12 @@ def _trial_rows(trials: Sequence[TriedChoice], summary: Summary) -> list[dict[st
     ]
 
 
+def _maps_mark(summary: Summary) -> str:
+    if summary.maps:
+        return ", maps"
+    return ", common space" if summary.common_space else ""
+
+
 def _mix_text(mix: Mix) -> str:
     return f", document:title:opening:best passage as {_shown_mix(mix)}" if mix != USUAL_MIX else ""
 
@@ -214,7 +220,7 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Col
             ">lift": f"{calibration.summary.choice.lift:g}",
             **({">weights": _weights(calibration)} if has_weights else {}),
             ">languages": f"{len(calibration.summary.languages)}",
-            "decided by": calibration.summary.decided_by + (", maps" if calibration.summary.maps else ""),
+            "decided by": calibration.summary.decided_by + _maps_mark(calibration.summary),
             "": _state(calibration, active, collection.model),
         }
         for calibration in calibrations
