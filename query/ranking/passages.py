@@ -62,11 +62,11 @@ def _titles(
 
 
 def opening_length(offsets: Int32Array) -> int:
-    """Number of segments in a document's opening: the first, and sentences after it up to ``_WINDOW`` characters.
+    """Number of segments in a document's opening: the first, and those after it up to ``_WINDOW`` characters.
 
-    Windows are openings by themselves: they overlap, or the first begins after the title, which is read before each.
+    Where segments overlap, the first alone is the opening.
     """
-    if len(offsets) < 2 or offsets[1, 0] < offsets[0, 1] or offsets[0, 0] > 0:
+    if len(offsets) < 2 or offsets[1, 0] < offsets[0, 1]:
         return 1
     return max(1, int(np.searchsorted(offsets[:, 1], _WINDOW, side="right")))
 
