@@ -95,7 +95,7 @@ def test_where_nothing_differs_but_the_mean_no_map_is_kept(tmp_path: Path) -> No
 def test_package_descriptions_learn_one_by_themselves(
     settings: Settings, tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Sentences of descriptions, asked in English and Japanese; the descriptions' titles and concepts are left out."""
+    """Without their concepts; Japanese titles ask for English and Ukrainian descriptions."""
     languages = ("en", "ja", "uk")
     records = {}
     for lang in languages:
@@ -104,7 +104,7 @@ def test_package_descriptions_learn_one_by_themselves(
     concepts = sorted(set.intersection(*(set(of_lang) for of_lang in records.values())))[:400]
     source = tmp_path / "docs.jsonl"
     documents = [
-        {"id": f"{lang}:{concept}", "lang": lang, "text": records[lang][concept]["text"]}
+        {"id": f"{lang}:{concept}", "lang": lang} | {name: records[lang][concept][name] for name in ("title", "text")}
         for lang in languages
         for concept in concepts
     ]
@@ -113,7 +113,7 @@ def test_package_descriptions_learn_one_by_themselves(
     space = calibrate("packages", settings, device="cpu").stored.summary.common_space
     assert space is not None
     assert space.after > space.before
-    assert run(["status", "-c", "packages"]) == 0
+    assert run(["status", "-c", "packages", "--home", str(settings.home)]) == 0
     assert "asked through maps: a common space" in capsys.readouterr().out
     found = {}
     with Searcher.open("packages", settings, device="cpu", ranking=RankingOptions(mates=False)) as searcher:
