@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import NormalDist
 
 import numpy as np
 
 from encoders.document import Float64Array, FloatArray, unit_rows
 from encoders.maps.ridge import RidgePath
-from indexer.stores.contract import VectorStore, read_existing
+from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.common_space import CommonSpaceCalibration
-from query.fitting.mined_mates import MinedMates
+from query.fitting.mined_mates import MinedMates, corrected_documents
 
 SAMPLE = 2048
 """Maximum documents, over all languages, whose mates are mined for the maps."""
@@ -83,7 +82,7 @@ def learn_common_space(store: VectorStore, calibration: Calibration, mined: Mine
     if len(numbers) < _FEWEST:
         return None
     langs = {doc_id: lang for query in mined.queries for doc_id, lang in _members(mined, query.doc_id, query.lang)}
-    vectors = _centred(store, calibration, langs)
+    vectors = corrected_documents(store, calibration, langs)
     rows: dict[str, tuple[list[_Row], _Row]] = {}
     questions: dict[str, _Question] = {}
     for query in mined.queries:
@@ -131,20 +130,6 @@ def _is_sure(gains: FloatArray, subjects: Sequence[int]) -> bool:
 def _members(mined: MinedMates, doc_id: str, lang: str) -> list[tuple[str, str]]:
     """A document and its mates, each with its language."""
     return [(doc_id, lang), *((mate, other) for other, mate in mined.mates.get(doc_id, {}).items())]
-
-
-def _centred(store: VectorStore, calibration: Calibration, langs: Mapping[str, str]) -> dict[str, FloatArray]:
-    """Documents' vectors without their language's component, by id; only of documents that still exist."""
-    by_lang: dict[str, list[str]] = {}
-    for doc_id, lang in langs.items():
-        by_lang.setdefault(lang, []).append(doc_id)
-    vectors: dict[str, FloatArray] = {}
-    for lang, doc_ids in by_lang.items():
-        raw = read_existing(partial(store.vectors, calibration.model), doc_ids)
-        if raw:
-            corrected = calibration.correct_documents(np.stack(list(raw.values())), {lang: slice(0, len(raw))})
-            vectors |= zip(raw, corrected, strict=True)
-    return vectors
 
 
 def _paths(rows: Sequence[_Row]) -> dict[str, tuple[RidgePath, Float64Array]]:

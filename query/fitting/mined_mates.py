@@ -138,7 +138,7 @@ def _checks(store: VectorStore, calibration: Calibration, mutual: Sequence[_Pair
             by_language.setdefault(second.lang, []).append((first, second))
     checks = []
     for lang, of_language in by_language.items():
-        vectors = _corrected(store, calibration, {first.mate: first.lang for first, _ in of_language})
+        vectors = corrected_documents(store, calibration, {first.mate: first.lang for first, _ in of_language})
         stored = [(first, second) for first, second in of_language if first.mate in vectors]
         queries = [vectors[first.mate] for first, _ in stored]
         nearest = _nearest(store, calibration, {lang: np.stack(queries)})[lang] if queries else []
@@ -167,7 +167,7 @@ def _pairs(
 ) -> list[_Pair]:
     """The nearest document of each other language to each document of a language."""
     others = [other for other in languages if other != lang]
-    vectors = _corrected(store, calibration, dict.fromkeys(doc_ids, lang))
+    vectors = corrected_documents(store, calibration, dict.fromkeys(doc_ids, lang))
     if not vectors or not others:
         return []
     nearest = _nearest(store, calibration, dict.fromkeys(others, np.stack(list(vectors.values()))))
@@ -182,7 +182,9 @@ def _pairs(
     return pairs
 
 
-def _corrected(store: VectorStore, calibration: Calibration, languages: Mapping[str, str]) -> dict[str, FloatArray]:
+def corrected_documents(
+    store: VectorStore, calibration: Calibration, languages: Mapping[str, str]
+) -> dict[str, FloatArray]:
     """The corrected vectors of documents whose languages are given, by id; only of documents that exist."""
     raw = read_existing(partial(store.vectors, calibration.model), list(languages))
     by_language: dict[str, list[str]] = {}
