@@ -48,13 +48,13 @@ def main() -> None:
     folder = find_model(DEFAULT, Console())
     ours = open_encoder(folder, "segments", device="cpu")
     encoded = ours.encode_documents(texts)
-    kept = [passages.without_title() for passages in encoded.passages]
+    without_titles = [passages.without_title() for passages in encoded.passages]
     segments = [
         f"passage: {document.content[start:end].strip()}"
-        for document, passages in zip(texts, kept, strict=True)
+        for document, passages in zip(texts, without_titles, strict=True)
         for start, end in passages.offsets
     ]
-    counts = [len(passages.offsets) for passages in kept]
+    counts = [len(passages.offsets) for passages in without_titles]
     tokens = sum(len(segment) + 2 for segment in Tokenizer(folder).tokenize(segments))
     with tempfile.TemporaryDirectory() as scratch:
         peer = as_sentence_transformer(Path(scratch))

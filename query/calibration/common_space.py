@@ -22,6 +22,7 @@ from query.calibration.calibration import Calibration
 _FEW = 4
 """Queries ranked together whose mapped vectors are kept for a moment."""
 _RECENT = 16
+"""Rankings of such queries that are kept."""
 
 
 @dataclass(frozen=True)

@@ -86,11 +86,11 @@ class ScoredCandidates:
         documents = self.documents
         margins = self.scores[query] if self.margins is None else self.margins[query]
         lifts = self.mates[query].lifts(margins) if self.mates else {}
-        own_cosines = documents.document_cosines(corrected[None])[:, 0]
         by_part, has_title = None, np.zeros(len(documents.doc_ids), dtype=np.bool_)
         if isinstance(documents, CandidatesWithPassages):
             by_part = CosinesByPart(*(cosines[:, 0] for cosines in documents.cosines_by_part(corrected[None])))
             has_title = documents.has_title
+        document_cosines = by_part.document if by_part else documents.document_cosines(corrected[None])[:, 0]
         lexical = None
         if lexical_hits is not None:
             lexical = lexical_scores(documents.doc_ids, lexical_hits) / max(
@@ -99,7 +99,7 @@ class ScoredCandidates:
         return [
             ScoreParts(
                 cosine=float(documents.vector_parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
-                corrected=float(own_cosines[row]),
+                corrected=float(document_cosines[row]),
                 title=float(by_part.title[row]) if by_part is not None and has_title[row] else None,
                 opening=float(by_part.opening[row]) if by_part is not None else None,
                 passage=float(by_part.passage[row]) if by_part is not None else None,

@@ -34,9 +34,9 @@ def open_method(
     """
     if method != LONGFORMER:
         folder = find_model(reference, console)
-        trained_for = default_method(folder)
-        papers = Segments.method if trained_for == TitledWindows.method else trained_for
-        return open_encoder(folder, method or papers, device=device)
+        if method is None and default_method(folder) == TitledWindows.method:
+            method = Segments.method
+        return open_encoder(folder, method, device=device)
     require_torch()
     from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
     from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415
