@@ -150,7 +150,9 @@ class HasQueryLimit(Protocol):
 def unit_rows(matrix: FloatArray | Int8Array) -> FloatArray:
     """Float32 rows of a float or quantised matrix, divided by their L2 norms; a zero row stays zero."""
     matrix = matrix.astype(np.float32, copy=False)
-    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, None]
+    if norms.min(initial=np.inf) > 0:
+        return np.asarray(matrix / norms, dtype=np.float32)
     result: FloatArray = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
     return result
 

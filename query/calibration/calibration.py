@@ -11,8 +11,8 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -23,6 +23,7 @@ from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration_choice import BAR, NO_MATES, NO_TITLES, USUAL_MIX, CalibrationChoice, Mix
+from query.calibration.corrected_queries import CorrectedQueries
 from query.calibration.margin import Margin, neighbourhood, neighbourhood_without
 
 _FORMAT = 2
@@ -76,19 +77,18 @@ class LanguageStatistics:
 
 @dataclass(frozen=True)
 class Bank:
-    """The corrected (n, dim) pseudo-queries of a language, with the (n,) ids of their documents.
+    """The n corrected pseudo-queries of a language.
 
     Attributes:
+        sources: (n,) ids of their documents.
         neighbours: number of pseudo-queries in a document's neighbourhood.
         own_rows: (q,) rows of queries that are themselves in the bank, −1 for a query that is not; none: no query is.
-        mapped: what a common space makes of the vectors for each target language, as far as they were needed.
     """
 
-    vectors: FloatArray
+    queries: CorrectedQueries
     sources: tuple[str, ...]
     neighbours: int
     own_rows: npt.NDArray[np.intp] | None = None
-    mapped: MutableMapping[str, FloatArray] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def _columns(self) -> dict[str, list[int]]:
@@ -229,6 +229,10 @@ class Calibration:
         """Queries of one language without the component of that language's queries, (n, dim) unit rows."""
         return self._without(vectors, {lang: slice(0, len(vectors))}, share, "query")
 
+    def compared(self, queries: FloatArray, lang: str, share: float = 1.0) -> CorrectedQueries:  # noqa: ARG002
+        """Corrected queries of one language as they are compared with documents: the same for all target languages."""
+        return CorrectedQueries(queries)
+
     def _without(
         self, vectors: FloatArray, languages: Mapping[str, slice], share: float, kind: VectorKind
     ) -> FloatArray:
@@ -268,21 +272,6 @@ class Calibration:
             return queries
         return _outside(queries, self.component("document", target).subspace, share)
 
-    def cosines(
-        self,
-        rows: FloatArray,
-        languages: Mapping[str, slice],  # noqa: ARG002
-        queries: FloatArray,
-        share: float = 1.0,  # noqa: ARG002
-        mapped: MutableMapping[str, FloatArray] | None = None,  # noqa: ARG002
-    ) -> FloatArray:
-        """(n, queries) cosines of corrected documents or passages with corrected queries of one language.
-
-        The rows lie language after language; ``languages`` are their rows, and a share of the components was taken out.
-        ``mapped`` keeps what a common space makes of the queries for each language, if they will be compared again.
-        """
-        return self.vector_parts.cosines(rows, queries)
-
     def bank(self, lang: str, share: float = 1.0) -> Bank:
         """Corrected pseudo-queries of a language.
 
@@ -299,7 +288,8 @@ class Calibration:
                 vectors.append(self._pseudo_queries(code, other, share)[:count])
                 sources += other.sources[:count]
         rows = np.concatenate([*vectors, np.zeros((0, self.width), np.float32)])
-        return Bank(rows, tuple(sources), min(self.neighbours, max(1, len(rows) // 8)))
+        queries = self.compared(rows, lang, share)
+        return Bank(queries, tuple(sources), min(self.neighbours, max(1, len(rows) // 8)))
 
     def _pseudo_queries(self, lang: str, statistics: LanguageStatistics, share: float) -> FloatArray:
         return self.correct_queries(unit_rows(statistics.bank), lang, share)

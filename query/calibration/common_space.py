@@ -9,20 +9,15 @@ where the languages' components are not wholly taken out, because maps are learn
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from query.calibration.calibration import Calibration
-
-_FEW = 4
-"""Queries ranked together whose mapped vectors are kept for a moment."""
-_RECENT = 16
-"""Rankings of such queries that are kept."""
+from query.calibration.corrected_queries import CorrectedQueries
 
 
 @dataclass(frozen=True)
@@ -31,11 +26,9 @@ class CommonSpaceCalibration(Calibration):
 
     Attributes:
         maps: (dim, dim) weights by language that centred rows are multiplied by from the right, in float16 precision.
-        query_lang: language of the queries that documents are compared with; empty before ``for_queries_in``.
     """
 
     maps: Mapping[str, FloatArray] = field(kw_only=True)
-    query_lang: str = field(default="", kw_only=True)
 
     @classmethod
     def on(cls, statistics: Calibration, maps: Mapping[str, np.ndarray]) -> CommonSpaceCalibration:
@@ -45,57 +38,18 @@ class CommonSpaceCalibration(Calibration):
             **parts, maps={lang: weights.astype(np.float16).astype(np.float32) for lang, weights in maps.items()}
         )
 
-    def for_queries_in(self, lang: str) -> Calibration:
-        """The calibration for queries of a language."""
-        return self if lang == self.query_lang else replace(self, query_lang=lang)
+    def compared(self, queries: FloatArray, lang: str, share: float = 1.0) -> CorrectedQueries:
+        """Corrected queries of one language, which take the maps for each other target language that has a map."""
+        if share < 1.0 or lang not in self.maps:
+            return CorrectedQueries(queries)
+        in_common_space = queries @ self.maps[lang]
 
-    def queries_for_store(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
-        """Corrected queries for kNN over a target language's raw vectors."""
-        queries = self._toward(target, queries) if share == 1.0 else queries
-        return super().queries_for_store(queries, target, share)
+        def toward(target: str) -> FloatArray:
+            if target == lang or target not in self.maps:
+                return queries
+            return unit_rows(np.asarray(in_common_space @ self.maps[target].T, dtype=np.float32))
 
-    def cosines(
-        self,
-        rows: FloatArray,
-        languages: Mapping[str, slice],
-        queries: FloatArray,
-        share: float = 1.0,
-        mapped: MutableMapping[str, FloatArray] | None = None,
-    ) -> FloatArray:
-        """(n, queries) cosines of corrected documents or passages with corrected queries, which take the maps."""
-        if share < 1.0 or not languages:
-            return super().cosines(rows, languages, queries, share)
-        mapped = {} if mapped is None else mapped
-        for lang in languages:
-            if lang not in mapped:
-                mapped[lang] = self._toward(lang, queries)
-        return np.concatenate([self.vector_parts.cosines(rows[span], mapped[lang]) for lang, span in languages.items()])
-
-    def _toward(self, target: str, queries: FloatArray) -> FloatArray:
-        """Corrected queries as they are compared with documents of a language; unchanged without maps for both."""
-        if target == self.query_lang or not {target, self.query_lang} <= self.maps.keys():
-            return queries
-        kept = self._kept(queries)
-        if target not in kept:
-            if self.query_lang not in kept:
-                kept[self.query_lang] = np.asarray(queries @ self.maps[self.query_lang], dtype=np.float32)
-            kept[target] = unit_rows(np.asarray(kept[self.query_lang] @ self.maps[target].T, dtype=np.float32))
-        return kept[target]
-
-    def _kept(self, queries: FloatArray) -> dict[str, FloatArray]:
-        """What was made of the same queries for other targets; a ranking compares one query several times."""
-        if len(queries) > _FEW:
-            return {}
-        key = queries.tobytes()
-        if (kept := self._recent.get(key)) is None:
-            if len(self._recent) >= _RECENT:
-                self._recent.clear()
-            kept = self._recent[key] = {}
-        return kept
-
-    @cached_property
-    def _recent(self) -> dict[bytes, dict[str, FloatArray]]:
-        return {}
+        return CorrectedQueries(queries, toward)
 
     def _header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header, arrays = super()._header_and_arrays()

@@ -167,8 +167,8 @@ def _reciprocal_ranks(
                 if question.lang == asking and lang in question.mates
             ]
             queries = np.stack([questions[number].query for number in numbers])
-            bound = space.for_queries_in(asking)
-            cosines = bound.cosines(documents, {lang: slice(0, len(documents))}, queries).T
+            asked = space.compared(queries, asking)
+            cosines = asked.cosines(documents, {lang: slice(0, len(documents))}, space.vector_parts).T
             mate_cosines = cosines[
                 np.arange(len(numbers)), [column[questions[number].mates[lang]] for number in numbers]
             ]

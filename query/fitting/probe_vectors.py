@@ -10,6 +10,7 @@ import numpy as np
 from encoders.document import FloatArray, Passages
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, VectorStore
 from query.calibration.calibration import Bank, Calibration
+from query.calibration.corrected_queries import CorrectedQueries
 from query.fitting.evidence import Evidence
 from query.ranking.candidates import NearestByLanguage
 from query.ranking.search_choice import SearchChoice
@@ -47,7 +48,12 @@ class ProbeVectors(StoredVectors):
         self._rests = {doc_id: evidence.rests[doc_id] for doc_id in self._sources if doc_id in evidence.rests}
 
     def search(
-        self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
+        self,
+        queries: CorrectedQueries,
+        targets: Sequence[str],
+        k: int,
+        filters: Filters | None,
+        lexical: LexicalQuery | None,
     ) -> tuple[NearestByLanguage, Sequence[LexicalHits]]:
         """The documents of each language nearest to corrected queries, without vectors: ``vectors`` has the rests'."""
         key = (
@@ -56,7 +62,7 @@ class ProbeVectors(StoredVectors):
             self._share,
             self._calibration.vector_parts.weights,
             k,
-            queries.tobytes(),
+            queries.vectors.tobytes(),
         )
         if key not in self._read.nearest:
             nearest, _ = super().search(queries, targets, k, filters, lexical)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -13,13 +13,12 @@ import numpy.typing as npt
 from encoders.document import BoolArray, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import LexicalHits, NearestDocuments
-from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import Mix
+from query.calibration.corrected_queries import CorrectedQueries
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 from query.ranking.hits import Detail, Ranking
 
 Rows = npt.NDArray[np.intp]
-Mapped = MutableMapping[str, FloatArray] | None
 
 NearestByLanguage = Sequence[tuple[str, Sequence[NearestDocuments]]]
 """Languages with each query's nearest documents there; the entries of one language are adjacent."""
@@ -71,41 +70,23 @@ class CandidateDocuments:
         languages: rows of each language, as a slice.
         raw: (n, dim) vectors as the encoder made them.
         vectors: (n, dim) corrected unit vectors.
-        share: share of the language's component that was taken out of the vectors.
+        vector_parts: the parts of the vectors.
     """
 
     doc_ids: Sequence[str]
     languages: Mapping[str, slice]
     raw: FloatArray
     vectors: FloatArray
-    calibration: Calibration
-    share: float
-
-    @property
-    def vector_parts(self) -> VectorParts:
-        """The parts of the vectors."""
-        return self.calibration.vector_parts
+    vector_parts: VectorParts
 
     @cached_property
     def langs(self) -> list[str]:
         """(n,) language of each document."""
         return [lang for lang, rows in self.languages.items() for _ in range(rows.stop - rows.start)]
 
-    def cosines(self, queries: FloatArray, mapped: Mapped = None) -> FloatArray:
-        """(n, queries) cosines that documents are compared by: here the documents' own.
-
-        ``mapped``: as in ``Calibration.cosines``.
-        """
-        return self.document_cosines(queries, mapped)
-
-    def document_cosines(self, queries: FloatArray, mapped: Mapped = None) -> FloatArray:
-        """(n, queries) cosines of the documents' vectors with corrected queries."""
-        return self._of_rows(self.vectors, self.languages, queries, mapped)
-
-    def _of_rows(
-        self, rows: FloatArray, languages: Mapping[str, slice], queries: FloatArray, mapped: Mapped
-    ) -> FloatArray:
-        return self.calibration.cosines(rows, languages, queries, self.share, mapped)
+    def cosines(self, queries: CorrectedQueries) -> FloatArray:
+        """(n, queries) cosines that documents are compared by: here the documents' own."""
+        return queries.cosines(self.vectors, self.languages, self.vector_parts)
 
     def selected(self, rows: Rows) -> CandidateDocuments:
         """The documents of the rows, ascending."""
@@ -114,7 +95,7 @@ class CandidateDocuments:
             for lang, span in self.languages.items()
         }
         doc_ids = [self.doc_ids[int(row)] for row in rows]
-        return CandidateDocuments(doc_ids, languages, self.raw[rows], self.vectors[rows], self.calibration, self.share)
+        return CandidateDocuments(doc_ids, languages, self.raw[rows], self.vectors[rows], self.vector_parts)
 
     def fused(self, rows: Rows, scores: FloatArray, lexical_hits: LexicalHits) -> Rows:
         """Ranked rows, reordered within each language by dense and lexical scores (``fuse``)."""
@@ -142,48 +123,58 @@ class CandidatesWithPassages(CandidateDocuments):
     """Documents with their passages.
 
     Attributes:
-        stored: (n,) segments of each document as they are stored.
-        passages: (p, dim) corrected unit vectors of the segments, document after document.
-        starts: (n,) row of each document's first segment.
-        segment_languages: rows of each language's segments, as a slice.
+        stored: (n,) passages of each document as they are stored.
+        passages: (p, dim) corrected unit vectors of the passages, document after document; a title is the last.
+        borders: (n + 1,) row of each document's first passage, and the number of passages.
+        passage_languages: rows of each language's passages, as a slice.
+        has_title: (n,) whether the title is a passage of its own.
         openings: (n, dim) corrected unit vectors of the openings.
-        titles: (n, dim) corrected unit vectors of the titles; a zero row where the title is no passage of its own.
         mix: weights of the cosines.
     """
 
     stored: Sequence[Passages]
     passages: FloatArray
-    starts: Rows
-    segment_languages: Mapping[str, slice]
+    borders: Rows
+    passage_languages: Mapping[str, slice]
+    has_title: BoolArray
     openings: FloatArray
-    titles: FloatArray
     mix: Mix
 
-    @property
-    def has_title(self) -> BoolArray:
-        """(n,) whether the title is a passage of its own."""
-        return np.asarray(self.titles.any(axis=1), dtype=np.bool_)
-
-    def cosines(self, queries: FloatArray, mapped: Mapped = None) -> FloatArray:
+    def cosines(self, queries: CorrectedQueries) -> FloatArray:
         """(n, queries) mean of the cosines of document, title, opening and best passage, by their weights."""
         weights = np.tile(np.array(self.mix, dtype=np.float32), (len(self.doc_ids), 1))
         weights[~self.has_title, Mix._fields.index("title")] = 0
         weights /= weights.sum(axis=1, keepdims=True)
-        by_part = zip(weights.T, self.cosines_by_part(queries, mapped), strict=True)
+        by_part = zip(weights.T, self.cosines_by_part(queries)[0], strict=True)
         return np.asarray(sum(weight[:, None] * cosines for weight, cosines in by_part), dtype=np.float32)
 
-    def cosines_by_part(self, queries: FloatArray, mapped: Mapped = None) -> CosinesByPart:
-        """(n, queries) cosines of each part; 0 for a title that is no passage of its own."""
-        mapped = {} if mapped is None else mapped
-        document, segments = self.document_cosines(queries, mapped), self.segment_cosines(queries, mapped)
-        if not len(self.starts):
-            return CosinesByPart(document, document, document, document)
-        best: FloatArray = np.maximum.reduceat(segments, self.starts, axis=0)
-        titles, openings = (
-            self._of_rows(rows, self.languages, queries, mapped) for rows in (self.titles, self.openings)
-        )
-        return CosinesByPart(document, titles, openings, best)
+    def cosines_by_part(self, queries: CorrectedQueries) -> tuple[CosinesByPart, FloatArray]:
+        """(n, queries) cosines of each part, 0 for a title that is no passage; and (p, queries) of all passages.
 
-    def segment_cosines(self, queries: FloatArray, mapped: Mapped = None) -> FloatArray:
-        """(p, queries) cosines of the segments."""
-        return self._of_rows(self.passages, self.segment_languages, queries, mapped)
+        The rows of a language are compared in one product.
+        """
+        nothing = np.zeros((0, len(queries)), dtype=np.float32)
+        parts: list[list[FloatArray]] = [[nothing], [nothing], [nothing]]
+        for lang, rows, ends in self._stacks:
+            cosines = self.vector_parts.cosines(rows, queries.toward(lang))
+            for part, of_language in zip(parts, np.split(cosines, ends), strict=True):
+                part.append(of_language)
+        document, opening, passages = map(np.concatenate, parts)
+        title, best = np.zeros_like(document), nothing
+        if len(document):
+            titles = self.borders[1:][self.has_title] - 1
+            title[self.has_title] = passages[titles]
+            starts_and_titles = np.concatenate((self.borders[:-1], titles))
+            order = np.argsort(starts_and_titles)
+            largest = np.maximum.reduceat(passages, starts_and_titles[order], axis=0)
+            best = largest[order < len(document)]
+        return CosinesByPart(document, title, opening, best), passages
+
+    @cached_property
+    def _stacks(self) -> list[tuple[str, FloatArray, list[int]]]:
+        """Each language with its documents', openings' and passages' rows, and where the rows of a part end."""
+        stacks = []
+        for lang, rows in self.languages.items():
+            parts = self.vectors[rows], self.openings[rows], self.passages[self.passage_languages[lang]]
+            stacks.append((lang, np.concatenate(parts), [len(parts[0]), 2 * len(parts[0])]))
+        return stacks

@@ -24,11 +24,13 @@ from encoders.document import BoolArray, FloatArray, unit_rows
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Bank, Calibration
+from query.calibration.corrected_queries import CorrectedQueries
 from query.calibration.margin import centring, exponent, margin
 from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.ranking.candidates import (
     CandidateDocuments,
     CandidatesWithPassages,
+    CosinesByPart,
     NearestByLanguage,
     RetrievedDocuments,
     Rows,
@@ -56,6 +58,8 @@ _BEST = 3
 MANY = 10_000
 """Documents of the largest language above which the first stretch has twice as many candidates. Among 228,206 vectors
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
+_BANKS = 16
+"""Maximum banks in memory: with a common space of 42 languages a bank takes 17 MB."""
 RESCORED = 150
 """Documents at the head of the merged ranking that are compared by passages too; more if a stretch ends later."""
 
@@ -113,18 +117,19 @@ class FairRanker:
                 queries, lang, targets, k, filters, texts=texts, detailed=detailed
             )
         corrected = self.calibration.correct_queries(queries, lang, self._share)
+        asked = self.calibration.compared(corrected, lang, self._share)
         ends = self._ends(k, len(targets))
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
         hybrid = self.choice.hybrid and texts
         lexical = LexicalQuery(texts, langs, DEPTH, filters, self._stored.models) if hybrid else None
-        nearest, lexical_hits = self._stored.search(corrected, targets, self._candidates(ends)[-1], filters, lexical)
+        nearest, lexical_hits = self._stored.search(asked, targets, self._candidates(ends)[-1], filters, lexical)
         retrieved = RetrievedDocuments(nearest, lexical_hits)
         plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
         while True:
             try:
                 if self.choice.second_look and not retrieved.near_hits:
-                    retrieved = replace(retrieved, near_hits=self._near_hits(retrieved, corrected, targets, filters))
-                return self._ranked(retrieved, corrected, lang, ends, k, plain)
+                    retrieved = replace(retrieved, near_hits=self._near_hits(retrieved, asked, targets, filters))
+                return self._ranked(retrieved, asked, lang, ends, k, plain)
             except MissingDocuments as missing:
                 retrieved = retrieved.without(missing.doc_ids)
 
@@ -143,7 +148,7 @@ class FairRanker:
         languages = {lang: slice(bisect_left(langs, lang), bisect_right(langs, lang)) for lang in dict.fromkeys(langs)}
         raw = self._stored.vectors(doc_ids)
         vectors = self.calibration.correct_documents(raw, languages)
-        documents = CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration, 1.0)
+        documents = CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
         same = counterparts(documents, np.arange(len(doc_ids)), self.choice.bar)
         return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
 
@@ -156,7 +161,7 @@ class FairRanker:
     def _ranked(
         self,
         retrieved: RetrievedDocuments,
-        corrected: FloatArray,
+        queries: CorrectedQueries,
         lang: str,
         ends: Sequence[int],
         k: int,
@@ -171,24 +176,24 @@ class FairRanker:
         merged = MergedCandidates.of(retrieved)
         in_stretches = [merged.in_stretch(count) for count in self._candidates(ends)]
         candidates = self._read(retrieved, merged)
-        scored = self._scored(candidates, corrected, lang, in_stretches)
+        scored = self._scored(candidates, queries, lang, in_stretches)
         mates = self._mates(scored, in_stretches[0])
         if self.choice.passages:
             scored = scored.lifted(mates)
             in_stretches = [shortlist | merged.by_words for shortlist in self._shortlists(scored, in_stretches, ends)]
             rows = np.flatnonzero(in_stretches[-1].any(axis=0))
             in_stretches = [in_stretch[:, rows] for in_stretch in in_stretches]
-            scored = self._scored(self._with_passages(candidates, rows), corrected, lang, in_stretches)
+            scored = self._scored(self._with_passages(candidates, rows), queries, lang, in_stretches)
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
         scored = scored.lifted(mates)
         rankings = []
-        for query in range(len(corrected)):
+        for query in range(len(queries)):
             query_hits = lexical_hits[query] if lexical_hits else None
             of_query = [in_stretch[query] for in_stretch in in_stretches]
             rows, scores = _rank_stretches(scored, query, of_query, ends, query_hits)
             rows, scores = rows[:k], scores[:k]
             details = (
-                self._details(scored, query, rows, plain[query], corrected[query], query_hits)
+                self._details(scored, query, rows, plain[query], queries.selected(query), query_hits)
                 if plain is not None
                 else None
             )
@@ -217,7 +222,7 @@ class FairRanker:
         return [first, *ends[1:]]
 
     def _near_hits(
-        self, retrieved: RetrievedDocuments, corrected: FloatArray, targets: Sequence[str], filters: Filters | None
+        self, retrieved: RetrievedDocuments, queries: CorrectedQueries, targets: Sequence[str], filters: Filters | None
     ) -> NearestByLanguage:
         """The documents of each language nearest to the query and its best hits together (Rocchio, weights of 1).
 
@@ -228,17 +233,16 @@ class FairRanker:
         )
         merged = MergedCandidates.of(best)
         documents = self._read(best, merged)
-        cosines = documents.cosines(corrected).T
-        queries = corrected.copy()
+        cosines = documents.cosines(queries).T
+        best_hits = np.zeros_like(queries.vectors)
         for query, rows_by_language in enumerate(merged.nearest):
             rows = np.array([row for rows in rows_by_language for row in rows], dtype=np.intp)
             if len(rows):
                 rows = rows[largest(cosines[query, rows], _BEST)]
-                mean = unit_rows(documents.vectors[rows].mean(axis=0, keepdims=True))[0]
-                queries[query] += mean
+                best_hits[query] = unit_rows(documents.vectors[rows].mean(axis=0, keepdims=True))[0]
         each = min(STRETCHES[0], max(_FIRST_LOOK, _SECOND_LOOK // len(targets)))
         count = each * self._candidates(self._ends(1, len(targets)))[0] // _FIRST_LOOK
-        return self._stored.search(unit_rows(queries), targets, count, filters, None)[0]
+        return self._stored.search(queries.moved(best_hits), targets, count, filters, None)[0]
 
     def _read(self, retrieved: RetrievedDocuments, candidates: MergedCandidates) -> CandidateDocuments:
         """The candidates with their vectors: those that the store returned if it returned all, else read anew."""
@@ -250,10 +254,14 @@ class FairRanker:
             else self._stored.vectors(candidates.doc_ids)
         )
         vectors = self.calibration.correct_documents(raw, candidates.languages, self._share)
-        return CandidateDocuments(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration, self._share)
+        return CandidateDocuments(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.vector_parts)
 
     def _scored(
-        self, documents: CandidateDocuments, queries: FloatArray, query_lang: str, in_stretches: Sequence[BoolArray]
+        self,
+        documents: CandidateDocuments,
+        queries: CorrectedQueries,
+        query_lang: str,
+        in_stretches: Sequence[BoolArray],
     ) -> ScoredCandidates:
         """Margins of the last stretch's candidates, with neighbourhoods among the first stretch's candidates."""
         cosines = documents.cosines(queries).T
@@ -268,7 +276,7 @@ class FairRanker:
             + scale.neighbourhood_offset
         )
         bank = self._bank(query_lang)
-        bank_cosines = documents.cosines(bank.vectors, bank.mapped)
+        bank_cosines = documents.cosines(bank.queries)
         bank.exclude_sources(bank_cosines, documents.doc_ids)
         bwd = bank.neighbourhoods(bank_cosines)
         scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * scale.score_factor
@@ -288,8 +296,10 @@ class FairRanker:
         ]
 
     def _bank(self, lang: str) -> Bank:
-        if lang not in self._banks:
-            self._banks[lang] = self._stored.bank(lang)
+        """The bank of a language; the banks of the languages asked last are kept, with their maps' products."""
+        self._banks[lang] = self._banks.pop(lang) if lang in self._banks else self._stored.bank(lang)
+        if len(self._banks) > _BANKS:
+            del self._banks[next(iter(self._banks))]
         return self._banks[lang]
 
     def _shortlists(
@@ -324,21 +334,22 @@ class FairRanker:
         query: int,
         rows: Rows,
         raw: FloatArray,
-        corrected: FloatArray,
+        corrected: CorrectedQueries,
         lexical_hits: LexicalHits | None,
     ) -> list[Detail]:
         """Details of the hits; passages are read from the store only if the ranking did not use them."""
         documents = scored.documents
-        parts = scored.parts_of_scores(query, rows, raw, corrected, lexical_hits)
         order = np.argsort(rows)
         shown = (
             documents if isinstance(documents, CandidatesWithPassages) else self._with_passages(documents, rows[order])
         )
         shown_rows = rows if shown is documents else np.argsort(order)
-        cosines = shown.segment_cosines(corrected[None])[:, 0]
-        ends = [*shown.starts[1:], len(cosines)]
+        by_part, passages = shown.cosines_by_part(corrected)
+        of_rows = CosinesByPart(*(cosines[shown_rows, 0] for cosines in by_part))
+        parts = scored.parts_of_scores(query, rows, raw, of_rows, lexical_hits)
+        starts, ends = shown.borders[:-1], shown.borders[1:] - shown.has_title
         return [
-            Detail(part, shown.stored[row], int(cosines[shown.starts[row] : ends[row]].argmax()))
+            Detail(part, shown.stored[row], int(passages[starts[row] : ends[row], 0].argmax()))
             for part, row in zip(parts, shown_rows, strict=True)
         ]
 

@@ -14,6 +14,7 @@ import numpy as np
 from encoders.document import BoolArray, FloatArray, Passages
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, VectorQuery, VectorStore
 from query.calibration.calibration import Bank
+from query.calibration.corrected_queries import CorrectedQueries
 from query.calibration.margin import FLOOR, centring, exponent, language_neighbourhoods
 from query.calibration.old_and_new_calibration import OldAndNewCalibration, rows_after_selection
 from query.ranking.candidates import CandidateDocuments, NearestByLanguage
@@ -37,12 +38,21 @@ class OldAndNewVectors:
         self.models: tuple[str, ...] = (calibration.model, calibration.new.model)
 
     def search(
-        self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
+        self,
+        queries: CorrectedQueries,
+        targets: Sequence[str],
+        k: int,
+        filters: Filters | None,
+        lexical: LexicalQuery | None,
     ) -> tuple[NearestByLanguage, Sequence[LexicalHits]]:
         """Search old vectors first: a document that gets its new vector in between is found twice, not never."""
         old, new = self.models
-        old_queries = {lang: self._calibration.queries_for_store(queries, lang, self._share) for lang in targets}
-        new_queries = {lang: self._calibration.new.queries_for_store(queries, lang, self._share) for lang in targets}
+        old_queries = {
+            lang: self._calibration.queries_for_store(queries.vectors, lang, self._share) for lang in targets
+        }
+        new_queries = {
+            lang: self._calibration.new.queries_for_store(queries.vectors, lang, self._share) for lang in targets
+        }
         nearest_old, lexical_hits = search_store(
             self._store, VectorQuery(old, old_queries, k, filters, lacking=new), lexical
         )
@@ -77,7 +87,9 @@ class OldAndNewVectors:
         """The corrected pseudo-queries of a language."""
         return self._calibration.bank(lang, self._share)
 
-    def scale(self, documents: CandidateDocuments, queries: FloatArray, in_first_stretch: BoolArray) -> ScoreScale:
+    def scale(
+        self, documents: CandidateDocuments, queries: CorrectedQueries, in_first_stretch: BoolArray
+    ) -> ScoreScale:
         """The scale of mapped cosines, from the candidates that have both vectors.
 
         A query's neighbourhood should be taken over all documents of a language, but ``neighbourhoods`` takes it over
@@ -86,9 +98,9 @@ class OldAndNewVectors:
         has_new = self._calibration.has_new_vector(documents.raw)
         if not has_new.any() or has_new.all():
             return ONE_SCALE
-        cosines = documents.vector_parts.cosines(documents.vectors, queries).T
+        cosines = documents.vector_parts.cosines(documents.vectors, queries.vectors).T
         mapped = cosines.copy()
-        mapped[:, has_new] = self._by_old_vectors(documents, queries, has_new)
+        mapped[:, has_new] = self._by_old_vectors(documents, queries.vectors, has_new)
         cosines, mapped = (np.where(in_first_stretch, matrix, _EXCLUDED) for matrix in (cosines, mapped))
         fwd_mapped = self._of_languages(documents, mapped)
         fwd_mapped_old = self._of_languages(documents, np.where(has_new, _EXCLUDED, cosines))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from encoders.document import FloatArray, Int32Array, Passages, unit_rows
+from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import Mix
@@ -19,63 +19,58 @@ _WINDOW = 500
 def with_passages(
     documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float, mix: Mix
 ) -> CandidatesWithPassages:
-    """Documents with their (n,) stored passages, corrected; a document without segments is its own segment."""
-    segments = [passages.without_title() for passages in stored]
-    lengths = np.array([max(len(passages.vectors), 1) for passages in segments], dtype=np.intp)
-    borders = np.concatenate(([0], np.cumsum(lengths)))
-    vectors = np.empty((int(lengths.sum()), documents.raw.shape[1]), dtype=np.float32)
-    for raw, start, end, passages in zip(documents.raw, borders[:-1], borders[1:], segments, strict=True):
-        vectors[start:end] = passages.vectors if len(passages.vectors) else raw
+    """Documents with their (n,) stored passages, corrected; a document without passages is its own segment."""
+    dim = documents.raw.shape[1]
+    has_title = np.array([passages.has_title for passages in stored], dtype=np.bool_)
+    counts = np.array([len(passages.vectors) for passages in stored], dtype=np.intp)
+    borders = np.concatenate(([0], np.cumsum(np.maximum(counts, 1))))
+    vectors = np.empty((int(borders[-1]), dim), dtype=np.float32)
+    filled = np.repeat(counts > 0, np.maximum(counts, 1))
+    vectors[filled] = np.concatenate([np.zeros((0, dim), np.int8), *(passages.vectors for passages in stored)])
+    vectors[~filled] = documents.raw[counts == 0]
     spans = {
         lang: slice(int(borders[rows.start]), int(borders[rows.stop])) for lang, rows in documents.languages.items()
     }
     corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage")
-    starts, lengths_of_openings = borders[:-1], [opening_length(passages.offsets) for passages in segments]
+    lengths = opening_lengths([passages.offsets for passages in stored], has_title)
     return CandidatesWithPassages(
         documents.doc_ids,
         documents.languages,
         documents.raw,
         documents.vectors,
-        documents.calibration,
-        documents.share,
-        segments,
+        documents.vector_parts,
+        stored,
         corrected,
-        starts,
+        borders,
         spans,
-        _openings(documents.vector_parts, corrected, starts, lengths_of_openings),
-        _titles(documents, stored, calibration, share),
+        has_title,
+        _openings(documents.vector_parts, corrected, borders[:-1], lengths),
         mix,
     )
 
 
-def _titles(
-    documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float
-) -> FloatArray:
-    """(n, dim) corrected unit vectors of the titles; a zero row where the title is no passage of its own."""
-    titled = np.flatnonzero([passages.has_title for passages in stored])
-    titles = np.zeros_like(documents.vectors)
-    if len(titled):
-        raw = np.stack([stored[row].vectors[-1] for row in titled.tolist()])
-        languages = documents.selected(titled).languages
-        titles[titled] = calibration.correct_documents(unit_rows(raw), languages, share, "passage")
-    return titles
+def opening_lengths(offsets: Sequence[Int32Array], has_title: BoolArray) -> Rows:
+    """(n,) number of segments in each document's opening: the first, and those after it up to ``_WINDOW`` characters.
 
-
-def opening_length(offsets: Int32Array) -> int:
-    """Number of segments in a document's opening: the first, and those after it up to ``_WINDOW`` characters.
-
-    Where segments overlap, the first alone is the opening.
+    Where segments overlap, the first alone is the opening. A title after the segments is no segment.
     """
-    if len(offsets) < 2 or offsets[1, 0] < offsets[0, 1]:
-        return 1
-    return max(1, int(np.searchsorted(offsets[:, 1], _WINDOW, side="right")))
+    counts = np.array([len(of_document) for of_document in offsets], dtype=np.intp)
+    borders = np.concatenate(([0], np.cumsum(counts)))
+    starts, ends = np.concatenate([np.zeros((0, 2), np.int32), *offsets]).T
+    within = np.concatenate(([0], np.cumsum(ends <= _WINDOW)))
+    lengths = within[borders[1:] - has_title] - within[borders[:-1]]
+    several = np.flatnonzero(counts - has_title > 1)
+    first = borders[several]
+    lengths[several[starts[first + 1] < ends[first]]] = 1
+    opening: Rows = np.maximum(lengths, 1)
+    return opening
 
 
-def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: Sequence[int]) -> FloatArray:
+def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: Rows) -> FloatArray:
     """(n, dim) unit vector of the sum of each document's opening passages; ``lengths`` says how many these are."""
-    if max(lengths, default=1) == 1:
-        return passages[starts]
-    sums = np.stack(
-        [passages[start : start + length].sum(axis=0) for start, length in zip(starts, lengths, strict=True)]
-    )
-    return parts.weighed(parts.unit(unit_rows(sums)))
+    openings = passages[starts]
+    for document in np.flatnonzero(lengths > 1).tolist():
+        start = starts[document]
+        total = passages[start : start + lengths[document]].sum(axis=0, keepdims=True)
+        openings[document] = parts.weighed(parts.unit(unit_rows(total)))[0]
+    return openings

@@ -80,17 +80,16 @@ class ScoredCandidates:
         return self.documents.fused(rows, scores, lexical_hits)[:k], scores[:k]
 
     def parts_of_scores(
-        self, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, lexical_hits: LexicalHits | None
+        self, query: int, rows: Rows, raw: FloatArray, by_part: CosinesByPart, lexical_hits: LexicalHits | None
     ) -> list[ScoreParts]:
-        """The parts of the scores of the rows' documents, for a query vector as encoded (``raw``) and as corrected."""
+        """The parts of the scores of the rows' documents, for a query vector as encoded (``raw``).
+
+        ``by_part`` are the (rows,) cosines with the query as corrected.
+        """
         documents = self.documents
         margins = self.scores[query] if self.margins is None else self.margins[query]
         lifts = self.mates[query].lifts(margins) if self.mates else {}
-        by_part, has_title = None, np.zeros(len(documents.doc_ids), dtype=np.bool_)
-        if isinstance(documents, CandidatesWithPassages):
-            by_part = CosinesByPart(*(cosines[:, 0] for cosines in documents.cosines_by_part(corrected[None])))
-            has_title = documents.has_title
-        document_cosines = by_part.document if by_part else documents.document_cosines(corrected[None])[:, 0]
+        with_passages = documents if isinstance(documents, CandidatesWithPassages) else None
         lexical = None
         if lexical_hits is not None:
             lexical = lexical_scores(documents.doc_ids, lexical_hits) / max(
@@ -99,10 +98,10 @@ class ScoredCandidates:
         return [
             ScoreParts(
                 cosine=float(documents.vector_parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
-                corrected=float(document_cosines[row]),
-                title=float(by_part.title[row]) if by_part is not None and has_title[row] else None,
-                opening=float(by_part.opening[row]) if by_part is not None else None,
-                passage=float(by_part.passage[row]) if by_part is not None else None,
+                corrected=float(by_part.document[number]),
+                title=float(by_part.title[number]) if with_passages and with_passages.has_title[row] else None,
+                opening=float(by_part.opening[number]) if with_passages else None,
+                passage=float(by_part.passage[number]) if with_passages else None,
                 compared=float(self.cosines[query, row]),
                 fwd=float(self.fwd[query, row]) if self.fwd is not None else None,
                 bwd=float(self.bwd[row]) if self.bwd is not None else None,
@@ -111,5 +110,5 @@ class ScoredCandidates:
                 lift=lifts[row].gain if row in lifts else None,
                 words=float(lexical[row]) if lexical is not None else None,
             )
-            for row in map(int, rows)
+            for number, row in enumerate(rows.tolist())
         ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from encoders.document import BoolArray, FloatArray, Passages
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, NearestDocuments, VectorQuery, VectorStore
 from query.calibration.calibration import Bank, Calibration
+from query.calibration.corrected_queries import CorrectedQueries
 from query.calibration.margin import centring, language_neighbourhoods
 from query.ranking.candidates import CandidateDocuments, NearestByLanguage
 from query.ranking.scores import ONE_SCALE, ScoreScale
@@ -27,10 +28,18 @@ class StoredVectors:
         self.models: tuple[str, ...] = (calibration.model,)
 
     def search(
-        self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
+        self,
+        queries: CorrectedQueries,
+        targets: Sequence[str],
+        k: int,
+        filters: Filters | None,
+        lexical: LexicalQuery | None,
     ) -> tuple[NearestByLanguage, Sequence[LexicalHits]]:
         """The documents of each language nearest to corrected queries, and each query's lexical hits."""
-        raw_queries = {target: self._calibration.queries_for_store(queries, target, self._share) for target in targets}
+        raw_queries = {
+            target: self._calibration.queries_for_store(queries.toward(target), target, self._share)
+            for target in targets
+        }
         with_vectors = lexical is None and len(queries) == 1
         query = VectorQuery(self._calibration.model, raw_queries, k, filters, with_vectors)
         nearest, lexical_hits = search_store(self._store, query, lexical)
@@ -52,7 +61,12 @@ class StoredVectors:
         """(queries, n) mean of each query's k largest cosines in the document's language."""
         return language_neighbourhoods(cosines, documents.languages.values(), self._calibration.neighbours)
 
-    def scale(self, documents: CandidateDocuments, queries: FloatArray, in_first_stretch: BoolArray) -> ScoreScale:  # noqa: ARG002
+    def scale(
+        self,
+        documents: CandidateDocuments,  # noqa: ARG002
+        queries: CorrectedQueries,  # noqa: ARG002
+        in_first_stretch: BoolArray,  # noqa: ARG002
+    ) -> ScoreScale:
         """The scale that makes documents with different kinds of vectors comparable; here all have the same kind."""
         return ONE_SCALE
 

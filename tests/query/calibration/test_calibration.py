@@ -88,7 +88,7 @@ def test_a_language_that_is_not_here_has_the_pooled_mean_and_everybodys_pseudo_q
     assert corrected == pytest.approx(unit_rows(some(1) - made.pooled["document"].mean), abs=1e-6)
     bank = made.bank("ja")
     assert {source[:2] for source in bank.sources} == {"de", "fr"}
-    assert len(bank.vectors) == len(bank.sources) >= 32
+    assert len(bank.queries) == len(bank.sources) >= 32
 
 
 def test_a_small_bank_is_filled_up_with_other_languages_queries() -> None:
@@ -284,7 +284,7 @@ def test_shares_that_are_none_are_refused(change: dict[str, float]) -> None:
 def test_queries_of_a_bank_are_not_their_own_neighbours() -> None:
     """Each query's mean leaves the query itself out; without rows of their own all queries share one mean."""
     made = fit_statistics(samples({"de": 64, "fr": 40}), "m")
-    bank, cosines = made.bank("de"), some(3) @ made.bank("de").vectors.T
+    bank, cosines = made.bank("de"), some(3) @ made.bank("de").queries.vectors.T
     k, rows = bank.neighbours, np.array([-1, 0, 5])
     means = replace(bank, own_rows=rows).neighbourhoods(cosines)
     assert bank.neighbourhoods(cosines) == pytest.approx(np.sort(cosines, axis=1)[:, -k:].mean(axis=1), abs=1e-6)

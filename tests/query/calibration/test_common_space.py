@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from encoders.document import Float64Array, FloatArray, unit_rows
+from query.calibration.calibration import Calibration
 from query.calibration.common_space import CommonSpaceCalibration
 from query.calibration.mapped_calibration import read_calibration
 from query.fitting.statistics import fit_statistics
@@ -20,12 +21,13 @@ def maps() -> dict[str, Float64Array]:
     return {lang: np.eye(DIM) + 0.2 * chance.standard_normal((DIM, DIM)) for lang in ("de", "fr")}
 
 
-def calibration(lang: str) -> CommonSpaceCalibration:
-    """The calibration for queries of a language; Swahili has statistics and no map."""
-    statistics = fit_statistics(samples({"de": 40, "fr": 40, "sw": 40}), "m")
-    made = CommonSpaceCalibration.on(statistics, maps()).for_queries_in(lang)
-    assert isinstance(made, CommonSpaceCalibration)
-    return made
+def calibration() -> CommonSpaceCalibration:
+    """A calibration where Swahili has statistics and no map."""
+    return CommonSpaceCalibration.on(fit_statistics(samples({"de": 40, "fr": 40, "sw": 40}), "m"), maps())
+
+
+def cosines(made: Calibration, lang: str, documents: FloatArray, queries: FloatArray, share: float = 1.0) -> FloatArray:
+    return made.compared(queries, lang, share).cosines(documents, LANGUAGES, made.vector_parts)
 
 
 def transcribed(lang: str, documents: FloatArray, queries: FloatArray) -> FloatArray:
@@ -46,47 +48,51 @@ def transcribed(lang: str, documents: FloatArray, queries: FloatArray) -> FloatA
 def test_queries_take_the_maps_of_both_languages() -> None:
     documents, queries = some(11), some(3, 2)
     for lang in ("de", "fr", "sw"):
-        cosines = calibration(lang).cosines(documents, LANGUAGES, queries)
-        assert np.allclose(cosines, transcribed(lang, documents, queries), atol=1e-5)
+        found = cosines(calibration(), lang, documents, queries)
+        assert np.allclose(found, transcribed(lang, documents, queries), atol=1e-5)
 
 
 def test_without_centring_nothing_is_mapped() -> None:
     documents, queries = some(11), some(3, 2)
-    made = calibration("de")
-    assert np.allclose(made.cosines(documents, LANGUAGES, queries, 0.0), documents @ queries.T, atol=1e-6)
-    assert np.array_equal(made.queries_for_store(queries, "fr", 0.0), queries)
+    found = cosines(calibration(), "de", documents, queries, 0.0)
+    assert np.allclose(found, documents @ queries.T, atol=1e-6)
 
 
 def test_the_store_finds_what_is_compared() -> None:
     """The inner product of raw documents with the query for kNN differs from the compared one by a constant."""
-    documents, queries = some(5), some(1, 2)
-    made = calibration("de")
+    documents, made = some(5), calibration()
+    asked = made.compared(some(1, 2), "de")
     centred = documents - made.component("document", "fr").mean
-    compared = made.cosines(centred, {"fr": slice(0, 5)}, queries)[:, 0]
-    assert np.ptp(documents @ made.queries_for_store(queries, "fr")[0] - compared) < 1e-5
+    compared = asked.cosines(centred, {"fr": slice(0, 5)}, made.vector_parts)[:, 0]
+    assert np.ptp(documents @ made.queries_for_store(asked.toward("fr"), "fr")[0] - compared) < 1e-5
 
 
-def test_pseudo_queries_are_mapped_as_queries_are_and_kept() -> None:
-    documents, made = some(11), calibration("de")
-    bank = made.bank("de")
-    for _ in range(2):  # the second time from memory
-        cosines = made.cosines(documents, LANGUAGES, bank.vectors, 1.0, bank.mapped)
-        assert np.allclose(cosines, transcribed("de", documents, bank.vectors), atol=1e-5)
-        assert bank.mapped.keys() == LANGUAGES.keys()
+def test_pseudo_queries_are_mapped_as_queries_are_and_once() -> None:
+    documents, made = some(11), calibration()
+    pseudo_queries = made.bank("de").queries
+    found = pseudo_queries.cosines(documents, LANGUAGES, made.vector_parts)
+    assert np.allclose(found, transcribed("de", documents, pseudo_queries.vectors), atol=1e-5)
+    assert pseudo_queries.toward("fr") is pseudo_queries.toward("fr")
+
+
+def test_one_of_the_queries_and_moved_queries_are_mapped_too() -> None:
+    asked, addends = calibration().compared(some(3, 2), "de"), some(3, 4)
+    for lang in LANGUAGES:
+        assert np.array_equal(asked.selected(1).toward(lang), asked.toward(lang)[1:2])
+        assert np.allclose(asked.moved(addends).toward(lang), unit_rows(asked.toward(lang) + addends))
 
 
 def test_it_is_stored_and_read_with_its_id() -> None:
-    made = calibration("de")
+    made = calibration()
     again = read_calibration(made.to_bytes())
     assert again.id == made.id
-    bound = again.for_queries_in("de")
-    documents, queries = some(11), some(3, 2)
-    assert np.array_equal(bound.cosines(documents, LANGUAGES, queries), made.cosines(documents, LANGUAGES, queries))
+    asked = "de", some(11), some(3, 2)
+    assert np.array_equal(cosines(again, *asked), cosines(made, *asked))
     assert replace(made, maps={}).id != made.id
 
 
 def test_a_choice_keeps_the_space() -> None:
-    made = calibration("de")
+    made = calibration()
     changed = made.with_choice(replace(made.choice, balance=1.0))
     assert isinstance(changed, CommonSpaceCalibration)
     assert changed.maps is made.maps
@@ -94,4 +100,4 @@ def test_a_choice_keeps_the_space() -> None:
 
 def test_a_zero_query_stays_zero() -> None:
     nothing = np.zeros((1, DIM), np.float32)
-    assert not calibration("de").cosines(unit_rows(some(11)), LANGUAGES, nothing).any()
+    assert not cosines(calibration(), "de", unit_rows(some(11)), nothing).any()

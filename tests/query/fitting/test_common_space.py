@@ -64,7 +64,7 @@ def test_mates_teach_what_differs_between_languages(tmp_path: Path) -> None:
     # held-out mates judged the ridge; titles of topics that no document is about say the same
     unseen = [page(lang, f"unseen{number}") for lang in LANGUAGES for number in range(100)]
     statistics = fit_statistics(draw_samples(filled(tmp_path / "s", encoder, counterparts(250)), encoder), "topics")
-    made = CommonSpaceCalibration.on(statistics, space.maps).for_queries_in("de")
+    made = CommonSpaceCalibration.on(statistics, space.maps)
     documents = encoder.encode_documents([one for one in unseen if one.lang == "ja"]).vectors
     rows = {"ja": slice(0, 100)}
     queries = encoder.encode_queries([Document("", "de", one.title) for one in unseen if one.lang == "de"])
@@ -72,7 +72,10 @@ def test_mates_teach_what_differs_between_languages(tmp_path: Path) -> None:
     asked = made.correct_queries(queries, "de")
     with_maps, without = (
         float((cosines.argmax(axis=0) == np.arange(100)).mean())
-        for cosines in (made.cosines(corrected, rows, asked), statistics.cosines(corrected, rows, asked))
+        for cosines in (
+            calibration.compared(asked, "de").cosines(corrected, rows, made.vector_parts)
+            for calibration in (made, statistics)
+        )
     )
     assert with_maps > without
 

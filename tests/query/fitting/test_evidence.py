@@ -11,6 +11,7 @@ from ir_measures import Qrel
 from encoders.document import Document, Int8Array, unit_rows
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration_choice import DEFAULT
+from query.calibration.corrected_queries import CorrectedQueries
 from query.fitting.evidence import from_concepts, from_judgements, from_titles
 from query.fitting.probe import LIFTS, probe
 from query.fitting.probe_vectors import ProbeVectors, ReadOnce
@@ -125,7 +126,7 @@ def test_a_document_without_a_rest_is_not_met_by_its_own_opening(tmp_path: Path)
         lang = found.query_langs[at]
         calibration = fit_statistics(samples, MODEL)
         asked = ProbeVectors(store, calibration, SearchChoice.of(calibration), found, [at], ReadOnce())
-        nearest, _ = asked.search(found.queries[[at]], [lang], 50, None, None)
+        nearest, _ = asked.search(CorrectedQueries(found.queries[[at]]), [lang], 50, None, None)
         assert own not in nearest[0][1][0].doc_ids
 
 

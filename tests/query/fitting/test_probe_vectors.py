@@ -120,7 +120,8 @@ def test_a_query_is_no_neighbour_of_the_documents_that_it_asks_for(asked: Asked)
     bank = vectors.bank("de")
     assert bank.own_rows is not None
     corrected = asked.calibration.correct_queries(asked.evidence.queries[rows], "de")
-    assert np.einsum("qd,qd->q", bank.vectors[bank.own_rows], corrected) == pytest.approx(np.ones(len(rows)), abs=1e-3)
+    own = bank.queries.vectors[bank.own_rows]
+    assert np.einsum("qd,qd->q", own, corrected) == pytest.approx(np.ones(len(rows)), abs=1e-3)
 
 
 def test_several_choices_read_the_same_documents_once(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:

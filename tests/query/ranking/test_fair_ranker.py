@@ -29,7 +29,7 @@ from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranking_module
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.passages import opening_length
+from query.ranking.passages import opening_lengths
 from query.ranking.search_choice import RankingOptions, SearchChoice
 from tests.query.synthetic import TopicEncoder, filled, page
 from trials import DEMO
@@ -93,7 +93,10 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
     vector = searcher.encoder.encode_queries([query])
     share, beta = min(1, 2 * balance), max(0, 2 * balance - 1)
     known = searcher.calibration.languages
-    bank, sources = searcher.calibration.bank("de", share).vectors, searcher.calibration.bank("de", share).sources
+    bank, sources = (
+        searcher.calibration.bank("de", share).queries.vectors,
+        searcher.calibration.bank("de", share).sources,
+    )
     asked = unit_rows(vector - np.float32(share) * known["de"].components["query"].mean)[0]
 
     def compared(queries: np.ndarray, item: object, lang: str) -> np.ndarray:
@@ -251,11 +254,17 @@ def test_an_opening_is_the_first_window_or_the_sentences_that_make_one() -> None
     def offsets(*spans: tuple[int, int]) -> np.ndarray:
         return np.array(spans, dtype=np.int32).reshape(-1, 2)
 
-    assert opening_length(offsets((0, 90))) == 1
-    assert opening_length(offsets((0, 480), (300, 490))) == 1
-    assert opening_length(offsets((0, 20), (21, 130), (131, 400), (401, 700), (701, 705))) == 3
-    assert opening_length(offsets((0, 600), (601, 700))) == 1
-    assert opening_length(offsets()) == 1
+    documents = {
+        offsets((0, 90)).tobytes(): 1,
+        offsets((0, 480), (300, 490)).tobytes(): 1,
+        offsets((0, 20), (21, 130), (131, 400), (401, 700), (701, 705)).tobytes(): 3,
+        offsets((0, 600), (601, 700)).tobytes(): 1,
+        offsets().tobytes(): 1,
+    }
+    stored = [np.frombuffer(spans, np.int32).reshape(-1, 2) for spans in documents]
+    assert opening_lengths(stored, np.zeros(5, np.bool_)).tolist() == list(documents.values())
+    title = offsets((0, 400), (401, 480), (0, 20))
+    assert opening_lengths([stored[0], title, stored[2]], np.array([False, True, False])).tolist() == [1, 2, 3]
 
 
 def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
@@ -271,7 +280,7 @@ def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
         (titles,) = opened.store.passages(opened.spec.model, [hit.doc_id])
     assert hit.doc_id == document.doc_id
     assert hit.parts is not None
-    assert opening_length(titles.offsets) > 1
+    assert opening_lengths([titles.offsets], np.array([titles.has_title]))[0] > 1
     assert titles.offsets[0].tolist() == [0, len(document.title)]
     assert hit.parts.opening is not None
     assert hit.parts.passage is not None

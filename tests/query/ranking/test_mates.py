@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray
 from encoders.methods.vector_parts import VectorParts
-from query.calibration.calibration import Calibration
 from query.ranking import mates as mates_module
 from query.ranking.candidates import CandidateDocuments, Rows
 from query.ranking.mates import Mates, counterparts
@@ -99,7 +98,7 @@ def candidates(draw: st.DrawFn) -> Candidates:
     rows = np.flatnonzero(chance.random(borders[-1]) < 0.8)
     doc_ids = [f"d{row}" for row in range(borders[-1])]
     return Candidates(
-        CandidateDocuments(doc_ids, languages, vectors, vectors, Calibration.none("m", parts), 1.0),
+        CandidateDocuments(doc_ids, languages, vectors, vectors, parts),
         rows,
         scores,
         draw(st.sampled_from([0.0, 0.5, 1.0])),
@@ -196,9 +195,7 @@ def documents(rows: dict[str, list[list[float]]], parts: VectorParts) -> Candida
         languages[lang] = slice(start, start + len(of_lang))
         start += len(of_lang)
     vectors = np.array([row for of_lang in rows.values() for row in of_lang], dtype=np.float32)
-    return CandidateDocuments(
-        [str(row) for row in range(start)], languages, vectors, vectors, Calibration.none("m", parts), 1.0
-    )
+    return CandidateDocuments([str(row) for row in range(start)], languages, vectors, vectors, parts)
 
 
 def among(of: CandidateDocuments, scores: list[float]) -> Mates:
@@ -257,9 +254,7 @@ def test_combined_vectors_are_compared_by_the_parts_that_know_both() -> None:
 @pytest.mark.parametrize("langs", [(), ("de",), ("de", "fr")])
 def test_without_candidates_or_other_languages_nothing_is_lifted(langs: tuple[str, ...]) -> None:
     vectors = np.zeros((0, 4), np.float32)
-    nobody = CandidateDocuments(
-        [], {lang: slice(0, 0) for lang in langs}, vectors, vectors, Calibration.none("m", ONE_PART), 1.0
-    )
+    nobody = CandidateDocuments([], {lang: slice(0, 0) for lang in langs}, vectors, vectors, ONE_PART)
     mates = among(nobody, [])
     assert mates.lifted(np.zeros(0, np.float32)).shape == (0,)
     assert mates.lifts(np.zeros(0, np.float32)) == {}
