@@ -166,9 +166,10 @@ def _of_pseudo_queries(
 ) -> Evidence | None:
     """Evidence from the bank's pseudo-queries; none if too few topics have an answer.
 
-    A query's own document is an answer by its passages after the first, so that a title doesn't find itself.
+    A query's own document is an answer by its passages after the first, so that a title doesn't find itself. Where
+    these repeat the title, the own document is no answer.
     """
-    rests = _rests(store, model, [query.doc_id for query in drawn])
+    rests = _rests(store, model, [query.doc_id for query in drawn if not query.repeated])
     answers = [
         frozenset(of_query - ({query.doc_id} - rests.keys())) for query, of_query in zip(drawn, relevant, strict=True)
     ]

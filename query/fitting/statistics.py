@@ -11,7 +11,9 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Int8Array, int8_rows
+from encoders.methods.combined import SEPARATOR
 from encoders.methods.moments import PartMoments
+from encoders.methods.titled_windows import TitledWindows
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from indexer.stores.contract import VectorStore, read_existing
@@ -30,11 +32,16 @@ _FEW = 32
 
 
 class PseudoQuery(NamedTuple):
-    """A pseudo-query by its language, its row in the bank, and the id of its document."""
+    """A pseudo-query by its language, its row in the bank, and the id of its document.
+
+    Attributes:
+        repeated: whether it is a title that all windows of the document repeat.
+    """
 
     lang: str
     row: int
     doc_id: str
+    repeated: bool = False
 
 
 @dataclass
@@ -45,6 +52,7 @@ class CalibrationSamples:
         queries: moments of the pseudo-queries' vectors.
         bank: (n, dim) int8 pseudo-queries.
         sources: (n,) id of each pseudo-query's document; empty for a logged query.
+        repeated: (n,) whether each pseudo-query is a title that all windows of its document repeat.
     """
 
     documents: dict[str, PartMoments] = field(default_factory=dict)
@@ -52,6 +60,7 @@ class CalibrationSamples:
     queries: dict[str, PartMoments] = field(default_factory=dict)
     bank: dict[str, Int8Array] = field(default_factory=dict)
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    repeated: dict[str, tuple[bool, ...]] = field(default_factory=dict)
 
     def few(self) -> dict[str, int]:
         """Number of documents of each language that has few; its mean is shrunk towards the pooled mean."""
@@ -63,7 +72,8 @@ class CalibrationSamples:
         random = np.random.default_rng(seed)
         drawn: list[PseudoQuery] = []
         for lang, sources in self.sources.items():
-            queries = [PseudoQuery(lang, row, doc_id) for row, doc_id in enumerate(sources) if doc_id]
+            repeated = self.repeated.get(lang, (False,) * len(sources))
+            queries = [PseudoQuery(lang, row, doc_id, repeated[row]) for row, doc_id in enumerate(sources) if doc_id]
             drawn += [queries[number] for number in sorted(random.permutation(len(queries))[:each])]
         return drawn
 
@@ -92,6 +102,7 @@ def draw_samples(
     samples, encoded_queries = CalibrationSamples(), encoded_queries or {}
     encoded: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
+    titles: dict[str, str] = {}
     for lang, doc_ids in draw_each(store, model, max_documents, seed=seed).items():
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
         first_ids = doc_ids[:max_pseudo_queries]
@@ -99,14 +110,17 @@ def draw_samples(
         passages = [of_document.without_title().unit_vectors() for of_document in stored_passages]
         samples.passages[lang] = PartMoments(parts)
         samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
-        titles = pseudo_queries(list(read_existing(store.get, first_ids).values()))
-        limit = max(max_pseudo_queries // 2, max_pseudo_queries - len(titles))
+        documents = list(read_existing(store.get, first_ids).values())
+        titles |= {document.doc_id: document.title for document in documents}
+        of_documents = pseudo_queries(documents)
+        limit = max(max_pseudo_queries // 2, max_pseudo_queries - len(of_documents))
         encoded[lang] = encoded_queries.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:limit]
         logged = [Document("", lang, query.content) for query in logged_queries if query.lang == lang]
         order = np.random.default_rng(seed).permutation(len(logged))[: limit - len(encoded[lang])]
-        pseudo += [*(logged[row] for row in sorted(order)), *titles][: max_pseudo_queries - len(encoded[lang])]
+        pseudo += [*(logged[row] for row in sorted(order)), *of_documents][: max_pseudo_queries - len(encoded[lang])]
     vectors = _query_vectors(encoder, pseudo, console or Console(quiet=True))
     known = np.any(vectors, axis=1).tolist()
+    repeats = TitledWindows.method in spec.method.split(SEPARATOR)
     for lang in samples.documents:
         rows = [row for row, query in enumerate(pseudo) if query.lang == lang and known[row]]
         queries = np.concatenate([encoded[lang], vectors[rows]])
@@ -114,6 +128,8 @@ def draw_samples(
         moments.add(queries)
         samples.bank[lang] = int8_rows(queries)
         samples.sources[lang] = (*([""] * len(encoded[lang])), *(pseudo[row].doc_id for row in rows))
+        titles_repeated = (repeats and titles.get(pseudo[row].doc_id) == pseudo[row].text for row in rows)
+        samples.repeated[lang] = (*([False] * len(encoded[lang])), *titles_repeated)
     return samples
 
 

@@ -173,6 +173,8 @@ def test_judgements_decide_where_they_are_given(real: Settings) -> None:
 
 
 LANGS = ("de", "en", "ja", "ru")
+ALONE = "segments"
+"""Method for 23 documents without counterparts: by *windows* half of them, whose titles ask, would decide nothing."""
 
 
 def articles(path: Path, *, concepts: bool, counterparts: bool) -> Path:
@@ -206,7 +208,8 @@ def test_judgements_decide_before_concepts_and_these_before_mates_and_these_befo
     counterparts: bool,
 ) -> None:
     source = articles(tmp_path / "articles.jsonl", concepts=concepts, counterparts=counterparts)
-    index([str(source)], "demo", settings=settings, encoder=str(word_model.path), device="cpu")
+    method = None if counterparts else ALONE
+    index([str(source)], "demo", settings=settings, encoder=str(word_model.path), method=method, device="cpu")
     topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
     judged = JudgedTopics([topic for topic in topics if topic.lang in LANGS], read_qrels([DEMO / "qrels.txt"]))
     request = CalibrationRequest(judged=judged if decided_by == "judgements" else None)
@@ -234,14 +237,14 @@ def test_mates_decide_where_documents_share_no_concept(settings: Settings, tmp_p
     chosen = report.decision.choice
     of_balances = [one for one in report.decision.tried if replace(one.choice, balance=chosen.balance) == chosen]
     shares = [one.own_language for one in sorted(of_balances, key=lambda one: one.choice.balance)]
-    assert shares[0] > 1.5 * shares[-1]
+    assert shares[0] > 0.5
     assert shares[-1] == pytest.approx(1 / 4, abs=0.05)  # fair; between the ends, mates level languages at any balance
 
 
 @pytest.mark.parts
 def test_titles_decide_where_documents_have_no_counterparts(settings: Settings, tmp_path: Path) -> None:
     source = articles(tmp_path / "alone.jsonl", concepts=False, counterparts=False)
-    index([str(source)], "demo", settings=settings, device="cpu")
+    index([str(source)], "demo", settings=settings, method=ALONE, device="cpu")
     report = calibrate("demo", settings, device="cpu")
     assert report.decision.decided_by == "titles"
     assert replace(report.decision.choice, balance=0.0) == UNBALANCED  # mates as where nothing is known of them

@@ -109,6 +109,23 @@ def test_a_title_is_answered_by_the_rest_of_its_document(tmp_path: Path) -> None
         assert len(rest.passages.vectors) == len(passages.vectors) - 1
 
 
+def test_where_all_windows_repeat_the_title_a_title_asks_only_for_counterparts(tmp_path: Path) -> None:
+    pages = [page(lang, f"t{at}", concept=f"t{at}") for lang in ("de", "fr") for at in range(60)]
+    encoder = TopicEncoder(bias=1.0)
+    encoder.spec = replace(encoder.spec, method="windows")
+    store = filled(tmp_path, encoder, pages)
+    samples = draw_samples(store, encoder)
+    titles = {query.doc_id for query in samples.draw(1_000) if query.repeated}
+    assert len(titles) == 60  # of the other documents, the first sentence asks
+    found = from_concepts(store, MODEL, samples)
+    assert found is not None
+    for source, doc_ids in zip(found.sources, found.relevant, strict=True):
+        assert (source in doc_ids) == (source in found.rests) == (source not in titles)
+    alone = from_titles(store, MODEL, samples)
+    assert alone is not None
+    assert titles.isdisjoint(alone.sources)
+
+
 def test_a_document_without_a_rest_is_not_met_by_its_own_opening(tmp_path: Path) -> None:
     pages = [page(lang, f"t{at}", sentences=3 if at else 0, concept=at) for lang in ("de", "fr") for at in range(25)]
     pages = [Document(one.doc_id, one.lang, one.text or one.title, "", one.fields) for one in pages]
