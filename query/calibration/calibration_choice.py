@@ -26,7 +26,7 @@ class Mix(NamedTuple):
 
 
 USUAL_MIX = Mix(document=1, title=1, opening=1, passage=2)
-"""The mix unless judgements decide another."""
+"""The mix unless evidence decides another."""
 NO_TITLES = Mix(document=1, title=0, opening=1, passage=1)
 """The mix of calibrations made before titles were passages. Calibrations with just this mix leave it out of their
 header, so that old ids stay."""

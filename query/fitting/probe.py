@@ -5,7 +5,8 @@ queries. If documents answer queries of other languages (judgements, concepts, m
 the topics is reported on the other half. If only titles find the rest of their own documents, the languages are made
 equal unless the encoder treats them equally or titles lose by it.
 
-Only judgements decide how much titles count. Other evidence has titles as queries, and is ranked without titles.
+How much titles count is decided by judgements, or by documents whose windows all carry the title. Where windows don't,
+other evidence has titles as queries that find titles too easily, and is ranked without titles.
 """
 
 from __future__ import annotations
@@ -139,11 +140,11 @@ class _Trial:
 
     @property
     def counts_titles(self) -> bool:
-        """Whether documents are compared by their titles, too: not where queries are titles.
+        """Whether documents are compared by their titles, too: not where titles ask and stand in titles alone.
 
         They would find the titles of their counterparts too easily.
         """
-        return self._evidence.kind == "judgements"
+        return self._evidence.kind == "judgements" or any(map(any, self._samples.repeated.values()))
 
     @cached_property
     def _by_means(self) -> Calibration:
