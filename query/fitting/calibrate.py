@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from encoders.console import Console
 from encoders.errors import BadInput
@@ -33,12 +34,12 @@ class CalibrationReport:
 
     Attributes:
         stored: the new calibration, now active.
-        maps_left: whether the previous calibration ranked with maps and the new one does not.
+        lost: what the previous calibration ranked with and the new one does not: maps, or a common space; or nothing.
     """
 
     stored: StoredCalibration
     decision: Decision
-    maps_left: bool
+    lost: Literal["", "maps", "a common space"]
 
 
 def calibrate(
@@ -132,8 +133,15 @@ def _keep(
     )
     stored = calibration_table.keep(opened.engine, name, fitted, summary)
     cancel_abandoned_migration(opened.engine, name)
-    maps_left = isinstance(previous, MappedCalibration) and not isinstance(fitted, MappedCalibration)
-    return CalibrationReport(stored, decision, maps_left)
+    return CalibrationReport(stored, decision, _lost(previous, fitted))
+
+
+def _lost(previous: Calibration | None, fitted: Calibration) -> Literal["", "maps", "a common space"]:
+    """What the previous calibration ranked with and the new one does not."""
+    if isinstance(previous, MappedCalibration) and not isinstance(fitted, MappedCalibration):
+        return "maps"
+    had_space = isinstance(previous, CommonSpaceCalibration)
+    return "a common space" if had_space and not isinstance(fitted, CommonSpaceCalibration | MappedCalibration) else ""
 
 
 def _map_summary(fitted: Calibration, samples: CalibrationSamples) -> MapSummary | None:

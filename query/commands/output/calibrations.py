@@ -72,10 +72,10 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         console.say(own_language)
     for sentence in _measured(decision.decided_by, summary):
         console.say(sentence)
-    if report.maps_left:
+    if report.lost:
         console.warn(
-            "the previous calibration ranked with maps and the new one does not; to return: dragoman calibrate "
-            f"-c {name} --list, then --use ID"
+            f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
+            f"dragoman calibrate -c {name} --list, then --use ID"
         )
     if maps := summary.maps:
         console.say(f"with maps: {maps.method}")

@@ -82,7 +82,7 @@ def parts_line(parts: ScoreParts, balance: float) -> str:
     """The parts of a score by a balance, in one line."""
     line = f"cosine {parts.cosine:.3f}"
     if centring(balance) and parts.corrected != parts.cosine:
-        line += f", without languages {parts.corrected:.3f}"
+        line += f", corrected {parts.corrected:.3f}"
     elif f"{parts.corrected:.3f}" != f"{parts.cosine:.3f}":  # a map or weights changed it
         line += f", as compared {parts.corrected:.3f}"
     if parts.passage is not None and parts.opening is not None:
@@ -109,9 +109,9 @@ def score_formula(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
     words_clause = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
     weights_clause = f"; the encoders' cosines count {weights_text}" if (weights_text := shown_weights(weights)) else ""
     compared = _compared(choice.mix) if choice.passages else "the document's cosine"
-    without = "without languages, " if centring(choice.balance) else ""
+    corrected = "corrected for languages, " if centring(choice.balance) else ""
     return (
-        f"balance {choice.balance:g}: a score is {compared}, {without}{formula}{mates_clause}{words_clause}"
+        f"balance {choice.balance:g}: a score is {compared}, {corrected}{formula}{mates_clause}{words_clause}"
         f"{weights_clause}"
     )
 

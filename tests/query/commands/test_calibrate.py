@@ -79,7 +79,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
         stored = StoredCalibration(
             "c0ffee", "model", dt.datetime(2026, 11, 1, tzinfo=dt.UTC), active=True, summary=summary
         )
-        report = CalibrationReport(stored, Decision(choice, decided_by, tried=tried, mates=mates), maps_left=False)
+        report = CalibrationReport(stored, Decision(choice, decided_by, tried=tried, mates=mates), lost="")
         show_calibration(report, "help", Console())
         said = capsys.readouterr()
         return said.out, said.err

@@ -72,7 +72,7 @@ def test_explain_speaks_of_languages_only_where_they_are_taken_out(
         capsys.readouterr()
         assert run(["search", QUERY, *place, "--balance", balance, "--explain"]) == 0
         said = capsys.readouterr()
-        assert ("without languages" in said.out, "without languages" in said.err) == (spoken_of, spoken_of)
+        assert (", corrected 0." in said.out, "corrected for languages" in said.err) == (spoken_of, spoken_of)
 
 
 def test_explain_says_what_a_score_is_made_of(
@@ -83,7 +83,7 @@ def test_explain_says_what_a_score_is_made_of(
     place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "--balance", "1"]
     assert run(["search", QUERY, *place, "-k", "1", "--explain"]) == 0
     said = capsys.readouterr().out
-    assert f"cosine {parts['cosine']:.3f}, without languages {parts['corrected']:.3f}" in said
+    assert f"cosine {parts['cosine']:.3f}, corrected {parts['corrected']:.3f}" in said
     by_part = f"title {parts['title']:.3f}, opening {parts['opening']:.3f}, best passage {parts['passage']:.3f}"
     assert f"{by_part}: mean {parts['compared']:.3f}" in said
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -20,6 +21,7 @@ from query import Searcher
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import CalibrationChoice
+from query.calibration.common_space import CommonSpaceCalibration
 from query.calibration.summary import Summary
 from query.cli import run
 from query.evaluation.qrels import read_qrels
@@ -455,3 +457,13 @@ def test_a_tiny_collection_loses_nothing_by_being_calibrated(settings: Settings,
             found = opened.rank(queries, k=1)
         right.append(sum(one.doc_ids[0] == expected[query.doc_id] for one, query in zip(found, queries, strict=True)))
     assert right[1] >= right[0] * (1 if each < 5 else 1.5)
+
+
+def test_a_calibration_says_what_the_previous_one_had(home: Settings) -> None:
+    (before,) = [one for one in kept(home) if one.active]
+    engine = connect(home.database)
+    statistics = calibration_table.read(engine, "demo", before.id)
+    space = CommonSpaceCalibration.on(statistics, {"de": np.eye(statistics.width)})
+    calibration_table.keep(engine, "demo", space, before.summary)
+    assert calibrate("demo", home, device="cpu").lost == "a common space"
+    assert calibrate("demo", home, device="cpu").lost == ""
