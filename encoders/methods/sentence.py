@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 
+from encoders.devices import Device
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int32Array, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.session import Device, OnnxSession
+from encoders.session import OnnxSession
 from encoders.text.tokens import Span, Tokenizer, Tokens
 
 _HEAD_START = 0.02

@@ -10,6 +10,7 @@ import numpy as np
 
 from encoders.batches import encode_in_batches
 from encoders.console import Console, Progress
+from encoders.devices import Device, place
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, free_target
@@ -17,7 +18,6 @@ from encoders.methods.density import DensityWeights
 from encoders.methods.lawdr import publish
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
-from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.source import Refusal
@@ -76,7 +76,8 @@ def train_lawdr(
     texts = sentence_sample.by_language()
     if not texts:
         raise documents.nothing_read("sentence", "they have no text")
-    vectors = _encode(SentenceEncoder(base, device=device), texts, console)
+    on_device = find_model(encoder or DEFAULT, console, place(device))
+    vectors = _encode(SentenceEncoder(on_device, device=device), texts, console)
     if not len(vectors):
         raise BadInput(f"the sources have nothing that {base.config.name} knows; give others, or another --encoder")
     if len(vectors) < _MIN_SENTENCES:

@@ -7,17 +7,16 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
-from encoders.methods.registry import open_encoder
-from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.source import ReadOptions
 from indexer.training.aligned_documents import AlignedVectors, add_encoded, stored_by_concept
-from onnx_export.models import find_model
+from onnx_export.models import open_named
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class AlignedSources:
         return vectors.only(self.languages), spec
 
     def _encoded(self, console: Console) -> tuple[AlignedVectors, EncoderSpec]:
-        encoder = open_encoder(find_model(self.encoder, console), self.method, device=self.device)
+        encoder = open_named(self.encoder, self.method, console, device=self.device)
         documents = SourceDocuments(Sources(self.sources, self.options, self.languages))
         vectors = add_encoded(AlignedVectors(refused=documents.refused), documents.read(), encoder, console)
         return vectors, encoder.spec

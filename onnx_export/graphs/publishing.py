@@ -26,28 +26,36 @@ def write_graph(write_fp32: Callable[[Path], None], target: Path, precision: Pre
 
 
 def check_graph(
-    folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray, console: Console, *, force: bool
+    folder: ModelFolder,
+    texts: Sequence[GateText],
+    reference: FloatArray,
+    console: Console,
+    *,
+    source: str = "torch",
+    force: bool,
 ) -> ParityReport:
-    """Compare a folder's graph with torch's vectors of the texts, show the report, and write ``parity.json``.
+    """Compare a folder's graph with its source's vectors of the texts, show the report, and write ``parity.json``.
 
     Raises:
         BadInput: parity is below the bar and not forced.
     """
     report = check_parity(folder, texts, reference)
-    report = require_parity(report, f"{folder.config.name} in {report.precision}", console, force=force)
+    report = require_parity(report, f"{folder.config.name} in {report.precision}", console, source=source, force=force)
     write_json(folder.path / "parity.json", report.as_json())
     return report
 
 
-def require_parity(report: ParityReport, what: str, console: Console, *, force: bool) -> ParityReport:
+def require_parity(
+    report: ParityReport, what: str, console: Console, *, source: str = "torch", force: bool
+) -> ParityReport:
     """Show a report, and refuse its graph, which ``what`` names, below the bar; return the report.
 
     Raises:
         BadInput: parity is below the bar and not forced.
     """
-    console.say(f"compared with torch on {report.texts} texts in {len(report.languages)} languages")
+    console.say(f"compared with {source} on {report.texts} texts in {len(report.languages)} languages")
     if not console.quiet:
-        console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
+        console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against {source}")
     if report.passed:
         return report
     missed = ", ".join(report.shortfalls())

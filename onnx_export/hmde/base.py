@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from encoders.console import Console
+from encoders.devices import Device, place
 from encoders.folder import ModelConfig, ModelFolder
 from encoders.methods.sentence import SentenceEncoder
-from encoders.session import Device
 from encoders.text.tokens import Tokenizer
 from onnx_export.default_model import source as default_source
 from onnx_export.default_model.making import config
@@ -56,7 +56,7 @@ def open_frozen(reference: str, settings: Settings, device: Device, console: Con
         BadInput: there is no such encoder.
     """
     folder = find_model(reference, console)
-    encoder = SentenceEncoder(folder, device=device)
+    encoder = SentenceEncoder(find_model(reference, console, place(device)), device=device)
     lower = FrozenLower(encoder, settings.sentences, settings.tokens, str(training_device(device)))
     return FrozenBase(lower, folder.config, folder)
 

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Document, Int32Array
 from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder
 from encoders.hmde.upper import ABOUT, is_hmde
 from encoders.methods.hmde import Hmde
 from encoders.methods.segments import Segments
-from encoders.session import Device
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer
 from onnx_export.hmde import base as bases

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.session import CUDA_TOKEN_BUDGET, Device, token_batches
+from encoders.session import CUDA_TOKEN_BUDGET, token_batches
 from encoders.tlaser.corpus import Corpus
 from encoders.tlaser.settings import TlaserPlan, TlaserTraining
 from encoders.tlaser.similarity import search_errors

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
+from encoders.devices import Device
 from encoders.errors import MissingPart
-from encoders.session import Device
 
 _PRIME = 2**64 - 59
 """The largest prime below 2⁶⁴; modulo this prime, different seeds that were shifted past 64 bits stay different."""
@@ -24,9 +24,11 @@ def training_device(device: Device) -> torch.device:
     Raises:
         MissingPart: CUDA was requested and torch has none.
     """
-    if device == "cuda" and not torch.cuda.is_available():
+    if device.startswith("cuda") and not torch.cuda.is_available():
         raise MissingPart("CUDA was asked for and this PyTorch has none; install the driver, or take --device cpu")
-    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(device)
 
 
 def mixed_precision(device: torch.device) -> AbstractContextManager[object]:

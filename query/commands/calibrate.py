@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.maps.networks import read_mapping
 from encoders.methods.vector_parts import parsed_weights
-from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database

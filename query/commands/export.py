@@ -10,6 +10,7 @@ from encoders.console import Console, values_of
 from encoders.folder import Pooling, Precision
 from encoders.languages import language_list
 from onnx_export.huggingface.layout import StatedLayout
+from onnx_export.models import DEFAULT, default_path
 from query.commands.options import PATH, force_option, output_options, precision_option
 
 
@@ -44,13 +45,22 @@ def command(
 ) -> None:
     """Turn MODEL, a folder or a name on the Hugging Face hub, into an ONNX folder that --encoder takes.
 
-    The graph is compared with the model it was made from on texts in twelve languages. Below the bar nothing is
-    written, unless forced.
+    The default encoder, multilingual-e5-small, needs no hub. The graph is compared with the model it was made from on
+    texts in twelve languages. Below the bar nothing is written, unless forced.
     """
     from onnx_export.huggingface.export import export_model  # noqa: PLC0415 - onnx, which --help does not need
 
     layout = StatedLayout(name, pooling, query_prefix, document_prefix, languages)
-    folder, report = export_model(model, output, precision, layout, console, force=force)
+    if model == DEFAULT and not Path(model).is_dir():
+        from onnx_export.default_model.export import export_default  # noqa: PLC0415 - as above
+
+        if layout != StatedLayout():
+            raise click.UsageError(
+                f"{DEFAULT} has its own name, pooling, prefixes and languages; leave the options out"
+            )
+        folder, report = export_default(output or default_path(precision), precision, console, force=force)
+    else:
+        folder, report = export_model(model, output, precision, layout, console, force=force)
     console.result(str(folder.path))
     console.emit(
         {

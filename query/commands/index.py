@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.errors import BadInput
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.registry import METHODS
-from encoders.session import Device
 from indexer.collection.settings import Settings
 from indexer.index import index, index_by_workers
 from indexer.readers.source import ReadOptions

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.methods.registry import METHODS
-from encoders.session import Device
 from indexer.collection.settings import Settings
 from query.commands.options import collection_option, common_options, device_option, encoder_option, seed_option
 from query.commands.output.migrations import show_migration, show_reencoding

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from encoders.console import Console
+from encoders.devices import DEVICES, Device
 from encoders.folder import Precision
 from encoders.languages import language_list
-from encoders.session import Device
 from indexer.collection.settings import Settings
 from indexer.stores.names import check_collection_name
 
@@ -93,12 +93,26 @@ class FilledPath(click.Path):
         return super().convert(FILLED(str(value), param, ctx), param, ctx)
 
 
+class DeviceName(click.ParamType[Device]):
+    """A device by its name."""
+
+    name = "device"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Device:
+        """The name."""
+        if not DEVICES.fullmatch(value):
+            self.fail(f"{value!r} is no device; take auto, cpu, cuda or cuda:N", param, ctx)
+        return str(value)
+
+
 COLLECTION, FILLED = CollectionName(), Filled()
 PATH = FilledPath(path_type=Path)
 FILE = FilledPath(path_type=Path, dir_okay=False)
 
 sources_argument = click.argument("sources", nargs=-1, required=True, type=FILLED, metavar="SOURCE…")
-device_option = click.option("--device", type=click.Choice(get_args(Device)), default="auto", show_default=True)
+device_option = click.option(
+    "--device", type=DeviceName(), default="auto", show_default=True, help="auto, cpu, cuda or cuda:N, the card N."
+)
 force_option = click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 
 

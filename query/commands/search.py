@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.languages import language_list, normalise
-from encoders.session import Device
 from indexer.collection.settings import Settings
 from indexer.text.language_detection import preload
 from query.commands.options import collection_option, common_options, device_option, ranking_options

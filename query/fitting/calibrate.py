@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.errors import BadInput
-from encoders.session import Device
 from indexer.collection.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration

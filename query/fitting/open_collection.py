@@ -10,11 +10,11 @@ from functools import cached_property
 import sqlalchemy as sa
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
-from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings

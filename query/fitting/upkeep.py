@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from encoders.console import Console
-from encoders.session import Device
+from encoders.devices import Device
 from indexer.collection.settings import Settings
 from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.maps.space import QueryEncoderSpec
-from encoders.session import Device
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection import generations

@@ -13,15 +13,14 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.maps.mates import MateScores
 from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from encoders.methods.combined import refuse_combined
-from encoders.methods.registry import open_encoder
-from encoders.session import Device
 from indexer.collection.settings import Settings
-from onnx_export.models import absolute, find_model
+from onnx_export.models import absolute, open_named
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
@@ -95,7 +94,7 @@ def migrate(
     console, settings = console or Console(quiet=True), settings or Settings.read()
     encoder = absolute(encoder)
     refuse_combined(encoder)
-    new = open_encoder(find_model(encoder, console), method, device=device)
+    new = open_named(encoder, method, console, device=device)
     query_encoder = QueryEncoderSpec(encoder, new.spec.method, new.spec.model, new.spec.dim)
     with OpenCollection.open(name, settings, device, console) as opened:
         old = opened.encoder

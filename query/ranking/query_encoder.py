@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import ModelMismatch
 from encoders.maps.space import QueryEncoderSpec
-from encoders.session import Device
 from indexer.collection.collection import Collection
 from onnx_export.models import open_named
 from query.calibration.calibration import Calibration

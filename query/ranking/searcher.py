@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, HasQueryLimit, short_hash
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
-from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database

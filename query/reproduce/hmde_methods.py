@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.methods.registry import METHODS as EVERYWHERE
-from encoders.methods.registry import default_method, open_encoder
+from encoders.methods.registry import default_method
 from encoders.methods.segments import Segments
 from encoders.methods.titled_windows import TitledWindows
-from encoders.session import Device
 from onnx_export.hmde.settings import LONGFORMER
 from onnx_export.huggingface.source import require_torch
-from onnx_export.models import find_model
+from onnx_export.models import find_model, open_named
 
 if TYPE_CHECKING:
     from onnx_export.hmde.trainable import Trainable
@@ -36,7 +36,7 @@ def open_method(
         folder = find_model(reference, console)
         if method is None and default_method(folder) == TitledWindows.method:
             method = Segments.method
-        return open_encoder(folder, method, device=device)
+        return open_named(reference, method, console, device=device)
     require_torch()
     from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
     from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415

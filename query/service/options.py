@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from encoders.session import Device
+from encoders.devices import Device
 from indexer.collection.settings import Settings
 from query.service.access import Token
 

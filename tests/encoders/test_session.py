@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -114,26 +113,6 @@ def test_cuda_asked_for_and_not_there_is_refused_not_replaced(default_folder: Mo
     with pytest.raises(MissingPart, match=r"dragoman\[gpu\].*--device cpu"):
         OnnxSession(default_folder, device="cuda")
     assert OnnxSession(default_folder, device="auto").device == "cpu"
-
-
-@pytest.mark.parametrize(
-    ("installed", "sentence"),
-    [
-        ((), r"not installed.*pip install 'dragoman\[cpu\]'"),
-        (("onnxruntime", "onnxruntime-gpu"), r"both installed.*keep one"),
-    ],
-)
-def test_neither_or_both_runtimes_are_refused_with_the_fix(
-    installed: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def found(name: str) -> object:
-        if name not in installed:
-            raise PackageNotFoundError(name)
-        return object()
-
-    monkeypatch.setattr(session, "distribution", found)
-    with pytest.raises(MissingPart, match=sentence):
-        session.check_runtime()
 
 
 def test_a_broken_graph_is_one_sentence(default_folder: ModelFolder, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.languages import language_list, normalise
-from encoders.session import Device
 from query.commands.options import FILLED, PATH, default_encoder_option, device_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.evaluation.qrels import read_qrels

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.languages import normalise
-from encoders.session import Device
 from onnx_export.hmde.settings import FineTuning
 from query.commands.options import PATH, Number, default_encoder_option, device_option, output_options
 from query.commands.output.paper_table import PaperTable

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import EncoderSpec
-from encoders.session import Device
 from onnx_export.models import open_named
 from query.alignment.gold import stated_pairs
 from query.commands.options import PATH, default_encoder_option, device_option, method_option, output_options

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.document import Document, Encoder
-from encoders.methods.registry import METHODS, open_encoder
-from encoders.session import Device
-from onnx_export.models import find_model
+from encoders.methods.registry import METHODS
+from onnx_export.models import open_named
 from query.alignment.mates_table import Point, Sweep, mates_figure
 from query.commands.options import (
     PATH,
@@ -57,7 +57,7 @@ def command(
     """
     if not jrc and not wikipedia:
         raise click.UsageError("name the data: --jrc DIR, --wikipedia FILE, or both")
-    loaded = open_encoder(find_model(encoder, console), method, device=device)
+    loaded = open_named(encoder, method, console, device=device)
     drawn_points: list[Point] = []
     if jrc:
         drawn_points = _show_table("JRC-Acquis", read_jrc(jrc, languages, documents), loaded, sweep, PAPER, console)

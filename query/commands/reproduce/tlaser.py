@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from encoders.console import Console
 from encoders.cr5.encoder import BagsOfWords, is_cr5
+from encoders.devices import Device
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.first import First
 from encoders.methods.registry import SENTENCE_METHODS
-from encoders.session import Device
 from onnx_export.models import find_model, open_named
 from query.commands.options import PATH, device_option, encoder_option, languages_option, output_options
 from query.report.language_pairs import PairTable

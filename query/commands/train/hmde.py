@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from encoders.console import Console, values_of
+from encoders.devices import Device
 from encoders.folder import Precision
 from encoders.hmde.upper import Form
-from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers.source import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from encoders.console import Console, values_of
+from encoders.devices import Device
 from encoders.folder import Precision
 from encoders.languages import language_list
-from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
 from query.commands.options import (
     Number,

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from encoders.devices import NoCuda
+from encoders.document import EncoderSpec
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.workers import celery_worker
 from indexer.workers.celery_worker import WorkerPlan
 from onnx_export.models import DEFAULT
+from tests.encoders.cards import Library, install_cards
 from trials import ROOT
 from trials.servers.redis import RedisServer
 
@@ -34,25 +37,22 @@ sys.exit(celery_worker.serve(celery_worker.WorkerPlan(sys.argv[1], None, "cpu", 
 """
 
 
-@pytest.mark.usefixtures("default_folder")
-def test_auto_takes_the_cpu_where_cuda_s_runtime_is_installed_and_does_not_work(
+def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(celery_worker, "resolved_device", lambda _: "cuda")
+    def fails(_: WorkerPlan) -> EncoderSpec:
+        raise NoCuda("cuDNN is missing; install it")
+
+    install_cards(monkeypatch, Library(["H100", "H200"]))
     plan = WorkerPlan(DEFAULT, None, "auto", concurrency=2)
+    monkeypatch.setattr(celery_worker, "_spec_elsewhere", fails)
     with caplog.at_level(logging.WARNING):
         assert celery_worker._checked(plan) == replace(plan, device="cpu")
-    assert "works on the CPU: CUDA was asked for" in caplog.text
+    assert "works on the CPU: cuDNN is missing; install it" in caplog.text
     with pytest.raises(BadInput, match="a GPU has one worker"):
-        celery_worker._checked(replace(plan, device="cuda"))
-
-
-@pytest.mark.usefixtures("default_folder")
-def test_an_int8_graph_on_a_gpu_is_remarked_on(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        celery_worker._warn_of_int8(DEFAULT)
-    assert f"the graph of {DEFAULT} is int8, which is made for CPUs" in caplog.text
-    assert "dragoman export MODEL --precision fp16" in caplog.text
+        celery_worker._checked(replace(plan, device="cuda:1"))
+    alone = replace(plan, device="cuda:1", concurrency=1)
+    assert celery_worker._checked(alone) == alone
 
 
 def test_a_worker_ends_with_an_error_when_its_processes_can_t_begin(

@@ -1,0 +1,203 @@
+"""Decide where graphs run, before a graph is loaded: on the CPU, or on an NVIDIA card that can run them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
+
+from encoders.errors import MissingPart
+
+Device = str
+"""``auto``, ``cpu``, ``cuda`` (the first card) or ``cuda:N``."""
+
+DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
+"""The names of devices."""
+
+_LEAST_DRIVER = 13_000
+"""CUDA version that the driver must know, in NVML's form: ``onnxruntime-gpu`` from 1.27 on is for CUDA 13."""
+_LEAST_CAPABILITY = (7, 5)
+"""Compute capability of the oldest cards that CUDA 13 knows (Turing)."""
+_NO_RUNTIME = "this ONNX Runtime has no CUDA; install it: pip install 'dragoman[gpu]'"
+
+
+class NoCuda(MissingPart):
+    """No card can run a graph.
+
+    Attributes:
+        reason: why, and what to do.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """Say that CUDA was asked for."""
+        super().__init__(f"CUDA was asked for, but {reason}, or take --device cpu")
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Card:
+    """An NVIDIA card that this process may use.
+
+    Attributes:
+        number: its place among the cards that this process sees, as CUDA counts them.
+        free: bytes of memory that nobody uses.
+        capability: compute capability.
+    """
+
+    number: int
+    name: str
+    free: int
+    capability: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where graphs run.
+
+    Attributes:
+        card: the card; none: the CPU.
+        remark: why ``auto`` takes the CPU although ONNX Runtime for CUDA is installed; empty otherwise.
+    """
+
+    card: Card | None = None
+    remark: str = ""
+
+    @property
+    def device(self) -> Device:
+        """``cpu``, or the card as ``cuda:N``."""
+        return f"cuda:{self.card.number}" if self.card else "cpu"
+
+
+CPU = Placement()
+
+
+def place(device: Device) -> Placement:
+    """Decide where graphs run; ``auto`` takes the first card if it can run them, and otherwise the CPU.
+
+    Raises:
+        MissingPart: ONNX Runtime is missing, or ``device`` asks for a card that is not there or can't run graphs.
+    """
+    if device == "cpu":
+        return CPU
+    check_runtime()
+    if not is_installed("onnxruntime-gpu"):
+        if device == "auto":
+            return CPU
+        raise NoCuda(_NO_RUNTIME)
+    try:
+        return Placement(_usable_card(int(device.removeprefix("cuda:")) if ":" in device else 0))
+    except _Unusable as unusable:
+        if device == "auto":
+            return Placement(remark=f"works on the CPU: {unusable}")
+        raise NoCuda(str(unusable)) from unusable
+
+
+def check_runtime() -> None:
+    """Check that exactly one of ``onnxruntime`` and ``onnxruntime-gpu`` is installed: both own the same module.
+
+    Raises:
+        MissingPart: neither or both are.
+    """
+    present = [name for name in ("onnxruntime", "onnxruntime-gpu") if is_installed(name)]
+    if not present:
+        raise MissingPart(
+            "ONNX Runtime is not installed; install it: pip install 'dragoman[cpu]' (or 'dragoman[gpu]' for CUDA)"
+        )
+    if len(present) == 2:
+        raise MissingPart(
+            "onnxruntime and onnxruntime-gpu are both installed and overwrite each other; "
+            "keep one: pip uninstall -y onnxruntime onnxruntime-gpu && pip install 'dragoman[cpu]' (or 'dragoman[gpu]')"
+        )
+
+
+def is_installed(name: str) -> bool:
+    """Whether a distribution is installed."""
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+class _Unusable(Exception):
+    """A card can't be used; the message says why, and what to do."""
+
+
+def _usable_card(number: int) -> Card:
+    """The card of a number, as CUDA counts the cards that this process sees.
+
+    Raises:
+        _Unusable: there is no such card, or it can't run graphs.
+    """
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # CUDA then counts cards as NVML does
+    with _nvml() as nvml:
+        driver = nvml.nvmlSystemGetCudaDriverVersion()
+        if driver < _LEAST_DRIVER:
+            raise _Unusable(
+                f"the NVIDIA driver knows CUDA {driver // 1000}.{driver % 1000 // 10} and ONNX Runtime needs "
+                f"{_LEAST_DRIVER // 1000}; install driver 580 or later"
+            )
+        handles = _visible(nvml)
+        if number >= len(handles):
+            seen = f"this process sees {len(handles)} (CUDA_VISIBLE_DEVICES)" if len(handles) else "it sees none"
+            raise _Unusable(f"there is no NVIDIA card {number}: {seen}; name another")
+        name = str(nvml.nvmlDeviceGetName(handles[number]))
+        capability = tuple(nvml.nvmlDeviceGetCudaComputeCapability(handles[number]))
+        if capability < _LEAST_CAPABILITY:
+            raise _Unusable(
+                f"the {name} has compute capability {capability[0]}.{capability[1]} and CUDA 13 needs 7.5; name another"
+            )
+        free = int(nvml.nvmlDeviceGetMemoryInfo(handles[number]).free)
+        return Card(number, name, free, (capability[0], capability[1]))
+
+
+@contextmanager
+def _nvml() -> Iterator[Any]:
+    """NVIDIA's management library, which asks the driver without CUDA: a process may fork after it.
+
+    Raises:
+        _Unusable: there is no driver, or it fails.
+    """
+    try:
+        import pynvml  # noqa: PLC0415 - only where ONNX Runtime for CUDA is installed
+    except ImportError as error:
+        raise _Unusable("nvidia-ml-py is not installed; install it: pip install 'dragoman[gpu]'") from error
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise _Unusable(f"there is no NVIDIA driver ({error}); install driver 580 or later") from error
+    try:
+        yield pynvml
+    except pynvml.NVMLError as error:
+        raise _Unusable(f"the NVIDIA driver fails ({error}); see nvidia-smi") from error
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _visible(nvml: Any) -> list[Any]:
+    """Handles of the cards that this process sees, in CUDA's order: ``CUDA_VISIBLE_DEVICES`` names numbers or UUIDs.
+
+    As for CUDA, the list ends at the first name that is no card.
+    """
+    count = nvml.nvmlDeviceGetCount()
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
+    handles: list[Any] = []
+    for name in filter(None, map(str.strip, named.split(","))):
+        if name.isdecimal():
+            if int(name) >= count:
+                break
+            handles.append(nvml.nvmlDeviceGetHandleByIndex(int(name)))
+        elif name.startswith(("GPU-", "MIG-")):
+            try:
+                handles.append(nvml.nvmlDeviceGetHandleByUUID(name))
+            except nvml.NVMLError:
+                break
+        else:
+            break
+    return handles

@@ -1,0 +1,33 @@
+"""Export the default encoder in a precision: its weights come with a package, so it needs neither hub nor torch."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from encoders.console import Console
+from encoders.folder import ModelFolder, Precision, free_target
+from onnx_export.default_model.making import make
+from onnx_export.graphs.parity import ParityReport, encode, read_texts
+from onnx_export.graphs.publishing import check_graph
+
+
+def export_default(
+    target: Path, precision: Precision, console: Console, *, force: bool = False
+) -> tuple[ModelFolder, ParityReport]:
+    """Write the default encoder into a folder; its graph is compared with the float32 graph on the CPU.
+
+    Raises:
+        BadInput: the target exists and is no exported model, or parity is below the bar and not forced.
+        MissingPart: the weights' package is not installed.
+    """
+    target, texts, reports = free_target(target, "exported model"), read_texts(), []
+    with tempfile.TemporaryDirectory() as scratch:
+        make(Path(scratch) / "fp32", Console(quiet=True), "fp32")
+        reference = encode(ModelFolder.open(Path(scratch) / "fp32"), texts)
+
+    def check(draft: ModelFolder) -> None:
+        reports.append(check_graph(draft, texts, reference, console, source="its float32 graph", force=force))
+
+    make(target, console, precision, check)
+    return ModelFolder.open(target), reports[0]

@@ -1,0 +1,114 @@
+"""Pretended NVIDIA cards: NVIDIA's management library and a provider that computes on the CPU and says CUDA."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import onnxruntime
+import pytest
+
+from encoders import devices
+
+GIB = 1 << 30
+
+
+class NVMLError(Exception):
+    """The library's error."""
+
+
+@dataclass
+class Library:
+    """What ``pynvml`` says of cards."""
+
+    names: list[str]
+    driver: int = 13_000
+    capability: tuple[int, int] = (9, 0)
+    failure: str = ""
+    NVMLError = NVMLError
+
+    def nvmlInit(self) -> None:  # noqa: N802 - the library's names
+        if self.failure:
+            raise NVMLError(self.failure)
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        """Nothing is open."""
+
+    def nvmlSystemGetCudaDriverVersion(self) -> int:  # noqa: N802
+        return self.driver
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return len(self.names)
+
+    def nvmlDeviceGetHandleByIndex(self, number: int) -> str:  # noqa: N802
+        return self.names[number]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        if uuid.removeprefix("GPU-") not in self.names:
+            raise NVMLError("not found")
+        return uuid.removeprefix("GPU-")
+
+    def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
+        return handle
+
+    def nvmlDeviceGetCudaComputeCapability(self, _handle: str) -> tuple[int, int]:  # noqa: N802
+        return self.capability
+
+    def nvmlDeviceGetMemoryInfo(self, _handle: str) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(free=80 * GIB)
+
+
+@dataclass
+class Sessions:
+    """The sessions that were asked for: each graph's path and providers; and how CUDA behaves.
+
+    Attributes:
+        error: message of CUDA's failure at loading.
+        silent: ONNX Runtime leaves CUDA out without an error, as where a library is missing.
+    """
+
+    asked: list[tuple[str, list[Any]]] = field(default_factory=list)
+    error: str = ""
+    silent: bool = False
+
+
+def install_cards(patch: pytest.MonkeyPatch, library: Library | None) -> None:
+    """Pretend that ``onnxruntime-gpu`` is installed, and that the library sees its cards; none: it isn't installed."""
+    patch.setitem(sys.modules, "pynvml", library)
+    patch.setattr(devices, "is_installed", lambda name: name == "onnxruntime-gpu")
+    patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    patch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+
+
+def install_provider(patch: pytest.MonkeyPatch) -> Sessions:
+    """Pretend that ONNX Runtime has CUDA: graphs run on the CPU, and sessions say that they don't."""
+    sessions = Sessions()
+    real: Callable[..., onnxruntime.InferenceSession] = onnxruntime.InferenceSession
+
+    class OnCard:
+        def __init__(self, session: onnxruntime.InferenceSession, names: list[str]) -> None:
+            self._session, self._names = session, names
+
+        def get_providers(self) -> list[str]:
+            return self._names
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._session, name)
+
+    def made(path: str, options: Any, *, providers: list[Any], **others: Any) -> Any:
+        sessions.asked.append((path, providers))
+        names = [one if isinstance(one, str) else one[0] for one in providers]
+        if "CUDAExecutionProvider" not in names:
+            return real(path, options, providers=providers, **others)
+        if sessions.error:
+            raise RuntimeError(sessions.error)
+        session = real(path, options, providers=["CPUExecutionProvider"], **others)
+        return OnCard(session, names[1:] if sessions.silent else names)
+
+    patch.setattr(onnxruntime, "InferenceSession", made)
+    patch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"])
+    patch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
+    return sessions

@@ -1,0 +1,102 @@
+"""The build that a name stands for: int8 on a CPU, fp16 on a card, with vectors of one model."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.devices import CPU, place
+from encoders.document import Document, unit_rows
+from encoders.errors import BadInput, MissingPart
+from encoders.folder import ModelFolder, model_cache
+from indexer.collection.settings import Settings
+from indexer.index import index
+from onnx_export import models
+from onnx_export.default_model.export import export_default
+from onnx_export.models import DEFAULT, default_path, find_model, open_named
+from query import Searcher
+from query.cli import run
+from tests.encoders.cards import Library, Sessions, install_cards, install_provider
+from trials import DEMO
+
+TEXTS = [Document(str(number), "en", f"A text about the subject number {number}.", "A title") for number in range(30)]
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch) -> Sessions:
+    """A pretended card that runs graphs."""
+    install_cards(monkeypatch, Library(["H100"]))
+    monkeypatch.setattr(models, "_warned", set())
+    return install_provider(monkeypatch)
+
+
+@pytest.mark.parts
+def test_documents_of_a_card_and_queries_of_a_cpu_meet_in_one_collection(
+    settings: Settings, default_folder: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = [str(DEMO / "docs.de.jsonl"), str(DEMO / "docs.ja.jsonl")]
+    with pytest.MonkeyPatch.context() as patch:
+        install_cards(patch, Library(["H100"]))
+        sessions = install_provider(patch)
+        index(source, "demo", settings=settings, device="auto", console=Console())
+        assert "multilingual-e5-small works on the H100, in fp16" in capsys.readouterr().err
+        assert {Path(graph).parent for graph, providers in sessions.asked if len(providers) == 2} == {
+            default_path("fp16")
+        }
+    encoder = open_named(DEFAULT, None, Console(quiet=True), device="cpu")
+    with Searcher.open("demo", settings, device="cpu") as searcher:
+        assert searcher.spec == encoder.spec
+        documents = searcher.store.get(searcher.store.sample(searcher.spec.model, "de", 20))
+        stored = searcher.store.vectors(searcher.spec.model, [one.doc_id for one in documents])
+        found = [searcher.search("Erdbeben", lang="de", to=[lang], k=1)[0] for lang in ("de", "ja")]
+    cosines = np.einsum("nd,nd->n", unit_rows(stored), encoder.encode_documents(documents).vectors)
+    assert cosines.min() > 0.99  # int8 and fp16 agree: .994 at least over texts in twelve languages
+    assert len({hit.document.fields["concept"] for hit in found}) == 1
+
+
+@pytest.mark.parts
+def test_all_builds_of_the_default_encoder_are_one_model(default_folder: ModelFolder, tmp_path: Path) -> None:
+    folder, report = export_default(tmp_path / "fp16", "fp16", Console(quiet=True))
+    assert report.cosine_min > 0.9999
+    assert folder.config.precision == "fp16"
+    assert folder.config.model_id("windows") == default_folder.config.model_id("windows")
+    assert folder.config.build_id != default_folder.config.build_id
+    (file,) = folder.path.glob("parity.json")
+    assert '"forced": false' in file.read_text(encoding="utf-8")
+
+
+def test_the_command_refuses_what_the_default_encoder_has_already(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", DEFAULT, "--pooling", "cls"]) == 2
+    assert "has its own name, pooling, prefixes and languages" in capsys.readouterr().err
+
+
+def test_where_cuda_fails_auto_takes_the_build_for_cpus_and_says_so_once(
+    cards: Sessions, default_folder: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cards.error = "CUDA failure 999: unknown error"
+    for _ in range(2):
+        encoder = open_named(DEFAULT, None, Console(), device="auto")
+        assert len(encoder.encode_documents(TEXTS[:2]).vectors) == 2
+    assert capsys.readouterr().err == (
+        "warning: works on the CPU: the H100 can't run the graph (CUDA failure 999: unknown error); see nvidia-smi\n"
+    )
+    with pytest.raises(MissingPart, match="CUDA failure 999"):
+        open_named(DEFAULT, None, Console(), device="cuda")
+
+
+def test_a_model_in_int8_stands_for_its_build_for_cards(
+    cards: Sessions, default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
+    alone = open_named(str(default_folder.path), None, Console(), device="auto")
+    assert "works on the CPU: it is in int8, which cards can't run" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="in int8, which runs on CPUs alone"):
+        open_named(str(default_folder.path), None, Console(), device="cuda")
+    export_default(model_cache() / "mine-fp16", "fp16", Console(quiet=True))
+    assert find_model(str(default_folder.path), Console(), place("cuda")).path == model_cache() / "mine-fp16"
+    assert find_model(str(default_folder.path), Console(), CPU).path == default_folder.path
+    on_card = open_named(str(default_folder.path), None, Console(quiet=True), device="cuda")
+    assert on_card.spec.model == alone.spec.model
+    assert on_card.spec.build != alone.spec.build
