@@ -45,7 +45,7 @@ class HmdeReport:
         drawn: number of triples that the training drew, by ordered pair of languages.
         cut: number of documents with more sentences than the upper encoder sees at once; training left out the
             sentences beyond the limit.
-        held_out: number of validation concepts that have pages in two languages.
+        held_out: validation concepts that have pages in two languages.
         resumed: number of steps that an earlier run had done.
     """
 
@@ -56,7 +56,7 @@ class HmdeReport:
     drawn: dict[tuple[str, str], int]
     triples: Triples
     cut: int
-    held_out: int
+    held_out: frozenset[str]
     resumed: int
     refused: list[Refusal]
     remarks: list[Remark]
@@ -130,7 +130,7 @@ def train_hmde(
         drawn=dict(sorted(drawn.items())),
         triples=triples,
         cut=material.cut,
-        held_out=len(judged_concepts),
+        held_out=frozenset(judged_concepts),
         resumed=resumed,
         refused=documents.refused,
         remarks=documents.remarks,

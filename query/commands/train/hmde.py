@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -9,6 +10,7 @@ import click
 
 from encoders.console import Console, values_of
 from encoders.devices import Device
+from encoders.errors import BadInput
 from encoders.folder import Precision
 from encoders.hmde.upper import Form
 from encoders.wording import counted
@@ -28,7 +30,9 @@ from query.commands.options import (
 from query.commands.output.trainings import show_trained, show_training
 
 if TYPE_CHECKING:
+    from indexer.readers.documents import Sources
     from indexer.training.hmde import HmdeReport
+    from query.fitting.unseen_concepts import Comparison
 
 
 @click.command("hmde")
@@ -99,6 +103,9 @@ def command(
     negatives are drawn. FOLDER then is an encoder: documents go through both of its graphs, queries through the lower
     one alone. If training was stopped or killed, the same command continues it.
 
+    A tenth of the concepts teaches nothing. At the end the trained encoder, and windows without training, search for
+    their pages, and the command says whether the training helped.
+
     Options left out are the preset's. Needs PyTorch: pip install 'dragoman[train]'.
     """
     from indexer.readers.documents import Sources  # noqa: PLC0415
@@ -112,8 +119,9 @@ def command(
         console.say(f"all of the lower encoder learns, at a rate of {settings.rate:g}; --rate sets another")
     if "warmup" not in changes and settings.warmup != PRESETS[preset].warmup:
         console.say(f"the rate rises for {counted(settings.warmup, 'step')}; --warmup sets another number")
+    read = Sources(sources, options, languages)
     report = train_hmde(
-        Sources(sources, options, languages),
+        read,
         output,
         settings=settings,
         encoder=encoder,
@@ -122,10 +130,40 @@ def command(
         force=force,
         console=console,
     )
-    _show_report(report, console)
+    _show_report(report, _searched(report, read, encoder, device, console), console)
 
 
-def _show_report(report: HmdeReport, console: Console) -> None:
+def _searched(
+    report: HmdeReport, sources: Sources, encoder: str, device: Device, console: Console
+) -> Comparison | None:
+    """The trained folder beside *windows* of its lower encoder, or of the default where that has no folder."""
+    from encoders.methods.titled_windows import TitledWindows  # noqa: PLC0415 - imports that --help does not need
+    from indexer.readers.documents import SourceDocuments  # noqa: PLC0415 - as above
+    from onnx_export.models import DEFAULT, open_named  # noqa: PLC0415 - as above
+    from query.fitting.unseen_concepts import compare, pages_of  # noqa: PLC0415 - as above
+
+    pages = pages_of(SourceDocuments(sources).read(), report.held_out)
+    trained = open_named(str(report.folder.path), None, Console(quiet=True), device=device)
+    try:
+        untrained = open_named(encoder, TitledWindows.method, Console(quiet=True), device=device)
+    except BadInput:  # a Hugging Face model, which was trained itself
+        untrained = open_named(DEFAULT, TitledWindows.method, Console(quiet=True), device=device)
+    return compare(pages, trained, untrained, console)
+
+
+def _show_searched(searched: Comparison, console: Console) -> None:
+    found = (
+        f"as users search, {counted(searched.pages, 'page')} of {counted(searched.concepts, 'concept')} that taught "
+        f"nothing are found with MAP {searched.trained:.3f}, by windows without training {searched.untrained:.3f}"
+    )
+    if searched.verdict == "better":
+        console.say(f"{found}: the training helped")
+    else:
+        judged = "the training did harm" if searched.verdict == "worse" else "no difference that isn't chance"
+        console.warn(f"{found}: {judged}; index without --encoder, or train on more concepts")
+
+
+def _show_report(report: HmdeReport, searched: Comparison | None, console: Console) -> None:
     curve, folder, triples = report.curve, report.folder, report.triples
     show_training(
         folder,
@@ -135,12 +173,14 @@ def _show_report(report: HmdeReport, console: Console) -> None:
             "possible": {f"{first}-{second}": count for (first, second), count in triples.possible.items()},
             "passes": round(report.passes, 4),
             **values_of(triples, "single", "lonely", "further"),
-            **values_of(report, "cut", "held_out", "resumed"),
+            **values_of(report, "cut", "resumed"),
+            "held_out": len(report.held_out),
             "steps": curve.points[-1].step,
             "best": curve.best,
             "stopped": curve.stopped,
             "untrained": round(curve.points[0].score, 6) if curve.validated else None,
             "score": round(curve.best_score, 6) if curve.validated else None,
+            "searched": searched and {**asdict(searched), "verdict": searched.verdict},
             "parity": report.parity.as_json(),
         },
         report.refused,
@@ -174,9 +214,11 @@ def _show_report(report: HmdeReport, console: Console) -> None:
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
     steps = counted(curve.best, "step")
     outcome = (
-        f"MAP on {counted(report.held_out, 'held-out concept')} {curve.best_score:.4f} after {steps}, "
+        f"MAP on {counted(len(report.held_out), 'held-out concept')} {curve.best_score:.4f} after {steps}, "
         f"{curve.points[0].score:.4f} before the first{ended}"
         if curve.validated
         else f"{steps}, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
     )
+    if searched:
+        _show_searched(searched, console)
     show_trained(folder, outcome, console)

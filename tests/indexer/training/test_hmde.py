@@ -147,7 +147,11 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
             pytest.fail("it ended before it was killed")
     assert process.returncode == -signal.SIGKILL
     assert run([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["resumed"] in {1, 2, 3}
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert told["resumed"] in {1, 2, 3}
+    assert (told["searched"]["concepts"], told["searched"]["pages"]) == (told["held_out"], 2 * told["held_out"])
+    assert f"found with MAP {told['searched']['trained']:.3f}, by windows without training" in said.err
     for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
         assert (tmp_path / "documents" / file).read_bytes() == (small_trained.path / file).read_bytes(), file
 
