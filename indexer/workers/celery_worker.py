@@ -5,11 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
+import queue as queues
 import signal
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,13 @@ from indexer.workers.logs import log_to_stderr, logger
 from indexer.workers.metrics import open_metrics, serve_metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal, celery_worker_class, leave_to_parent
-from indexer.workers.worker import ChunkWorker
+from indexer.workers.worker import ChunkWorker, end_process
 from onnx_export.models import make_models, open_named
 
 if TYPE_CHECKING:
     from celery import Celery
 
+_GPU_LANES = 2
 _MOST_FAILURES = 3
 """Chunks given back in a row after which the worker ends: a broken CUDA context stays broken in its process."""
 
@@ -45,6 +47,8 @@ class WorkerPlan:
         lease_seconds: seconds without a heartbeat after which another worker may take the chunk.
         grace: seconds to finish the chunk when the worker must end; afterwards the chunk is given back.
         metrics_address: address and port for Prometheus, if any.
+        lanes: chunks that one process works on at once; on a GPU two, so that while it encodes a chunk, another is
+            read, tokenised, stored and marked.
     """
 
     reference: str
@@ -54,6 +58,7 @@ class WorkerPlan:
     lease_seconds: float = 60.0
     grace: float = 30.0
     metrics_address: tuple[str, int] | None = None
+    lanes: int = 1
 
 
 def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
@@ -94,7 +99,7 @@ def _checked(plan: WorkerPlan) -> WorkerPlan:
         raise BadInput(
             "a GPU has one worker: leave --concurrency out, and start one a GPU: dragoman worker --device cuda:1"
         )
-    return replace(plan, device=device)
+    return replace(plan, device=device, lanes=plan.lanes if device == "cpu" else _GPU_LANES)
 
 
 def _has_gpu(plan: WorkerPlan) -> bool:
@@ -108,13 +113,18 @@ def _has_gpu(plan: WorkerPlan) -> bool:
 
 
 class _Pool:
-    """The processes of a worker, each with its chunk worker."""
+    """The processes of a worker, each with one or two lanes: chunk workers that share the encoder.
+
+    With several lanes a message counts as processed when a lane takes it; the ledger knows what is done.
+    """
 
     def __init__(self, plan: WorkerPlan, settings: Settings, console: Console) -> None:
         self.plan, self.settings, self._console = plan, settings, console
         self.stop = StopSignal(plan.grace)
         self.threads = max(1, available_cores() // plan.concurrency)
-        self._worker: ChunkWorker | None = None
+        self._lanes: list[ChunkWorker] = []
+        self._free: queues.SimpleQueue[ChunkWorker] = queues.SimpleQueue()
+        self._executor: ThreadPoolExecutor | None = None
         self._failed = multiprocessing.RawValue("b", 0)
 
     @property
@@ -123,22 +133,28 @@ class _Pool:
         return int(self._failed.value)
 
     def begin(self) -> EncoderSpec:
-        """Load the model and start the chunk worker, in the process that works."""
+        """Load the model and start the chunk workers, in the process that works."""
         encoder = _load(self.plan, self.threads)
-        identity = Identity(
-            id=f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:6]}",
-            host=platform.node(),
-            device=self.plan.device,
-            model=encoder.spec.model,
-            build=encoder.spec.build,
-        )
-        hints = Hints(self.settings.broker)
-        log_to_stderr(identity.id, as_json=self._console.json, quiet=self._console.quiet)
-        engine = _retry_while_away(lambda: connect(self.settings.database), self.stop)
+        name = f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        log_to_stderr(name, as_json=self._console.json, quiet=self._console.quiet)
         metrics = open_metrics(counted=self.plan.metrics_address is not None)
-        self._worker = ChunkWorker(
-            encoder, engine, self.settings, hints, identity, self.plan.lease_seconds, self.stop, metrics
-        )
+        for lane in range(self.plan.lanes):
+            identity = Identity(
+                id=name if self.plan.lanes == 1 else f"{name}-{lane + 1}",
+                host=platform.node(),
+                device=self.plan.device,
+                model=encoder.spec.model,
+                build=encoder.spec.build,
+            )
+            engine = _retry_while_away(lambda: connect(self.settings.database), self.stop)
+            made = ChunkWorker(
+                encoder, engine, self.settings, Hints(self.settings.broker), identity, self.plan.lease_seconds,
+                self.stop, metrics, self._leave,
+            )  # fmt: skip
+            self._lanes.append(made)
+            self._free.put(made)
+        if self.plan.lanes > 1:
+            self._executor = ThreadPoolExecutor(self.plan.lanes, thread_name_prefix="lane")
         return encoder.spec
 
     def begin_or_end(self) -> None:
@@ -151,12 +167,30 @@ class _Pool:
 
     def work(self, run_id: int, number: int) -> None:
         """Process the chunk of a message; end the whole worker if this process encodes nothing any more."""
-        if self._worker is None:  # the process could not begin, and ends
+        if not self._lanes:  # the process could not begin, and ends
             raise StoreError("this process is not ready")
-        self._worker.work(run_id, number)
-        if self._worker.failures_in_a_row >= _MOST_FAILURES and not self.stop.requested:
-            logger.error("%d chunks in a row went back because nothing is encoded: the worker ends", _MOST_FAILURES)
-            self._end_worker()
+        lane = self._free.get()
+        if self._executor is None:
+            self._work_in(lane, run_id, number)
+        else:
+            self._executor.submit(self._work_in, lane, run_id, number)
+
+    def _work_in(self, lane: ChunkWorker, run_id: int, number: int) -> None:
+        try:
+            lane.work(run_id, number)
+            if lane.failures_in_a_row >= _MOST_FAILURES and not self.stop.requested:
+                logger.error("%d chunks in a row went back because nothing is encoded: the worker ends", _MOST_FAILURES)
+                self._end_worker()
+        except Exception:
+            logger.exception("a chunk was not worked on; its lease runs out")
+            raise
+        finally:
+            self._free.put(lane)
+
+    def _leave(self) -> None:
+        """End this process, whose time to finish is over, when no lane has a chunk any more."""
+        if not any(lane.busy for lane in self._lanes):
+            end_process()
 
     def _end_worker(self) -> None:
         """End the whole worker, with exit status 1 unless its end was already requested."""
@@ -165,10 +199,11 @@ class _Pool:
         os.kill(os.getpid() if self.plan.concurrency == 1 else os.getppid(), signal.SIGTERM)
 
     def end(self) -> None:
-        """Sign off."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        """Finish what the lanes are at, and sign off."""
+        if self._executor is not None:
+            self._executor.shutdown()
+        while self._lanes:
+            self._lanes.pop().close()
 
 
 def _load(plan: WorkerPlan, threads: int) -> Encoder:

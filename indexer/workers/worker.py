@@ -72,11 +72,15 @@ class ChunkWorker:
         lease_seconds: float,
         stop: StopSignal,
         metrics: Metrics,
+        leave: Callable[[], None] | None = None,
     ) -> None:
-        """Start the threads that record heartbeats and sweep the runs of the encoder's model."""
+        """Start the threads that record heartbeats and sweep the runs of the encoder's model.
+
+        ``leave`` is called when the time to finish is over and the chunk went back; by default the process ends.
+        """
         self.identity, self.lease_seconds = identity, lease_seconds
         self._encoder, self._engine, self._settings, self._hints = encoder, engine, settings, hints
-        self._stop, self._metrics = stop, metrics
+        self._stop, self._metrics, self._leave = stop, metrics, leave or end_process
         self._leases = Leases(
             engine, identity.id, identity.model, identity.build, lease_seconds,
             refused=lambda count: metrics.stored(0, count),
@@ -107,6 +111,11 @@ class ChunkWorker:
         for _, store in self._stores.values():
             store.close()
         self._engine.dispose()
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has a chunk."""
+        return self._current_lease is not None
 
     def work(self, run_id: int, number: int) -> bool:
         """Process the chunk that a message names, or the next free chunk; false if no chunk was free."""
@@ -307,8 +316,8 @@ class ChunkWorker:
         self._send_hint(lease.run_id, lease.number)
         with suppress(StoreError):
             registry.sign_off(self._engine, self.identity.id)
-        logging.shutdown()
-        os._exit(0)  # drops what is being encoded: nothing of it is stored
+        self._current_lease = None
+        self._leave()
 
     def _sweep(self) -> None:
         every = min(self.lease_seconds / HEARTBEATS, _SWEEP)
@@ -323,6 +332,12 @@ class ChunkWorker:
                 logger.warning("sweeping: %s", error)
             except Exception:  # noqa: BLE001 - the next sweep may succeed
                 logger.exception("sweeping")
+
+
+def end_process() -> None:
+    """End this process at once: what is being encoded is dropped, and nothing of it is stored."""
+    logging.shutdown()
+    os._exit(0)
 
 
 def _is_writable(home: Path) -> bool:

@@ -1,4 +1,4 @@
-"""``dragoman worker`` with an encoder that behaves as a test likes: BEHAVIOUR MODEL CONCURRENCY GRACE LEASE [json]."""
+"""A worker with an encoder that behaves as a test likes: BEHAVIOUR MODEL CONCURRENCY GRACE LEASE LANES [json]."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Actor(FakeEncoder):
 def main() -> int:
     """Serve; a terminal that closes counts, though the tests may run under nohup."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    behaviour, model, concurrency, grace, lease, *log = sys.argv[1:]
+    behaviour, model, concurrency, grace, lease, lanes, *log = sys.argv[1:]
 
     def load(plan: celery_worker.WorkerPlan, threads: int) -> Encoder:
         return Actor(behaviour, model)
@@ -65,7 +65,9 @@ def main() -> int:
     celery_worker._spec_elsewhere = lambda plan: load(plan, 1).spec
     celery_worker.make_models = lambda *_: None  # type: ignore[attr-defined]
     worker._PAUSE, worker._SWEEP = 0.1, 0.2
-    plan = celery_worker.WorkerPlan("acting", None, "cpu", int(concurrency), float(lease), float(grace))
+    plan = celery_worker.WorkerPlan(
+        "acting", None, "cpu", int(concurrency), float(lease), float(grace), lanes=int(lanes)
+    )
     return celery_worker.serve(plan, Settings.read(), Console(json=bool(log)))
 
 

@@ -111,7 +111,14 @@ class Field:
         return made
 
     def act(
-        self, behaviour: str, *, concurrency: int = 1, grace: float = 30.0, lease: float = 60.0, json: bool = False
+        self,
+        behaviour: str,
+        *,
+        concurrency: int = 1,
+        grace: float = 30.0,
+        lease: float = 60.0,
+        lanes: int = 1,
+        json: bool = False,
     ) -> subprocess.Popen[str]:
         """Start ``dragoman worker`` with an encoder that behaves so; what it says goes into ``log``."""
         environment = {
@@ -122,7 +129,7 @@ class Field:
             "DRAGOMAN_BROKER": self.settings.broker,
             "DRAGOMAN_STORE": self.settings.store,
         }
-        plan = [self.model, str(concurrency), str(grace), str(lease), *["json"] * json]
+        plan = [self.model, str(concurrency), str(grace), str(lease), str(lanes), *["json"] * json]
         with self.log.open("a") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.indexer.workers.acting", behaviour, *plan],

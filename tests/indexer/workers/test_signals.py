@@ -117,3 +117,53 @@ def test_a_worker_that_encodes_nothing_any_more_ends_with_an_error(busy: Field, 
 def test_an_idle_worker_answers_celery_s_inspect(busy: Field) -> None:
     worker = busy.act("well", concurrency=2)
     until(lambda: answers_inspect(busy.settings.broker, worker.pid), 120)
+
+
+@pytest.fixture
+def wide(redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
+    """A run of several chunks, ledger on SQLite."""
+    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:
+        field.write(records(200))
+        field.spool()
+        yield field
+
+
+def test_two_lanes_work_on_two_chunks_at_once_and_finish_them(wide: Field) -> None:
+    worker = wide.act("held", lanes=2, grace=300)
+    until(lambda: chunks(wide).get("leased") == 2)
+    assert len({one.id for one in run_progress(wide.engine, 1).workers}) == 2
+    (wide.settings.home / "go").touch()
+    until(lambda: run_progress(wide.engine, 1).done == 200)
+    worker.terminate()
+    assert worker.wait(60) == 0
+    assert len(wide.store.sample(wide.model, "en", 300)) == 200
+    assert run_progress(wide.engine, 1).errors == []
+
+
+def test_both_lanes_give_their_chunks_back_when_the_time_to_finish_is_over(wide: Field) -> None:
+    before = chunks(wide)
+    worker = wide.act("slow", lanes=2, grace=1)
+    until(lambda: chunks(wide).get("leased") == 2)
+    worker.terminate()
+    asked = time.monotonic()
+    assert worker.wait(60) == 0
+    assert time.monotonic() - asked < 9  # before the last resort
+    assert chunks(wide) == before
+    assert wide.log.read_text().count("the chunk goes back") == 2
+    assert run_progress(wide.engine, 1).workers == []
+
+
+def test_a_killed_worker_of_two_lanes_loses_nothing(wide: Field) -> None:
+    worker = wide.act("slow", lanes=2, lease=1)
+    until(lambda: chunks(wide).get("leased") == 2)
+    worker.kill()
+    wide.act("well", lanes=2)
+    until(lambda: run_progress(wide.engine, 1).done == 200)
+    assert len(wide.store.sample(wide.model, "en", 300)) == 200
+
+
+def test_two_lanes_that_encode_nothing_any_more_end_the_worker_with_an_error(wide: Field) -> None:
+    worker = wide.act("sick", lanes=2, lease=4.0)
+    assert worker.wait(120) == 1
+    assert "the worker ends" in wide.log.read_text()
+    assert run_progress(wide.engine, 1).done == 0
