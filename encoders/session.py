@@ -153,8 +153,10 @@ def padded(rows: Sequence[Int32Array], pad: int) -> tuple[IntArray, IntArray]:
     return ids, mask
 
 
-def load_graph(graph: Path, placement: Placement) -> onnxruntime.InferenceSession:
+def load_graph(graph: Path, placement: Placement, *, profile: Path | None = None) -> onnxruntime.InferenceSession:
     """Load a graph where it was placed; on a CPU each call runs on one core.
+
+    With ``profile``, the beginning of a file's path, the session notes what each node does until ``end_profiling``.
 
     Raises:
         MissingPart: ONNX Runtime is missing, or CUDA fails.
@@ -167,6 +169,9 @@ def load_graph(graph: Path, placement: Placement) -> onnxruntime.InferenceSessio
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    if profile:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profile)
 
     def session(providers: list[str | tuple[str, dict[str, str]]]) -> onnxruntime.InferenceSession:
         """A session that prints nothing and takes no other provider by itself."""

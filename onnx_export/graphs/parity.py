@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from encoders.devices import Device
 from encoders.document import BoolArray, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
@@ -141,10 +142,10 @@ def check_parity(folder: ModelFolder, texts: Sequence[GateText], reference: Floa
     return compare(folder.config.precision, texts, encode(folder, texts), reference)
 
 
-def encode(folder: ModelFolder, texts: Sequence[GateText]) -> FloatArray:
-    """Encode the gate's texts with a model folder on the CPU: (texts, dim) float32."""
+def encode(folder: ModelFolder, texts: Sequence[GateText], device: Device = "cpu") -> FloatArray:
+    """Encode the gate's texts with a model folder: (texts, dim) float32."""
     tokenizer = Tokenizer(folder)
-    session = OnnxSession(folder, device="cpu")
+    session = OnnxSession(folder, device=device)
     rows = []
     for text, tokens in zip(texts, tokenizer.tokenize([text.text for text in texts]), strict=True):
         is_query = text.role == "query"

@@ -1,4 +1,4 @@
-"""``dragoman encoders``: list the encoders, or show one of them."""
+"""``dragoman encoders``: list the encoders, show one of them, or check it on a device."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Sequence
 import click
 
 from encoders.console import Console
+from encoders.devices import Device, place
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.combined import SEPARATOR
-from onnx_export.models import exported_models, find_model
-from query.commands.options import output_options
-from query.commands.output.encoders import show_encoder, show_encoders, show_neighbours
+from onnx_export.models import DEFAULT, default_folder, exported_models, find_model
+from query.commands.options import device_option, output_options
+from query.commands.output.encoders import show_check, show_encoder, show_encoders, show_neighbours
 
 
 @click.group("encoders", invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """List encoders, or show one."""
+    """List encoders, show one, or check it on a device."""
     if context.invoked_subcommand is None:
         context.invoke(list_command)
 
@@ -46,6 +47,27 @@ def show_command(name: str, words: str, k: int, console: Console) -> None:
         return
     for folder in folders:
         show_encoder(folder, console)
+
+
+@command.command("check")
+@click.argument("name", metavar="NAME|FOLDER")
+@device_option
+@output_options
+def check_command(name: str, device: Device, console: Console) -> None:
+    """Check an encoder on a device: what computes where, agreement with exact arithmetic, tokens a second, memory.
+
+    The default encoder is compared with its float32 build, another on a GPU with its own graph on the CPU. Exit status
+    1 if the vectors differ too much, or if a GPU leaves computing to the CPU.
+    """
+    from onnx_export.graphs.device_check import check_device  # noqa: PLC0415 - onnx, which --help does not need
+    from onnx_export.graphs.parity import encode, read_texts  # noqa: PLC0415 - as above
+
+    texts = read_texts()
+    reference = encode(default_folder(console, "fp32"), texts) if name == DEFAULT else None
+    check = check_device(find_model(name, console, place(device)), device, texts, reference)
+    show_check(name, check, console)
+    if not check.passed:
+        raise click.exceptions.Exit(1)
 
 
 def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, console: Console) -> None:

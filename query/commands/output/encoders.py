@@ -14,6 +14,7 @@ from onnx_export.models import DEFAULT, default_path
 
 if TYPE_CHECKING:
     from encoders.cr5.neighbours import Neighbours
+    from onnx_export.graphs.device_check import DeviceCheck
 
 
 def show_encoders(folders: Sequence[ModelFolder], console: Console) -> None:
@@ -42,6 +43,22 @@ def show_encoder(folder: ModelFolder, console: Console) -> None:
     if card.is_file():
         console.result(card.read_text(encoding="utf-8"))
     console.result(json.dumps(_description(folder), indent=2, ensure_ascii=False))
+
+
+def show_check(name: str, check: DeviceCheck, console: Console) -> None:
+    """Show what an encoder does on a device."""
+    console.emit({"encoder": name, **check.as_json()})
+    for provider, counts in check.nodes.items():
+        operations = ", ".join(f"{count} {operation}" for operation, count in counts.most_common())
+        console.result(f"{provider.removesuffix('ExecutionProvider')}: {operations}")
+    if check.parity:
+        console.table(["measure", ">value", ">bar", "verdict"], check.parity.rows())
+    memory = f", {check.memory / 2**20:,.0f} MB on the card" if check.on_card else ""
+    console.result(f"{name} in {check.precision} on {check.device}: {check.tokens:,.0f} tokens a second{memory}")
+    if check.strays:
+        console.warn(
+            f"the card leaves {', '.join(check.strays)} to the CPU, and waits; export the model with --precision fp16"
+        )
 
 
 def show_neighbours(words_found: Sequence[Neighbours], console: Console) -> None:
