@@ -109,6 +109,8 @@ class OnnxSession:
     def _run_at_once(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
         ids, mask = padded(rows, pad)
         vectors: FloatArray = self._session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
+        if self.device == "cuda" and len(rows) > 1 and not np.isfinite(vectors).all(axis=1).any():
+            raise RuntimeError("the card computes nothing any more: no vector of a batch is a finite number")
         return vectors
 
 

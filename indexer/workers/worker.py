@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+import numpy as np
 import sqlalchemy as sa
 
 from encoders.document import Document, Encoder
@@ -206,10 +207,10 @@ class ChunkWorker:
     def _encoder_works(self) -> bool:
         """Whether the encoder still encodes a simple sentence; if not, a failure is not the documents' fault."""
         try:
-            self._encoder.encode_documents([Document("well", "en", "Is this worker well?")])
+            vectors = self._encoder.encode_documents([Document("well", "en", "Is this worker well?")]).vectors
         except Exception:  # noqa: BLE001 - any exception means no
             return False
-        return True
+        return bool(np.isfinite(vectors).all() and vectors.any())
 
     def _log_lost(self, lease: Lease) -> None:
         self._metrics.chunk("lost")

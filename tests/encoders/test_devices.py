@@ -3,6 +3,7 @@
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 
+import numpy as np
 import pytest
 
 from encoders import devices
@@ -111,3 +112,18 @@ def test_a_card_s_failure_is_a_sentence_and_nothing_is_printed(
     with pytest.raises(NoCuda, match=r"the H100 can't run the graph \(CUDA failure 2: out of memory\)"):
         OnnxSession(small, device="auto")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_card_that_computes_nothing_any_more_is_an_error(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each document would be taken for one that the encoder does not know."""
+    install_cards(monkeypatch, Library(["H100"]))
+    install_provider(monkeypatch)
+    on_card = OnnxSession(ModelFolder(small.path, replace(small.config, precision="fp16")), device="cuda")
+    rows = [np.arange(5, 9, dtype=np.int32)] * 2
+    assert np.isfinite(on_card.run(rows, 1)).all()
+    lost = np.full((2, small.config.dim), np.nan, np.float32)
+    monkeypatch.setattr(on_card._session, "run", lambda *_: [lost])
+    with pytest.raises(RuntimeError, match="the card computes nothing any more"):
+        on_card.run(rows, 1)
+    lost[1] = 1.0  # a text alone that overflows is that text's fault
+    assert np.isnan(on_card.run(rows, 1)).sum() == small.config.dim
