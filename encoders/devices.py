@@ -37,6 +37,10 @@ class NoCuda(MissingPart):
         super().__init__(f"CUDA was asked for, but {reason}, or take --device cpu")
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type[NoCuda], tuple[str]]:
+        """Made from the reason, in another process too."""
+        return NoCuda, (self.reason,)
+
 
 @dataclass(frozen=True)
 class Card:
@@ -133,7 +137,7 @@ def _usable_card(number: int) -> Card:
     Raises:
         _Unusable: there is no such card, or it can't run graphs.
     """
-    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # CUDA then counts cards as NVML does
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # CUDA then counts cards as NVML does
     with _nvml() as nvml:
         driver = nvml.nvmlSystemGetCudaDriverVersion()
         if driver < _LEAST_DRIVER:
@@ -193,11 +197,15 @@ def _visible(nvml: Any) -> list[Any]:
             if int(name) >= count:
                 break
             handles.append(nvml.nvmlDeviceGetHandleByIndex(int(name)))
-        elif name.startswith(("GPU-", "MIG-")):
+        elif name.startswith("MIG-"):
             try:
                 handles.append(nvml.nvmlDeviceGetHandleByUUID(name))
             except nvml.NVMLError:
                 break
-        else:
-            break
+        else:  # the beginning of a UUID is enough, if it is one card's
+            every = [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
+            named_so = [handle for handle in every if str(nvml.nvmlDeviceGetUUID(handle)).startswith(name)]
+            if len(named_so) != 1:
+                break
+            handles += named_so
     return handles

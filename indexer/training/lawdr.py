@@ -10,7 +10,7 @@ import numpy as np
 
 from encoders.batches import encode_in_batches
 from encoders.console import Console, Progress
-from encoders.devices import Device, place
+from encoders.devices import Device
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, free_target
@@ -22,7 +22,7 @@ from encoders.wording import counted
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.source import Refusal
 from indexer.training.sampling import SentenceSample
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT, find_model, open_sentence
 
 SAMPLE = 20_000
 """Default number of sentences that a density is fitted on."""
@@ -76,8 +76,7 @@ def train_lawdr(
     texts = sentence_sample.by_language()
     if not texts:
         raise documents.nothing_read("sentence", "they have no text")
-    on_device = find_model(encoder or DEFAULT, console, place(device))
-    vectors = _encode(SentenceEncoder(on_device, device=device), texts, console)
+    vectors = _encode(open_sentence(encoder or DEFAULT, console, device), texts, console)
     if not len(vectors):
         raise BadInput(f"the sources have nothing that {base.config.name} knows; give others, or another --encoder")
     if len(vectors) < _MIN_SENTENCES:

@@ -27,7 +27,7 @@ from indexer.workers.metrics import open_metrics, serve_metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal, celery_worker_class, leave_to_parent
 from indexer.workers.worker import ChunkWorker, end_process
-from onnx_export.models import make_models, open_named
+from onnx_export.models import are_for_cards, make_models, open_named
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -74,7 +74,7 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     app = make_app(settings.broker)
     connect(settings.database).dispose()
     log_to_stderr(f"{platform.node()}-{os.getpid()}", as_json=console.json, quiet=console.quiet)
-    plan = _checked(plan)
+    plan = _checked(plan, console)
     make_models(plan.reference, console, place(plan.device))  # once, before several processes need them
     if plan.metrics_address:
         serve_metrics(*plan.metrics_address)
@@ -88,13 +88,14 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     return _run_celery_worker(app, pool, spec.model)
 
 
-def _checked(plan: WorkerPlan) -> WorkerPlan:
+def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:
     placement = place(plan.device)
     if placement.remark:
         logger.warning(placement.remark)
     device = placement.device
-    if device != "cpu" and plan.device == "auto" and not _has_gpu(replace(plan, device=device)):
-        device = "cpu"
+    if device != "cpu" and plan.device == "auto":
+        for_cards = are_for_cards(plan.reference, console, placement)
+        device = device if for_cards and _works_on_card(replace(plan, device=device)) else "cpu"
     if device != "cpu" and plan.concurrency > 1:
         raise BadInput(
             "a GPU has one worker: leave --concurrency out, and start one a GPU: dragoman worker --device cuda:1"
@@ -102,8 +103,8 @@ def _checked(plan: WorkerPlan) -> WorkerPlan:
     return replace(plan, device=device, lanes=plan.lanes if device == "cpu" else _GPU_LANES)
 
 
-def _has_gpu(plan: WorkerPlan) -> bool:
-    """Whether the graph runs on a GPU: ONNX Runtime for CUDA may be installed without a driver or a GPU."""
+def _works_on_card(plan: WorkerPlan) -> bool:
+    """Whether the graph loads on the card: a library of CUDA may be missing."""
     try:
         _spec_elsewhere(plan)
     except NoCuda as error:
@@ -186,10 +187,14 @@ class _Pool:
             raise
         finally:
             self._free.put(lane)
+            if self._executor is not None and self.stop.overdue:
+                self._leave()
 
     def _leave(self) -> None:
         """End this process, whose time to finish is over, when no lane has a chunk any more."""
         if not any(lane.busy for lane in self._lanes):
+            for lane in self._lanes:
+                lane.sign_off()
             end_process()
 
     def _end_worker(self) -> None:

@@ -107,11 +107,15 @@ class ChunkWorker:
         self._closed.set()
         for thread in self._threads:
             thread.join(self.lease_seconds)
-        with suppress(StoreError):
-            registry.sign_off(self._engine, self.identity.id)
+        self.sign_off()
         for _, store in self._stores.values():
             store.close()
         self._engine.dispose()
+
+    def sign_off(self) -> None:
+        """Say in the database that this worker is gone, if the database can be reached."""
+        with suppress(StoreError):
+            registry.sign_off(self._engine, self.identity.id)
 
     @property
     def busy(self) -> bool:
@@ -296,6 +300,7 @@ class ChunkWorker:
             lease = self._current_lease
             if self._stop.overdue and lease is not None:
                 self._abandon(lease)
+                return
             if time.monotonic() < next_heartbeat:
                 continue
             next_heartbeat = time.monotonic() + self.lease_seconds / HEARTBEATS
@@ -315,8 +320,7 @@ class ChunkWorker:
         logger.warning("time to finish is over: the chunk goes back", extra=log_ids(lease))
         self._release(self._leases.give_back, lease, lease.error)
         self._send_hint(lease.run_id, lease.number)
-        with suppress(StoreError):
-            registry.sign_off(self._engine, self.identity.id)
+        self.sign_off()
         self._current_lease = None
         self._leave()
 

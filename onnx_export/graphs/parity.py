@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from encoders.devices import Device
-from encoders.document import BoolArray, FloatArray, unit_rows
+from encoders.document import BoolArray, FloatArray, Int32Array, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
 from encoders.session import OnnxSession
@@ -145,14 +145,18 @@ def check_parity(folder: ModelFolder, texts: Sequence[GateText], reference: Floa
 def encode(folder: ModelFolder, texts: Sequence[GateText], device: Device = "cpu") -> FloatArray:
     """Encode the gate's texts with a model folder: (texts, dim) float32."""
     tokenizer = Tokenizer(folder)
-    session = OnnxSession(folder, device=device)
+    return OnnxSession(folder, device=device).run(gate_rows(folder, tokenizer, texts), tokenizer.pad)
+
+
+def gate_rows(folder: ModelFolder, tokenizer: Tokenizer, texts: Sequence[GateText]) -> list[Int32Array]:
+    """Token ids of the gate's texts, with their roles' prefixes."""
     rows = []
     for text, tokens in zip(texts, tokenizer.tokenize([text.text for text in texts]), strict=True):
         is_query = text.role == "query"
         overhead = tokenizer.query_overhead if is_query else tokenizer.document_overhead
         ids = tokens.ids[: folder.config.max_tokens - overhead]
         rows.append(tokenizer.query(ids) if is_query else tokenizer.segment(ids))
-    return session.run(rows, tokenizer.pad)
+    return rows
 
 
 def compare(

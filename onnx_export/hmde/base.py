@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from encoders.console import Console
-from encoders.devices import Device, place
+from encoders.devices import Device
 from encoders.folder import ModelConfig, ModelFolder
-from encoders.methods.sentence import SentenceEncoder
 from encoders.text.tokens import Tokenizer
 from onnx_export.default_model import source as default_source
 from onnx_export.default_model.making import config
@@ -22,7 +21,7 @@ from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.export import describe
 from onnx_export.huggingface.hub import find_source, read_card
 from onnx_export.huggingface.layout import Recipe, choose_pooling, choose_prefixes, read_layout
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT, find_model, open_sentence
 from onnx_export.training.device import seed_torch, training_device
 
 
@@ -56,7 +55,7 @@ def open_frozen(reference: str, settings: Settings, device: Device, console: Con
         BadInput: there is no such encoder.
     """
     folder = find_model(reference, console)
-    encoder = SentenceEncoder(find_model(reference, console, place(device)), device=device)
+    encoder = open_sentence(reference, console, device)
     lower = FrozenLower(encoder, settings.sentences, settings.tokens, str(training_device(device)))
     return FrozenBase(lower, folder.config, folder)
 
@@ -85,7 +84,7 @@ def open_trained(reference: str, settings: Settings, device: Device, console: Co
         min(settings.tokens, source.max_tokens),
         budget=settings.budget,
         device=torch_device,
-        autocast=torch_device == "cuda",
+        autocast=torch_device.startswith("cuda"),
     )
     return TrainedBase(lower, model_config, source)
 

@@ -28,7 +28,12 @@ def training_device(device: Device) -> torch.device:
         raise MissingPart("CUDA was asked for and this PyTorch has none; install the driver, or take --device cpu")
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
+    chosen = torch.device(device)
+    if chosen.type == "cuda" and chosen.index is not None:
+        if chosen.index >= torch.cuda.device_count():
+            raise MissingPart(f"there is no NVIDIA card {chosen.index}: PyTorch sees {torch.cuda.device_count()}")
+        torch.cuda.set_device(chosen)  # random generators and checkpoints are the current card's
+    return chosen
 
 
 def mixed_precision(device: torch.device) -> AbstractContextManager[object]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from encoders.console import Console
-from encoders.devices import Device, place
+from encoders.devices import CPU, Device, place
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.combined import SEPARATOR
@@ -50,7 +50,7 @@ def show_command(name: str, words: str, k: int, console: Console) -> None:
 
 
 @command.command("check")
-@click.argument("name", metavar="NAME|FOLDER")
+@click.argument("name", metavar="NAME|FOLDER[ + …]")
 @device_option
 @output_options
 def check_command(name: str, device: Device, console: Console) -> None:
@@ -62,11 +62,19 @@ def check_command(name: str, device: Device, console: Console) -> None:
     from onnx_export.graphs.device_check import check_device  # noqa: PLC0415 - onnx, which --help does not need
     from onnx_export.graphs.parity import encode, read_texts  # noqa: PLC0415 - as above
 
-    texts = read_texts()
-    reference = encode(default_folder(console, "fp32"), texts) if name == DEFAULT else None
-    check = check_device(find_model(name, console, place(device)), device, texts, reference)
-    show_check(name, check, console)
-    if not check.passed:
+    placement, texts, failed = place(device), read_texts(), False
+    if placement.remark:
+        console.warn(placement.remark)
+    for part in name.split(SEPARATOR):
+        folder = find_model(part, console, placement)
+        if folder.config.pooling == "sum":
+            raise BadInput(f"{part} sums words (Cr5) and has no graph that a device could run")
+        int8_on_card = bool(placement.card) and device == "auto" and folder.config.precision == "int8"
+        reference = encode(default_folder(console, "fp32"), texts) if part == DEFAULT else None
+        check = check_device(folder, CPU if int8_on_card else placement, texts, reference)
+        show_check(part, check, console)
+        failed |= not check.passed
+    if failed:
         raise click.exceptions.Exit(1)
 
 

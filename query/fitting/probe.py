@@ -140,9 +140,9 @@ class _Trial:
 
     @property
     def counts_titles(self) -> bool:
-        """Whether documents are compared by their titles, too: not where titles ask and stand in titles alone.
+        """Whether documents are compared by their titles, too: by judgements, or where all windows carry the title.
 
-        They would find the titles of their counterparts too easily.
+        Elsewhere titles would find the titles of their counterparts too easily.
         """
         return self._evidence.kind == "judgements" or any(map(any, self._samples.repeated.values()))
 

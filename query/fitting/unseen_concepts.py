@@ -1,5 +1,6 @@
-"""Whether a trained encoder helps a user: both encoders rank pages of concepts that the training did not see.
+"""Whether a trained encoder helps a user: both encoders rank pages of held-out concepts.
 
+No triple of these concepts taught, but they chose the step that is kept, so the trained encoder is a little favoured.
 The pages are a collection of their own, ranked as a search ranks (by document, title, opening and best passage, by
 margin), without mates and without a common space, which a collection learns for itself. A page's title asks for the
 pages about the same concept in other languages; without a title, its first sentence does.
@@ -34,6 +35,8 @@ PAGES = 512
 """Maximum pages; whole concepts are taken until so many are reached."""
 _BATCH = 64
 _DEPTH = 100
+_FEWEST = 20
+"""Minimum concepts to say that a training helped, or did harm."""
 _SURE = 0.95
 """Probability, on one side, from which a difference is said to be one."""
 
@@ -56,7 +59,7 @@ class Comparison:
     def verdict(self) -> Literal["better", "worse", "undecided"]:
         """Whether the training helped."""
         bound = NormalDist().inv_cdf(_SURE) * self.error
-        gain = self.trained - self.untrained
+        gain = self.trained - self.untrained if self.concepts >= _FEWEST else 0.0
         return "better" if gain > bound else "worse" if gain < -bound else "undecided"
 
 
@@ -104,15 +107,17 @@ def _precisions(pages: Sequence[Document], encoder: Encoder, advance: Progress) 
         choice = replace(SearchChoice.of(calibration), lift=0.0, second_look=False)
         ranker = FairRanker(store, calibration, choice)
         found: dict[str, list[tuple[str, float]]] = {}
-        for page, vector in zip(pages, encoder.encode_queries([_query(page) for page in pages]), strict=True):
-            targets = sorted({other.lang for other in pages} - {page.lang})
-            (ranking,) = ranker.rank(vector[None], page.lang, targets, _DEPTH)
-            found[page.doc_id] = list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
+        for lang in sorted({page.lang for page in pages}):
+            asking = [page for page in pages if page.lang == lang]
+            targets = sorted({page.lang for page in pages} - {lang})
+            rankings = ranker.rank(encoder.encode_queries(list(map(_query, asking))), lang, targets, _DEPTH)
+            for page, ranking in zip(asking, rankings, strict=True):
+                found[page.doc_id] = list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
     qrels = [
         Qrel(page.doc_id, other.doc_id, 1)
         for page in pages
         for other in pages
-        if other.lang != page.lang and other.fields["concept"] == page.fields["concept"]
+        if other.lang != page.lang and str(other.fields["concept"]) == str(page.fields["concept"])
     ]
     topics = score(Run("unseen", found), qrels, [AP], found.keys()).topics
     return np.array([topics[page.doc_id][str(AP)] for page in pages], dtype=np.float32)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from threading import Lock
 
 import numpy as np
 
@@ -94,6 +95,7 @@ class FairRanker:
         self._share = centring(choice.balance)
         self._beta = exponent(choice.balance)
         self._banks: dict[str, Bank] = {}
+        self._lock = Lock()
         self._rankers: dict[str, FairRanker] = {}
 
     def rank(
@@ -297,10 +299,12 @@ class FairRanker:
 
     def _bank(self, lang: str) -> Bank:
         """The bank of a language; the banks of the languages asked last are kept, with their maps' products."""
-        self._banks[lang] = self._banks.pop(lang) if lang in self._banks else self._stored.bank(lang)
-        if len(self._banks) > _BANKS:
-            del self._banks[next(iter(self._banks))]
-        return self._banks[lang]
+        with self._lock:
+            bank = self._banks.pop(lang) if lang in self._banks else self._stored.bank(lang)
+            self._banks[lang] = bank
+            if len(self._banks) > _BANKS:
+                del self._banks[next(iter(self._banks))]
+            return bank
 
     def _shortlists(
         self, scored: ScoredCandidates, in_stretches: Sequence[BoolArray], ends: Sequence[int]

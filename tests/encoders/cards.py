@@ -51,6 +51,9 @@ class Library:
             raise NVMLError("not found")
         return uuid.removeprefix("GPU-")
 
+    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
+        return f"GPU-{handle}-0123"
+
     def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
         return handle
 

@@ -52,7 +52,16 @@ def test_the_first_card_is_taken_and_another_by_its_number(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("visible", "names"),
-    [("1,0", ["H200", "H100"]), ("GPU-H200", ["H200"]), ("0,7,1", ["H100"]), ("", []), ("-1", []), ("GPU-x", [])],
+    [
+        ("1,0", ["H200", "H100"]),
+        ("GPU-H200", ["H200"]),
+        ("GPU-H200-01", ["H200"]),
+        ("GPU-H", []),
+        ("0,7,1", ["H100"]),
+        ("", []),
+        ("-1", []),
+        ("GPU-x", []),
+    ],
 )
 def test_cards_are_counted_as_cuda_counts_them(visible: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     install_cards(monkeypatch, Library(["H100", "H200"]))

@@ -1,5 +1,6 @@
 """The build that a name stands for: int8 on a CPU, fp16 on a card, with vectors of one model."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from indexer.collection.settings import Settings
 from indexer.index import index
 from onnx_export import models
 from onnx_export.default_model.export import export_default
-from onnx_export.models import DEFAULT, default_path, find_model, open_named
+from onnx_export.models import DEFAULT, are_for_cards, default_path, find_model, open_named
 from query import Searcher
 from query.cli import run
 from tests.encoders.cards import Library, Sessions, install_cards, install_provider
@@ -100,3 +101,19 @@ def test_a_model_in_int8_stands_for_its_build_for_cards(
     on_card = open_named(str(default_folder.path), None, Console(quiet=True), device="cuda")
     assert on_card.spec.model == alone.spec.model
     assert on_card.spec.build != alone.spec.build
+
+
+def test_a_trained_document_encoder_never_stands_for_its_base_model(
+    cards: Sessions, default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It has the weights' and the tokenizer's hashes of its base model, and more beside them."""
+    trained = tmp_path / "trained"
+    shutil.copytree(default_folder.path, trained)
+    (trained / "hmde.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    export_default(model_cache() / "mine-fp16", "fp16", Console(quiet=True))
+    placement = place("cuda")
+    assert find_model(str(default_folder.path), Console(), placement).path == model_cache() / "mine-fp16"
+    assert find_model(str(trained), Console(), placement).path == trained
+    assert not are_for_cards(str(trained), Console(), placement)
+    assert are_for_cards(f"{DEFAULT} + {default_folder.path}", Console(), placement)

@@ -10,7 +10,7 @@ import click
 
 from encoders.console import Console, values_of
 from encoders.devices import Device
-from encoders.errors import BadInput
+from encoders.errors import DragomanError
 from encoders.folder import Precision
 from encoders.hmde.upper import Form
 from encoders.wording import counted
@@ -103,8 +103,8 @@ def command(
     negatives are drawn. FOLDER then is an encoder: documents go through both of its graphs, queries through the lower
     one alone. If training was stopped or killed, the same command continues it.
 
-    A tenth of the concepts teaches nothing. At the end the trained encoder, and windows without training, search for
-    their pages, and the command says whether the training helped.
+    A tenth of the concepts is held out: it chooses the step that is kept. At the end the trained encoder, and windows
+    without training, search for its pages, and the command says whether the training helped.
 
     Options left out are the preset's. Needs PyTorch: pip install 'dragoman[train]'.
     """
@@ -130,37 +130,42 @@ def command(
         force=force,
         console=console,
     )
-    _show_report(report, _searched(report, read, encoder, device, console), console)
+    _show_report(report, _searched(report, read, encoder, device, console, frozen=settings.frozen), console)
 
 
 def _searched(
-    report: HmdeReport, sources: Sources, encoder: str, device: Device, console: Console
+    report: HmdeReport, sources: Sources, encoder: str, device: Device, console: Console, *, frozen: bool
 ) -> Comparison | None:
-    """The trained folder beside *windows* of its lower encoder, or of the default where that has no folder."""
+    """The trained folder beside *windows* of its lower encoder, or of the default encoder if the lower one learnt too.
+
+    The training is published, so an error here is a warning.
+    """
     from encoders.methods.titled_windows import TitledWindows  # noqa: PLC0415 - imports that --help does not need
     from indexer.readers.documents import SourceDocuments  # noqa: PLC0415 - as above
     from onnx_export.models import DEFAULT, open_named  # noqa: PLC0415 - as above
     from query.fitting.unseen_concepts import compare, pages_of  # noqa: PLC0415 - as above
 
-    pages = pages_of(SourceDocuments(sources).read(), report.held_out)
-    trained = open_named(str(report.folder.path), None, Console(quiet=True), device=device)
+    quiet, where = Console(quiet=True), device if device == "cpu" else "auto"
     try:
-        untrained = open_named(encoder, TitledWindows.method, Console(quiet=True), device=device)
-    except BadInput:  # a Hugging Face model, which was trained itself
-        untrained = open_named(DEFAULT, TitledWindows.method, Console(quiet=True), device=device)
-    return compare(pages, trained, untrained, console)
+        pages = pages_of(SourceDocuments(sources).read(), report.held_out)
+        trained = open_named(str(report.folder.path), None, quiet, device=where)
+        untrained = open_named(encoder if frozen else DEFAULT, TitledWindows.method, quiet, device=where)
+        return compare(pages, trained, untrained, console)
+    except DragomanError as error:
+        console.warn(f"whether the training helped could not be found out: {error}")
+        return None
 
 
 def _show_searched(searched: Comparison, console: Console) -> None:
     found = (
-        f"as users search, {counted(searched.pages, 'page')} of {counted(searched.concepts, 'concept')} that taught "
-        f"nothing are found with MAP {searched.trained:.3f}, by windows without training {searched.untrained:.3f}"
+        f"as users search, {counted(searched.pages, 'page')} of {counted(searched.concepts, 'held-out concept')} "
+        f"are found with MAP {searched.trained:.3f}, by windows without training {searched.untrained:.3f}"
     )
     if searched.verdict == "better":
         console.say(f"{found}: the training helped")
     else:
-        judged = "the training did harm" if searched.verdict == "worse" else "no difference that isn't chance"
-        console.warn(f"{found}: {judged}; index without --encoder, or train on more concepts")
+        judged = "the training did harm" if searched.verdict == "worse" else "the difference may be chance"
+        console.warn(f"{found}: {judged}; train on more concepts, or index without the trained encoder")
 
 
 def _show_report(report: HmdeReport, searched: Comparison | None, console: Console) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from encoders.console import Console
 from encoders.devices import NoCuda
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
@@ -44,15 +45,16 @@ def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
         raise NoCuda("cuDNN is missing; install it")
 
     install_cards(monkeypatch, Library(["H100", "H200"]))
+    monkeypatch.setattr(celery_worker, "are_for_cards", lambda *_: True)
     plan = WorkerPlan(DEFAULT, None, "auto", concurrency=2)
     monkeypatch.setattr(celery_worker, "_spec_elsewhere", fails)
     with caplog.at_level(logging.WARNING):
-        assert celery_worker._checked(plan) == replace(plan, device="cpu")
+        assert celery_worker._checked(plan, Console(quiet=True)) == replace(plan, device="cpu")
     assert "works on the CPU: cuDNN is missing; install it" in caplog.text
     with pytest.raises(BadInput, match="a GPU has one worker"):
-        celery_worker._checked(replace(plan, device="cuda:1"))
+        celery_worker._checked(replace(plan, device="cuda:1"), Console(quiet=True))
     alone = replace(plan, device="cuda:1", concurrency=1)
-    assert celery_worker._checked(alone) == alone
+    assert celery_worker._checked(alone, Console(quiet=True)) == replace(alone, lanes=2)
 
 
 def test_a_worker_ends_with_an_error_when_its_processes_can_t_begin(

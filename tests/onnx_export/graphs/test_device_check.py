@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from encoders.errors import MissingPart
+from encoders.devices import CPU, place
 from encoders.folder import ModelFolder
 from onnx_export.graphs import device_check
 from onnx_export.graphs.device_check import check_device
@@ -23,7 +23,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_on_the_cpu_everything_computes_there(small: ModelFolder) -> None:
-    check = check_device(small, "cpu", TEXTS)
+    check = check_device(small, CPU, TEXTS)
     assert check.nodes.keys() == {"CPUExecutionProvider"}
     assert (check.device, check.parity, check.strays, check.passed, check.memory) == ("cpu", None, [], True, 0)
     assert check.tokens > 0
@@ -31,8 +31,8 @@ def test_on_the_cpu_everything_computes_there(small: ModelFolder) -> None:
 
 def test_vectors_that_differ_from_the_reference_fail(small: ModelFolder) -> None:
     vectors = encode(small, TEXTS)
-    assert check_device(small, "cpu", TEXTS, vectors).passed
-    assert not check_device(small, "cpu", TEXTS, np.roll(vectors, 1, axis=0)).passed
+    assert check_device(small, CPU, TEXTS, vectors).passed
+    assert not check_device(small, CPU, TEXTS, np.roll(vectors, 1, axis=0)).passed
 
 
 def test_a_card_that_leaves_products_to_the_cpu_fails(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_a_card_that_leaves_products_to_the_cpu_fails(small: ModelFolder, monkey
     install_cards(monkeypatch, Library(["H100"]))
     install_provider(monkeypatch)
     half = ModelFolder(small.path, type(small.config)(**{**vars(small.config), "precision": "fp16"}))
-    check = check_device(half, "cuda", TEXTS)
+    check = check_device(half, place("cuda"), TEXTS)
     assert check.device == "H100"
     assert check.parity is not None
     assert check.parity.passed
@@ -63,6 +63,6 @@ def test_the_command_compares_the_default_encoder_with_its_float32_build(
     assert "in int8 on cpu: " in said
 
 
-def test_without_the_device_it_is_refused(small: ModelFolder) -> None:
-    with pytest.raises(MissingPart, match="CUDA was asked for"):
-        check_device(small, "cuda", TEXTS)
+def test_without_the_device_it_is_refused(small: ModelFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["encoders", "check", str(small.path), "--device", "cuda"]) == 1
+    assert "CUDA was asked for" in capsys.readouterr().err

@@ -15,6 +15,13 @@ def pages(topics: int) -> list[Document]:
     return [page(lang, f"t{topic}", concept=f"t{topic}") for topic in range(topics) for lang in LANGS]
 
 
+def test_concepts_are_the_same_as_numbers_and_as_texts() -> None:
+    one = [page(lang, "number", concept=7 if lang == "de" else "7") for lang in LANGS]
+    found = compare([*one, *pages(30)], TopicEncoder(1.0), TopicEncoder(1.0), QUIET)
+    assert found is not None
+    assert found.concepts == 31
+
+
 def compared(trained: TopicEncoder, untrained: TopicEncoder) -> Comparison:
     found = compare(pages(30), trained, untrained, QUIET)
     assert found is not None
@@ -38,6 +45,7 @@ def test_the_better_encoder_is_said_to_be_better() -> None:
 )
 def test_a_difference_is_said_where_chance_is_below_five_percent(gain: float, verdict: str) -> None:
     assert Comparison(0.5 + gain, 0.5, 0.01, 30, 90).verdict == verdict
+    assert Comparison(0.5 + gain, 0.5, 0.01, 19, 90).verdict == "undecided"
 
 
 def test_one_concept_decides_nothing() -> None:

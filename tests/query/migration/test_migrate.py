@@ -187,7 +187,7 @@ class Random:
 def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
     home: Settings, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("query.migration.migrate.open_encoder", lambda *_, **__: Random())
+    monkeypatch.setattr("query.migration.migrate.open_named", lambda *_, **__: Random())
     engine = connect(home.database)
     before = calibration_table.all_calibrations(engine, "demo")
     searched = first(home, "Bienen im Garten")
