@@ -18,7 +18,7 @@ from encoders.console import Console
 from encoders.devices import Device, NoCuda, place
 from encoders.document import Encoder, EncoderSpec
 from encoders.errors import BadInput, StoreError
-from encoders.session import available_cores
+from encoders.session import INT8_ADVICE, available_cores
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
 from indexer.workers.hints import TASK, Hints, make_app, queue
@@ -94,8 +94,11 @@ def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:
         logger.warning(placement.remark)
     device = placement.device
     if device != "cpu" and plan.device == "auto":
-        for_cards = are_for_cards(plan.reference, console, placement)
-        device = device if for_cards and _works_on_card(replace(plan, device=device)) else "cpu"
+        if not are_for_cards(plan.reference, console, placement):
+            logger.warning("works on the CPU: %s has a part that cards can't run; %s", plan.reference, INT8_ADVICE)
+            device = "cpu"
+        elif not _works_on_card(replace(plan, device=device)):
+            device = "cpu"
     if device != "cpu" and plan.concurrency > 1:
         raise BadInput(
             "a GPU has one worker: leave --concurrency out, and start one a GPU: dragoman worker --device cuda:1"
@@ -148,12 +151,12 @@ class _Pool:
                 build=encoder.spec.build,
             )
             engine = _retry_while_away(lambda: connect(self.settings.database), self.stop)
-            made = ChunkWorker(
+            worker = ChunkWorker(
                 encoder, engine, self.settings, Hints(self.settings.broker), identity, self.plan.lease_seconds,
                 self.stop, metrics, self._leave,
             )  # fmt: skip
-            self._lanes.append(made)
-            self._free.put(made)
+            self._lanes.append(worker)
+            self._free.put(worker)
         if self.plan.lanes > 1:
             self._executor = ThreadPoolExecutor(self.plan.lanes, thread_name_prefix="lane")
         return encoder.spec

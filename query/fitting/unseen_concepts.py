@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from encoders.batches import encode_in_batches
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoder, FloatArray
 from encoders.text.segmentation import sentences
@@ -98,11 +99,8 @@ def _precisions(pages: Sequence[Document], encoder: Encoder, advance: Progress) 
     model = encoder.spec.model
     with tempfile.TemporaryDirectory() as folder, closing(EmbeddedStore(Path(folder), "unseen")) as store:
         store.create(model, encoder.spec.dim)
-        for start in range(0, len(pages), _BATCH):
-            batch = pages[start : start + _BATCH]
-            encoded = encoder.encode_documents(batch)
+        for batch, encoded in encode_in_batches(encoder, pages, _BATCH, advance):
             store.put(model, [StoredDocument.of(page, encoded, row) for row, page in enumerate(batch)])
-            advance(len(batch))
         calibration = fit_statistics(draw_samples(store, encoder), model).with_choice(DEFAULT)
         choice = replace(SearchChoice.of(calibration), lift=0.0, second_look=False)
         ranker = FairRanker(store, calibration, choice)
@@ -125,5 +123,7 @@ def _precisions(pages: Sequence[Document], encoder: Encoder, advance: Progress) 
 
 def _query(page: Document) -> Document:
     """What asks for a page's counterparts."""
+    if page.title:
+        return Document(page.doc_id, page.lang, page.title)
     first = next(iter(sentences(page.text, page.lang)), (0, 0))
-    return Document(page.doc_id, page.lang, page.title or page.text[slice(*first)])
+    return Document(page.doc_id, page.lang, page.text[slice(*first)])

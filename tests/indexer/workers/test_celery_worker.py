@@ -51,6 +51,10 @@ def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
     with caplog.at_level(logging.WARNING):
         assert celery_worker._checked(plan, Console(quiet=True)) == replace(plan, device="cpu")
     assert "works on the CPU: cuDNN is missing; install it" in caplog.text
+    monkeypatch.setattr(celery_worker, "are_for_cards", lambda *_: False)
+    with caplog.at_level(logging.WARNING):
+        assert celery_worker._checked(plan, Console(quiet=True)) == replace(plan, device="cpu")
+    assert f"works on the CPU: {DEFAULT} has a part that cards can't run" in caplog.text
     with pytest.raises(BadInput, match="a GPU has one worker"):
         celery_worker._checked(replace(plan, device="cuda:1"), Console(quiet=True))
     alone = replace(plan, device="cuda:1", concurrency=1)

@@ -19,13 +19,24 @@ from trials.servers.process import running
 from trials.servers.redis import RedisServer
 
 
-@pytest.fixture
-def busy(redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
-    """A run of one chunk, ledger on SQLite."""
-    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:
-        field.write(records(3))
+def run_of(documents: int, redis: RedisServer, folder: Path) -> Iterator[Field]:
+    """A run of so many documents, ledger on SQLite."""
+    with closing(Field(f"sqlite:///{folder / 'ledger.db'}", redis.url, folder)) as field:
+        field.write(records(documents))
         field.spool()
         yield field
+
+
+@pytest.fixture
+def busy(redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
+    """A run of one chunk."""
+    yield from run_of(3, redis, tmp_path)
+
+
+@pytest.fixture
+def wide(redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
+    """A run of several chunks."""
+    yield from run_of(200, redis, tmp_path)
 
 
 def chunks(field: Field) -> dict[str, int]:
@@ -117,15 +128,6 @@ def test_a_worker_that_encodes_nothing_any_more_ends_with_an_error(busy: Field, 
 def test_an_idle_worker_answers_celery_s_inspect(busy: Field) -> None:
     worker = busy.act("well", concurrency=2)
     until(lambda: answers_inspect(busy.settings.broker, worker.pid), 120)
-
-
-@pytest.fixture
-def wide(redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
-    """A run of several chunks, ledger on SQLite."""
-    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:
-        field.write(records(200))
-        field.spool()
-        yield field
 
 
 def test_two_lanes_work_on_two_chunks_at_once_and_finish_them(wide: Field) -> None:
