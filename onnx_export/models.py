@@ -105,9 +105,9 @@ def open_named(
 def _opened(
     name: str, method: str | None, placement: Placement, device: Device, console: Console, threads: int | None
 ) -> Encoder:
-    folder, where = _on(name, placement, device, console)
-    encoder = open_encoder(folder, method, device=where, threads=threads)
-    _say_where(folder, where, placement, console)
+    folder, placement = locate(name, placement, device, console)
+    encoder = open_encoder(folder, method, device=placement.device, threads=threads)
+    _say_where(folder, placement, console)
     return encoder
 
 
@@ -120,9 +120,9 @@ def open_sentence(reference: str, console: Console, device: Device) -> SentenceE
     """
 
     def opened(placement: Placement) -> SentenceEncoder:
-        folder, where = _on(reference, placement, device, console)
-        sentence = SentenceEncoder(folder, device=where)
-        _say_where(folder, where, placement, console)
+        folder, placement = locate(reference, placement, device, console)
+        sentence = SentenceEncoder(folder, device=placement.device)
+        _say_where(folder, placement, console)
         return sentence
 
     return _placed(device, console, opened)
@@ -143,19 +143,19 @@ def _placed(device: Device, console: Console, opened: Callable[[Placement], T]) 
     return result
 
 
-def _on(name: str, placement: Placement, device: Device, console: Console) -> tuple[ModelFolder, Device]:
-    """The folder of a name where it was placed, and the device; with ``auto`` a graph in int8 runs on the CPU."""
+def locate(name: str, placement: Placement, device: Device, console: Console) -> tuple[ModelFolder, Placement]:
+    """The folder of one encoder, and where its graph runs: with ``auto`` a graph in int8 runs on the CPU."""
     folder = find_model(name, console, placement)
     if not placement.card or folder.config.pooling == "sum":
-        return folder, "cpu"
+        return folder, CPU
     if device == "auto" and folder.config.precision == "int8":
         _warn_once(f"{name} works on the CPU: it is in int8, which cards can't run; {INT8_ADVICE}", console)
-        return folder, "cpu"
-    return folder, placement.device
+        return folder, CPU
+    return folder, placement
 
 
-def _say_where(folder: ModelFolder, where: Device, placement: Placement, console: Console) -> None:
-    if placement.card and where != "cpu":
+def _say_where(folder: ModelFolder, placement: Placement, console: Console) -> None:
+    if placement.card:
         console.say(f"{folder.config.name} works on the {placement.card.name}, in {folder.config.precision}")
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import click
 
 from encoders.console import Console
-from encoders.devices import CPU, Device, place
+from encoders.devices import Device, place
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.combined import SEPARATOR
-from onnx_export.models import DEFAULT, default_folder, exported_models, find_model
+from onnx_export.models import DEFAULT, default_folder, exported_models, find_model, locate
 from query.commands.options import device_option, output_options
 from query.commands.output.encoders import show_check, show_encoder, show_encoders, show_neighbours
 
@@ -66,12 +66,11 @@ def check_command(name: str, device: Device, console: Console) -> None:
     if placement.remark:
         console.warn(placement.remark)
     for part in name.split(SEPARATOR):
-        folder = find_model(part, console, placement)
+        folder, of_part = locate(part, placement, device, console)
         if folder.config.pooling == "sum":
             raise BadInput(f"{part} sums words (Cr5) and has no graph that a device could run")
-        int8_on_card = bool(placement.card) and device == "auto" and folder.config.precision == "int8"
         reference = encode(default_folder(console, "fp32"), texts) if part == DEFAULT else None
-        check = check_device(folder, CPU if int8_on_card else placement, texts, reference)
+        check = check_device(folder, of_part, texts, reference)
         show_check(part, check, console)
         failed |= not check.passed
     if failed:
