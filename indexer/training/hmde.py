@@ -8,6 +8,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from onnx_export.graphs.parity import ParityReport
     from onnx_export.hmde.base import Base
     from onnx_export.hmde.training import Training
+
+
+_MOST_HELD_OUT = 2_048
+"""Pages that are held out at most."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +187,8 @@ def _new_training(
 def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tuple[set[str], set[str]]:
     """Choose concepts whose pages are not trained on; those of them with pages in two languages judge the model.
 
+    They have about 2,048 pages at most, so that a validation takes seconds however many pages teach.
+
     Both sets are empty if fewer than two concepts could judge, since the mate of a single concept is always retrieved,
     or if no concept with pages in two languages would be left to learn from.
 
@@ -189,11 +196,15 @@ def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tu
         All held-out concepts, and the held-out concepts with pages in two languages or more.
     """
     langs: dict[str, set[str]] = defaultdict(set)
+    counts: Counter[str] = Counter()
     for page in pages:
         if page.concept:
             langs[page.concept].add(page.lang)
+            counts[page.concept] += 1
     paired = {concept for concept, concept_langs in langs.items() if len(concept_langs) > 1}
-    chosen = {concept for concept in langs if held_out(concept, settings.held_out, settings.seed)}
+    drawn = [concept for concept in langs if held_out(concept, settings.held_out, settings.seed)]
+    totals = accumulate(counts[concept] for concept in drawn)
+    chosen = {concept for concept, total in zip(drawn, totals, strict=True) if total <= _MOST_HELD_OUT}
     judged = chosen & paired
     return (chosen, judged) if 2 <= len(judged) < len(paired) else (set(), set())
 

@@ -105,8 +105,6 @@ def load_or_prepare(documents: Sequence[Document], lower: Lower, file: Path, dig
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             console.warn(f"{file} can't be read ({error}); its documents are prepared again")
     part = lower.prepare(documents)
-    buffer = io.BytesIO()
     arrays: dict[str, Any] = {"digest": np.array(digest), **part}
-    np.savez(buffer, **arrays)
-    write_whole(file, buffer.getvalue())
+    write_whole(file, lambda out: np.savez(out, **arrays))
     return part

@@ -23,6 +23,7 @@ from onnx_export.hmde.model import Upper
 from onnx_export.hmde.weights import digest, save
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.export import prefixed, write_files
+from onnx_export.training.device import set_attention
 
 _CARD = "MODEL_CARD.md"
 _HEADING = "\n## Documents (HMDE)\n"
@@ -51,11 +52,12 @@ def publish(
         MissingPart: the target can't be written, or its disk is full.
     """
     upper = upper.cpu().eval()
+    set_attention(upper, "eager")
     texts = read_texts()
     config = replace(base.config, name=target.name)
     if isinstance(base, TrainedBase):
         merge_adapters(base.source.module)
-        base.source.module.cpu().eval()
+        set_attention(base.source.module.cpu().eval(), "eager")
         weights = huggingface.hash_weights(base.source.module, base.source.recipe)
         config = replace(config, precision=precision, weights=weights)
     with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as draft:

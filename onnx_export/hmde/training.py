@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,12 +21,11 @@ from onnx_export.hmde.model import Upper
 from onnx_export.hmde.objective import Objective
 from onnx_export.hmde.settings import Curve, CurvePoint, Settings
 from onnx_export.hmde.validation import mean_average_precision
-from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
-from onnx_export.training.device import seed_torch
+from onnx_export.training.checkpoint import SavingTimes, load_checkpoint, save_checkpoint
+from onnx_export.training.device import seed_torch, set_attention
 from onnx_export.training.interrupt import interrupt_later
 from onnx_export.training.progress import TrainingProgress
 
-_SAVE_SECONDS = 30.0
 _TOGETHER = 64
 State = dict[str, dict[str, torch.Tensor]]
 
@@ -59,6 +57,8 @@ class Training:
         self.settings, self.device, self._checkpoint_file = settings, device, place
         seed_torch(settings.seed)
         self.upper = Upper(shape, settings.dropout).to(device)
+        if device.startswith("cuda"):
+            set_attention(self.upper, "sdpa")
         self._weights = [*self.upper.parameters(), *lower.parameters()]
         self._optimiser = torch.optim.AdamW(self._weights, lr=settings.rate, weight_decay=settings.decay)
         self._objective = Objective(self.upper, lower, triples, settings)
@@ -94,7 +94,7 @@ class Training:
         return True
 
     def run(self, console: Console) -> Curve:
-        """Train to the end, saving about every 30 seconds; then load the best weights into the model.
+        """Train to the end, with checkpoints; then load the best weights into the model.
 
         Raises:
             MissingPart: the disk is full.
@@ -105,7 +105,7 @@ class Training:
         if not self.curve.points:
             self._objective.measure_means()
             self._validate(console)
-        last_save = time.monotonic()
+        saving = SavingTimes()
         progress = TrainingProgress(console, self.step, settings.steps, "triples")
         with interrupt_later() as interrupted:
             while self.step < settings.steps and not self.curve.stopped:
@@ -118,9 +118,8 @@ class Training:
                     self.save()
                     console.warn(f"stopped after step {self.step:,}; the same command goes on from there")
                     raise KeyboardInterrupt
-                if time.monotonic() - last_save > _SAVE_SECONDS:
-                    self.save()
-                    last_save = time.monotonic()
+                if saving.due:
+                    saving.save(self.save)
         self.save()
         self._set_weights(self._best)
         return self.curve
@@ -134,7 +133,7 @@ class Training:
         history = {"step": self.step, "losses": self._losses, **asdict(self.curve)}
         state: dict[str, Any] = {
             "about": self._about,
-            "now": self._copy_weights(),
+            "now": self._weights_now(),
             "best": self._best,
             "means": self._objective.means,
             "optimiser": self._optimiser.state_dict(),
@@ -170,13 +169,14 @@ class Training:
         self.upper.train()
         for group in self._optimiser.param_groups:
             group["lr"] = self._rate()
-        total = 0.0
+        losses: list[torch.Tensor] = []  # numbers stay on the device: to read one waits for it
         for batch in range(settings.accumulate):
             batch_number = self.step * settings.accumulate + batch
             loss = self._objective.loss(batch_number, (settings.seed << 32) + 2 * batch_number)
             (loss / settings.accumulate).backward()  # type: ignore[no-untyped-call]
             self.lower.learn()
-            total += loss.item() / settings.accumulate
+            losses.append(loss.detach())
+        total: float = sum(torch.stack(losses).tolist()) / settings.accumulate
         if not np.isfinite(total):
             raise BadInput(f"the loss is no number any more at step {self.step + 1}; train with a smaller --rate")
         torch.nn.utils.clip_grad_norm_(self._weights, settings.clip)
@@ -217,10 +217,15 @@ class Training:
         with torch.no_grad():
             return self._objective.loss(0, None).item()
 
+    def _weights_now(self) -> State:
+        """The weights as they are; the next step changes them."""
+        return {"upper": self.upper.state_dict(), "lower": self.lower.state()}
+
     def _copy_weights(self) -> State:
+        """A copy of the weights in main memory."""
         return {
-            "upper": {name: weight.detach().cpu().clone() for name, weight in self.upper.state_dict().items()},
-            "lower": {name: weight.cpu().clone() for name, weight in self.lower.state().items()},
+            part: {name: weight.detach().to("cpu", copy=True) for name, weight in weights.items()}
+            for part, weights in self._weights_now().items()
         }
 
     def _set_weights(self, state: State) -> None:

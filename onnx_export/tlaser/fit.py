@@ -132,16 +132,18 @@ class _Run:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.step + 1, training)
         tokens = 0
-        previous_sum = self.sums["loss"]
+        sums: dict[str, torch.Tensor | float] = {}
         for _ in range(training.accumulate):
             batch = next(self.batches)
             loss, terms = self._loss(batch)
             torch.autograd.backward(loss / training.accumulate)
             tokens += batch.tokens
-            for name, value in {"loss": loss, **terms}.items():
-                self.sums[name] += value.item() / training.accumulate
+            for name, value in {"loss": loss, **terms}.items():  # on the device: to read a number waits for it
+                sums[name] = sums.get(name, 0.0) + value.detach().double() / training.accumulate
         gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
-        mean = self.sums["loss"] - previous_sum
+        for name, total in sums.items():
+            self.sums[name] += float(total)
+        mean = float(sums["loss"])
         if not (math.isfinite(mean) and math.isfinite(gradient_norm.item())):
             raise BadInput(
                 f"the loss is no number at step {self.step + 1:,}; remove {self.folder} and give a lower --rate"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
 
 import torch
+import transformers
 
 from encoders.devices import Device
 from encoders.errors import MissingPart
@@ -39,3 +41,13 @@ def training_device(device: Device) -> torch.device:
 def mixed_precision(device: torch.device) -> AbstractContextManager[object]:
     """On CUDA compute products in bfloat16, weights and sums in float32; on the CPU compute in float32."""
     return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()
+
+
+def set_attention(module: torch.nn.Module, implementation: Literal["eager", "sdpa"]) -> None:
+    """Choose how a module's transformers compute attention, where they leave a choice.
+
+    "sdpa" keeps no (tokens, tokens) matrix on a GPU; "eager" is what is exported (``export_module``).
+    """
+    for part in module.modules():
+        if isinstance(part, transformers.PreTrainedModel) and part._supports_sdpa:  # noqa: SLF001 - no public name
+            part.set_attn_implementation(implementation)

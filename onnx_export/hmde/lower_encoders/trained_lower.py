@@ -11,7 +11,7 @@ from encoders.document import Document, Int32Array, IntArray
 from encoders.session import padded, token_batches
 from encoders.text.tokens import Tokenizer
 from onnx_export.hmde.lower_encoders.lower import Lower, Part, boundaries, title_of, title_sentences
-from onnx_export.training.device import seed_torch
+from onnx_export.training.device import seed_torch, set_attention
 
 
 class TrainedLower(Lower):
@@ -41,6 +41,8 @@ class TrainedLower(Lower):
         """
         super().__init__(tokenizer, sentences, tokens)
         self.module = module.to(device)
+        if device.startswith("cuda"):
+            set_attention(self.module, "sdpa")
         self._query_limit, self._budget = tokens - tokenizer.query_overhead, budget
         self._device, self._autocast = device, autocast
         self._texts = _Ragged()

@@ -58,6 +58,12 @@ if TYPE_CHECKING:
 )
 @click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
 @click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    metavar="TOKENS",
+    help="Tokens of sentences that a lower encoder that learns encodes at once; more for a GPU with much memory.",
+)
 @click.option("--rate", type=Number(0, min_open=True), help="Learning rate at its peak.")
 @click.option(
     "--warmup",
@@ -113,8 +119,9 @@ def command(
 
     changes = {name: value for name, value in stated.items() if value is not None}
     settings = settings_of(preset, changes)
-    if settings.frozen and settings.adapters:
-        raise click.UsageError("--adapters are for a lower encoder that learns; give --train-lower too")
+    for option in ("adapters", "budget"):
+        if settings.frozen and changes.get(option):
+            raise click.UsageError(f"--{option} is for a lower encoder that learns; give --train-lower too")
     if "rate" not in changes and settings.rate != PRESETS[preset].rate:
         console.say(f"all of the lower encoder learns, at a rate of {settings.rate:g}; --rate sets another")
     if "warmup" not in changes and settings.warmup != PRESETS[preset].warmup:

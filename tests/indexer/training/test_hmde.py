@@ -129,9 +129,9 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
     script = textwrap.dedent(
         """
         import sys
-        from onnx_export.hmde import training
+        from onnx_export.training import checkpoint
         from query.cli import run
-        training._SAVE_SECONDS = 0.0
+        checkpoint._LEAST_SECONDS, checkpoint._SHARE = 0.0, 1.0
         run(sys.argv[1:])
         """
     )
@@ -278,6 +278,14 @@ def test_concepts_are_held_out_where_some_can_judge_and_some_can_teach() -> None
     assert judged == {concept for concept in away if not concept.startswith("alone")}
     assert 2 <= len(judged) < 20
     assert any(concept.startswith("alone") for concept in away)
+
+
+def test_few_enough_pages_are_held_out_that_a_validation_takes_seconds() -> None:
+    settings = replace(PRESETS["small"], held_out=0.5)
+    concepts = {str(number): "de en fr" for number in range(3_000)}
+    away, judged = concepts_held_out(_pages(concepts), settings)
+    assert away == judged
+    assert 2_045 <= 3 * len(away) <= 2_048
 
 
 @pytest.mark.parametrize(

@@ -167,3 +167,19 @@ def test_the_loss_is_equation_1(count: int, temperature: float, concepts: list[i
         temperature,
     )
     assert loss.item() == pytest.approx(expected / count, rel=1e-9, abs=1e-9)
+
+
+def test_fused_attention_gives_the_same_vectors() -> None:
+    import torch
+
+    from onnx_export.training.device import set_attention
+
+    upper = upper_of()
+    sentences = torch.randn(3, 6, 16)
+    mask = torch.tensor([[1] * 6, [1] * 2 + [0] * 4, [1] + [0] * 5])
+    with torch.no_grad():
+        plain = upper(sentences, mask)
+        set_attention(upper, "sdpa")
+        fused = upper(sentences, mask)
+    assert upper.transformer.config._attn_implementation == "sdpa"
+    torch.testing.assert_close(fused, plain, atol=1e-6, rtol=0)

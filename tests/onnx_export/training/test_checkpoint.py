@@ -62,10 +62,10 @@ def test_the_next_checkpoint_takes_the_place_of_what_a_kill_left(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            write_whole(tmp_path / "last.pt", b"half")
+            write_whole(tmp_path / "last.pt", lambda out: out.write(b"half"))
     assert len(list(tmp_path.iterdir())) == 1
     monkeypatch.setattr("os.getpid", lambda: 1)  # the resumed command is another process
-    write_whole(tmp_path / "last.pt", b"whole")
+    write_whole(tmp_path / "last.pt", lambda out: out.write(b"whole"))
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("last.pt", b"whole")]
 
 
@@ -75,3 +75,58 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     (tmp_path / "last.pt").write_bytes(b"nothing of the kind")
     with pytest.raises(BadInput, match=r"the checkpoint .*last\.pt is damaged; delete it"):
         load_checkpoint(tmp_path / "last.pt")
+
+
+def test_saving_holds_no_copy_of_the_state_in_memory(tmp_path: Path) -> None:
+    import tracemalloc
+
+    import torch
+
+    from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
+
+    weights = torch.arange(4_000_000, dtype=torch.float32)
+    tracemalloc.start()
+    save_checkpoint(tmp_path / "last.pt", {"weights": weights})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < weights.nbytes / 2
+    state = load_checkpoint(tmp_path / "last.pt")
+    assert state is not None
+    assert torch.equal(state["weights"], weights)
+
+
+def test_saving_takes_a_twentieth_of_the_time_at_most() -> None:
+    from onnx_export.training.checkpoint import SavingTimes
+
+    now, saving = 0.0, 0.0
+
+    def clock() -> float:
+        return now
+
+    times = SavingTimes(clock)
+    while now < 36_000:
+        now += 1.0
+        if times.due:
+            start = now
+
+            def save() -> None:
+                nonlocal now
+                now += 12.0
+
+            times.save(save)
+            saving += now - start
+    assert 0.04 < saving / now <= 0.05
+
+
+def test_a_quick_save_is_due_every_thirty_seconds() -> None:
+    from onnx_export.training.checkpoint import SavingTimes
+
+    now = 0.0
+    times = SavingTimes(lambda: now)
+    due = []
+    while now < 100:
+        now += 10.0
+        if times.due:
+            due.append(now)
+            times.save(lambda: None)
+    assert due == [30.0, 60.0, 90.0]
