@@ -100,6 +100,14 @@ def place(device: Device) -> Placement:
         raise NoCuda(str(unusable)) from unusable
 
 
+def worker_devices(device: Device) -> list[Device]:
+    """The devices of a worker's processes: for ``cuda`` all cards that can run graphs, otherwise ``device`` alone."""
+    if device != "cuda" or not is_installed("onnxruntime-gpu"):
+        return [device]
+    cards = [f"cuda:{number}" for number in range(_visible_count()) if _is_usable(number)]
+    return cards if len(cards) > 1 else [device]
+
+
 def check_runtime() -> None:
     """Check that exactly one of ``onnxruntime`` and ``onnxruntime-gpu`` is installed: both own the same module.
 
@@ -157,6 +165,23 @@ def _usable_card(number: int) -> Card:
             )
         free = int(nvml.nvmlDeviceGetMemoryInfo(handles[number]).free)
         return Card(number, name, free, (capability[0], capability[1]))
+
+
+def _visible_count() -> int:
+    """Number of cards that this process sees; 0 without a driver."""
+    try:
+        with _nvml() as nvml:
+            return len(_visible(nvml))
+    except _Unusable:
+        return 0
+
+
+def _is_usable(number: int) -> bool:
+    try:
+        _usable_card(number)
+    except _Unusable:
+        return False
+    return True
 
 
 @contextmanager

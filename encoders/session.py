@@ -26,6 +26,12 @@ INT8_ADVICE = "export the model for cards (dragoman export MODEL --precision fp1
 CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger batches exceed the cache and are slower (docs/evaluation.md)."""
 CUDA_TOKEN_BUDGET = 32_768
+"""Padded tokens a batch on a card with enough memory (``card_budget``)."""
+_IN_FLIGHT = 2
+"""Batches on a card at once: while it computes one, the next is padded and copied."""
+_BYTES_A_TOKEN = 160
+"""Estimated bytes of memory that a token of a batch takes on a card, for each dimension of the vectors: the values of a
+layer in half precision, attention over 512 tokens with 32 dimensions a head among them."""
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """CPU limit of a container or systemd unit: microseconds of CPU time (or ``max``), and the period's length."""
 _OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
@@ -64,8 +70,8 @@ class OnnxSession:
                 f"{folder.graph} makes vectors with {width} dimensions and config.json beside it says {self.dim}; "
                 "make the folder again"
             )
-        self.threads = (threads or available_cores()) if self.device == "cpu" else 1
-        self._budget = CPU_TOKEN_BUDGET if self.device == "cpu" else CUDA_TOKEN_BUDGET
+        self.threads = _IN_FLIGHT if placement.card else threads or available_cores()
+        self._budget = card_budget(placement.card.free, self.dim) if placement.card else CPU_TOKEN_BUDGET
         self._too_large = sys.maxsize
         """Padded tokens of the smallest batch that did not fit into memory."""
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
@@ -112,6 +118,12 @@ class OnnxSession:
         if self.device == "cuda" and len(rows) > 1 and not np.isfinite(vectors).all(axis=1).any():
             raise RuntimeError("the card computes nothing any more: no vector of a batch is a finite number")
         return vectors
+
+
+def card_budget(free: int, dim: int) -> int:
+    """Padded tokens a batch on a card with so many bytes of free memory: batches in flight may take half of it."""
+    fitting = free // 2 // _IN_FLIGHT // (_BYTES_A_TOKEN * dim)
+    return min(CUDA_TOKEN_BUDGET, max(CPU_TOKEN_BUDGET, fitting))
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -12,15 +12,17 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from encoders.console import Console
-from encoders.devices import Device, NoCuda, place
+from encoders.devices import Device, NoCuda, place, worker_devices
 from encoders.document import Encoder, EncoderSpec
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.session import INT8_ADVICE, available_cores
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
+from indexer.workers.card_processes import run_for_each_card
 from indexer.workers.hints import TASK, Hints, make_app, queue
 from indexer.workers.logs import log_to_stderr, logger
 from indexer.workers.metrics import open_metrics, serve_metrics
@@ -60,9 +62,14 @@ class WorkerPlan:
     metrics_address: tuple[str, int] | None = None
     lanes: int = 1
 
+    def on_card(self, device: Device, number: int) -> WorkerPlan:
+        """The plan of a card's own process; Prometheus asks each process at a port of its own, in their order."""
+        address = self.metrics_address and (self.metrics_address[0], self.metrics_address[1] + number)
+        return replace(self, device=device, metrics_address=address)
+
 
 def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
-    """Work until asked to end; returns the exit status.
+    """Work until asked to end; returns the exit status. On a machine with several cards each has a process.
 
     Raises:
         BadInput: the plan can't be carried out.
@@ -74,6 +81,11 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     app = make_app(settings.broker)
     connect(settings.database).dispose()
     log_to_stderr(f"{platform.node()}-{os.getpid()}", as_json=console.json, quiet=console.quiet)
+    devices = worker_devices(plan.device) if plan.concurrency == 1 else [plan.device]
+    if len(devices) > 1:
+        make_models(plan.reference, console, place(devices[0]))  # once, before several processes need them
+        plans = [plan.on_card(device, number) for number, device in enumerate(devices)]
+        return run_for_each_card({one.device: partial(_serve_card, one, settings, console) for one in plans})
     plan = _checked(plan, console)
     make_models(plan.reference, console, place(plan.device))  # once, before several processes need them
     if plan.metrics_address:
@@ -86,6 +98,15 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
         "" if plan.concurrency == 1 else "es", pool.threads, shown(settings.database),
     )  # fmt: skip
     return _run_celery_worker(app, pool, spec.model)
+
+
+def _serve_card(plan: WorkerPlan, settings: Settings, console: Console) -> int:
+    """Serve in a card's own process; an error is logged."""
+    try:
+        return serve(plan, settings, console)
+    except DragomanError as error:
+        logger.error("%s", error)
+        return 1
 
 
 def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:
@@ -101,7 +122,7 @@ def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:
             device = "cpu"
     if device != "cpu" and plan.concurrency > 1:
         raise BadInput(
-            "a GPU has one worker: leave --concurrency out, and start one a GPU: dragoman worker --device cuda:1"
+            "a GPU has one process: leave --concurrency out, and every GPU gets one (or name one: --device cuda:1)"
         )
     return replace(plan, device=device, lanes=plan.lanes if device == "cpu" else _GPU_LANES)
 

@@ -80,6 +80,9 @@ def command(
     For a collection that dragoman migrate --re-encode has handed out, the worker loads the new encoder. If the encoder
     is a folder with another path on this machine, give --encoder as well as -c.
     Logs go to stderr, with --json as JSON lines.
+
+    With --device cuda each NVIDIA GPU of a machine gets a process, which is started again if it fails; processes answer
+    Prometheus at --metrics-port and the ports after it. With --device cuda:1 one GPU works.
     """
     if name:
         with open_database(settings.database) as engine:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from encoders import devices
-from encoders.devices import CPU, NoCuda, place
+from encoders.devices import CPU, NoCuda, place, worker_devices
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
-from encoders.session import OnnxSession
+from encoders.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, OnnxSession, card_budget
 from tests.encoders.cards import GIB, Library, install_cards, install_provider
 
 
@@ -48,6 +48,30 @@ def test_the_first_card_is_taken_and_another_by_its_number(monkeypatch: pytest.M
         assert placement.card is not None
         assert (placement.card.name, placement.card.free) == (name, 80 * GIB)
         assert placement.device == ("cuda:1" if name == "H200" else "cuda:0")
+
+
+@pytest.mark.parametrize(
+    ("names", "device", "devices_of_workers"),
+    [
+        (["H100", "H200"], "cuda", ["cuda:0", "cuda:1"]),
+        (["H100", "H200"], "cuda:1", ["cuda:1"]),
+        (["H100", "H200"], "auto", ["auto"]),
+        (["H100", "H200"], "cpu", ["cpu"]),
+        (["H100"], "cuda", ["cuda"]),
+        ([], "cuda", ["cuda"]),
+    ],
+)
+def test_a_worker_on_cuda_has_a_process_for_each_card(
+    names: list[str], device: str, devices_of_workers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_cards(monkeypatch, Library(names))
+    assert worker_devices(device) == devices_of_workers
+
+
+def test_a_card_with_little_memory_gets_small_batches() -> None:
+    assert card_budget(80 * GIB, 384) == card_budget(8 * GIB, 384) == CUDA_TOKEN_BUDGET
+    assert CPU_TOKEN_BUDGET < card_budget(4 * GIB, 1024) < card_budget(4 * GIB, 384) < CUDA_TOKEN_BUDGET
+    assert card_budget(0, 384) == CPU_TOKEN_BUDGET
 
 
 @pytest.mark.parametrize(

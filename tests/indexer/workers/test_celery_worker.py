@@ -6,7 +6,9 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from encoders.devices import NoCuda
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from indexer.collection.settings import Settings
 from indexer.workers import celery_worker
 from indexer.workers.celery_worker import WorkerPlan
 from onnx_export.models import DEFAULT
@@ -55,10 +58,30 @@ def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
     with caplog.at_level(logging.WARNING):
         assert celery_worker._checked(plan, Console(quiet=True)) == replace(plan, device="cpu")
     assert f"works on the CPU: {DEFAULT} has a part that cards can't run" in caplog.text
-    with pytest.raises(BadInput, match="a GPU has one worker"):
+    with pytest.raises(BadInput, match="a GPU has one process"):
         celery_worker._checked(replace(plan, device="cuda:1"), Console(quiet=True))
     alone = replace(plan, device="cuda:1", concurrency=1)
     assert celery_worker._checked(alone, Console(quiet=True)) == replace(alone, lanes=2)
+
+
+def test_each_card_has_a_process_with_its_own_port(
+    redis: RedisServer, default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[WorkerPlan] = []
+
+    def run(work: Mapping[str, partial[int]]) -> int:
+        begun.extend(function.args[0] for function in work.values())
+        return 0
+
+    install_cards(monkeypatch, Library(["H100", "H200"]))
+    monkeypatch.setattr(celery_worker, "run_for_each_card", run)
+    settings = Settings.read(home=tmp_path / "home", broker=redis.url)
+    plan = WorkerPlan(str(default_folder.path), None, "cuda", metrics_address=("127.0.0.1", 9108))
+    assert celery_worker.serve(plan, settings, Console(quiet=True)) == 0
+    assert [(one.device, one.metrics_address) for one in begun] == [
+        ("cuda:0", ("127.0.0.1", 9108)),
+        ("cuda:1", ("127.0.0.1", 9109)),
+    ]
 
 
 def test_a_worker_ends_with_an_error_when_its_processes_can_t_begin(

@@ -1,0 +1,75 @@
+"""A worker process for each card of a machine: started, started again after a failure, and ended together."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import FrameType
+
+from encoders.devices import Device
+from indexer.workers.logs import logger
+
+_SPAWN = multiprocessing.get_context("spawn")
+_PAUSE = 60.0
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+
+
+def run_for_each_card(work: Mapping[Device, Callable[[], int]], pause: float = _PAUSE) -> int:
+    """Run a function for each card, each in a process of its own, until all have ended; return the largest status.
+
+    The functions are pickled and return exit statuses. A process that fails is started again after ``pause`` seconds.
+    SIGTERM, SIGHUP and Ctrl-C end all processes: each gets SIGTERM, beside what a terminal sends to all.
+    """
+    processes = _Processes(work, pause)
+    handlers = {number: signal.signal(number, processes.handle_signal) for number in _SIGNALS}
+    try:
+        return processes.run()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+class _Processes:
+    def __init__(self, work: Mapping[Device, Callable[[], int]], pause: float) -> None:
+        self._work, self._pause = work, pause
+        self._ending = threading.Event()
+        self._statuses: dict[Device, int] = {}
+
+    def run(self) -> int:
+        threads = [threading.Thread(target=self._keep_running, args=(device,)) for device in self._work]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.5)  # returns now and then, so that signals are handled
+        return max(self._statuses.values())
+
+    def handle_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._ending.set()
+
+    def _keep_running(self, device: Device) -> None:
+        """Run a card's process, again after each failure, until it ends well or the end is requested."""
+        while True:
+            process = multiprocessing.get_context("spawn").Process(
+                target=_work, args=(self._work[device],), name=device
+            )
+            process.start()
+            told = False
+            while process.is_alive():
+                if self._ending.is_set() and not told:
+                    process.terminate()
+                    told = True
+                process.join(0.2)
+            status = self._statuses[device] = abs(process.exitcode or 0)
+            if not status or self._ending.is_set():
+                return
+            logger.error("the worker on %s ended with %d; it is started again in %g s", device, status, self._pause)
+            if self._ending.wait(self._pause):
+                return
+
+
+def _work(function: Callable[[], int]) -> None:
+    sys.exit(function())
