@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 INT8_ADVICE = "export the model for cards (dragoman export MODEL --precision fp16), or take --device cpu"
 CPU_TOKEN_BUDGET = 512
-"""Padded tokens a batch: larger batches exceed the cache and are slower (docs/evaluation.md)."""
+"""Padded tokens a batch: larger batches exceed the cache and are slower (docs/methods/encoder.md)."""
 CUDA_TOKEN_BUDGET = 32_768
 """Padded tokens a batch on a card with enough memory (``card_budget``)."""
 _IN_FLIGHT = 2

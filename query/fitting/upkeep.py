@@ -17,7 +17,7 @@ from query.fitting.request import CalibrationRequest, InheritedInput
 
 DRIFT = 0.25
 """Least drift of a language that makes a collection be calibrated again; drift of unchanged documents is below half of
-this (docs/methods.md)."""
+this (docs/methods/fair-ranking.md)."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _TIMED = 32
 _FAR_QUICKER = 2.0
 """Least ratio of encoding times that decides whose passages are taken: a smaller one would leave it to chance."""
 _PASSAGES = 8
-"""Maximum passages of a document: passages teach a map more than as many documents would (docs/methods.md)."""
+"""Maximum passages of a document: passages teach a map more than as many documents would (docs/methods/mappings.md)."""
 
 
 def paired_samples(

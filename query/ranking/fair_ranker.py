@@ -48,7 +48,7 @@ from query.ranking.stored_vectors import StoredVectors
 
 STRETCHES = (50, 1_000, 10_000)
 """Last rank of each stretch, and its candidates per language by raw vectors: fifty hold 99.5 % of the exact ten best
-(docs/methods.md)."""
+(docs/methods/fair-ranking.md)."""
 _FIRST_LOOK = 20
 """Candidates per language that the query alone finds before a second look, where the first stretch has fifty."""
 _SECOND_LOOK = 400

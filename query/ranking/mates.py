@@ -5,7 +5,7 @@ part of the score of its mate: its nearest candidate in another language, if the
 in its own language. Only the best candidates by vectors can lift; a candidate is never lowered.
 
 Mates are compared by vectors without the languages' components. There, documents about other things are nearly
-orthogonal, and mates are not; ``docs/methods.md`` has what the weight of a mate rests on.
+orthogonal, and mates are not; ``docs/methods/fair-ranking.md`` has what the weight of a mate rests on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""With security on, attaching needs the rights that the README names and no others: on a real server."""
+"""With security on, attaching needs the rights that the guide names and no others: on a real server."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_wrong_credentials_are_one_sentence_without_them(server: ElasticServer, 
 def test_an_index_is_read_with_the_credentials_of_the_environment(
     server: ElasticServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """And with no more rights than the README names."""
+    """And with no more rights than the guide names."""
     monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "source")
     monkeypatch.setenv("DRAGOMAN_ELASTIC_PASSWORD", PASSWORD)
     monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", str(server.ca))

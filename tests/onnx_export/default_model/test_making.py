@@ -51,7 +51,7 @@ def wheel_token_ids(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
 def test_token_ids_are_the_wheels(
     default_folder: ModelFolder, real_texts: list[Document], wheel_token_ids: Callable[[str], list[int]]
 ) -> None:
-    """At least 99 of 100 real texts in 22 languages token by token (measured: docs/methods.md says what differs)."""
+    """At least 99 of 100 real texts in 22 languages token by token (docs/methods/encoder.md says what differs)."""
     texts = [document.text for document in real_texts]
     tokens = Tokenizer(default_folder).tokenize(texts)
     same = sum(ours.ids.tolist() == wheel_token_ids(text) for ours, text in zip(tokens, texts, strict=True))
