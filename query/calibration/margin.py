@@ -21,7 +21,8 @@ MARGINS: tuple[Margin, ...] = get_args(Margin)
 
 FLOOR = np.float32(0.1)
 """Least mean cosine that a score is divided by. In a tiny collection neighbourhoods are orthogonal to the queries, and
-dividing by nearly 0 would put any document first. Real collections never reach this floor (docs/methods/fair-ranking.md)."""
+dividing by nearly 0 would put any document first. Real collections never reach this floor
+(docs/methods/fair-ranking.md)."""
 
 
 def centring(balance: float) -> float:
