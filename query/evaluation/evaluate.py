@@ -15,7 +15,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.evaluation import evaluation_log
 from query.evaluation.measures import JUDGED, Scores
-from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns, rank_and_score, score_external
+from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns, rank_and_score, score_external, within_languages
 from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run
@@ -36,7 +36,8 @@ class Evaluation:
     """An evaluation that was logged.
 
     Attributes:
-        compared_with: the runs to compare with: a run from a TREC file, or logged runs; none if nothing was named.
+        compared_with: the runs to compare with: a run from a TREC file, without documents in other languages than those
+            searched, or logged runs; none if nothing was named.
     """
 
     number: int
@@ -79,7 +80,7 @@ class Evaluation:
         return corrected(comparisons)
 
     def _scored(self, run: Run) -> Scores:
-        return score_external(run, self.topic_set.topics, self.topic_set.qrels, self.plan.measures)
+        return score_external(run, self.topic_set.topics, self.scored_runs.qrels, self.plan.measures)
 
 
 def evaluate_collection(
@@ -112,8 +113,21 @@ def evaluate_collection(
             with console.progress("evaluating", sum(map(len, topic_set.topics.values())), "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
             setup = _setup(searcher, plan, topic_set)
+            _warn_of_other_judgements(earlier, setup, console)
+            if isinstance(earlier, Run) and plan.to is not None:
+                earlier = within_languages(earlier, searcher, searcher.targets(plan.to))
         number = evaluation_log.log(engine, setup, scored_runs.runs)
     return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
+
+
+def _warn_of_other_judgements(
+    earlier: Run | list[EarlierRun] | None, setup: evaluation_log.Setup, console: Console
+) -> None:
+    if isinstance(earlier, list):
+        run = earlier[0].run
+        judged_by = (run.setup.qrels_hash, run.setup.settings.get("to"))
+        if judged_by != (setup.qrels_hash, setup.settings["to"]):
+            console.warn(f"run {run.id} was scored by other qrels or another --to; part of the difference is theirs")
 
 
 def _setup(searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet) -> evaluation_log.Setup:

@@ -94,10 +94,12 @@ class ScoredRuns:
         runs: a run for each topic language, each followed by its own-language runs; the pooled run is the last, if
             there are several topic languages.
         remarks: sentences that a reader of the scores should know.
+        qrels: the judgements that the runs against all target languages were scored by.
     """
 
     runs: list[ScoredRun] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    qrels: Sequence[Qrel] = ()
 
     @property
     def main(self) -> ScoredRun:
@@ -152,6 +154,7 @@ def rank_and_score(
     scored_runs = ScoredRuns(remarks=_missing(judgements))
     if plan.to is not None:
         judgements = Judgements(judgements.within(targets), judgements.langs)
+    scored_runs.qrels = judgements.qrels
     judged = relevant_topics(judgements.qrels)
     if not any(topic.qid in judged for topic in chain.from_iterable(topics.values())):
         raise BadInput(
@@ -256,6 +259,15 @@ def languages_of(store: VectorStore, model: str, doc_ids: Iterable[str]) -> dict
         stamps = store.stamps(model, ordered[start : start + _IDS_AT_ONCE])
         langs.update((doc_id, stamp.lang) for doc_id, stamp in stamps.items())
     return langs
+
+
+def within_languages(run: Run, searcher: Searcher, langs: Sequence[str]) -> Run:
+    """A run without the documents that the collection has in other languages than ``langs``."""
+    doc_ids = {doc_id for ranking in run.rankings.values() for doc_id, _ in ranking}
+    languages = languages_of(searcher.store, searcher.stored_model, doc_ids)
+    outside = {doc_id for doc_id, lang in languages.items() if lang not in langs}
+    rankings = {qid: [entry for entry in ranking if entry[0] not in outside] for qid, ranking in run.rankings.items()}
+    return Run(run.tag, rankings)
 
 
 def score_external(

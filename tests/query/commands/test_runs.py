@@ -120,6 +120,25 @@ def test_a_run_is_compared_with_one_before_and_with_a_file(
     assert {(one["b"], one["difference"]) for one in filed} == {("3.all", 0.0)}
 
 
+def test_a_file_is_scored_by_the_judgements_of_the_languages_searched(
+    dragoman: Command, judged: list[str], tmp_path: Path
+) -> None:
+    within = dragoman("evaluate", *judged, "--to", "en", "--run-file", tmp_path / "english.txt")
+    assert within
+    dragoman("evaluate", *judged, "--run-file", tmp_path / "all.txt")
+    for name in ("english.txt", "all.txt"):  # the second has documents in other languages, which are taken out
+        asked = emitted(dragoman("evaluate", *judged, "--to", "en", "--compare", tmp_path / name, "--json"))
+        assert {one["difference"] for one in asked["comparisons"]} == {0.0}
+
+
+def test_a_run_that_was_scored_by_other_judgements_is_named(
+    dragoman: Command, judged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dragoman("evaluate", *judged)
+    assert cli.run(["evaluate", *judged, "--to", "en", "--compare", "1"]) == 0
+    assert "was scored by other qrels or another --to" in capsys.readouterr().err
+
+
 def test_list_shows_main_runs_and_all_on_request(dragoman: Command, judged: list[str]) -> None:
     assert dragoman("runs") == ""
     dragoman("evaluate", *judged)
