@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", ROOT / "docker" / "README.md", *sorted((ROOT / "doc
 
 def typed(page: Path) -> Iterator[list[str]]:
     """The words of each command line of a page's blocks, from ``dragoman`` on."""
-    for block in re.findall(r"^```\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+    for block in re.findall(r"^```\w*\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             command = re.match(r"(?:\$ )?(?:dragoman|docker compose run .*?(?:dragoman|publisher)) (.*)", line)
             if command and "--entrypoint" not in line:
