@@ -165,7 +165,7 @@ class _Pool:
         metrics = open_metrics(counted=self.plan.metrics_address is not None)
         for lane in range(self.plan.lanes):
             identity = Identity(
-                id=name if self.plan.lanes == 1 else f"{name}-{lane + 1}",
+                id=name if self.plan.lanes == 1 else f"{name}.{lane + 1}",
                 host=platform.node(),
                 device=self.plan.device,
                 model=encoder.spec.model,
