@@ -4,32 +4,45 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: demo check test test-all lint bench docs clean
+.PHONY: help demo check test test-all lint bench docs dist clean
+.DEFAULT_GOAL := help
 
-demo: $(VENV)/.base
+help: ## what can be made; times are of two quiet cores
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.base ## the whole job on articles in ten languages: indexed, calibrated, searched, scored; 1 min
 	$(BIN)/dragoman demo
 
-# each tier runs the tier before it, too. check: no server, no torch; test: real parts; test-all: what takes long
-check: $(VENV)/.dev
+# each tier runs the tier before it, too
+check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
 	$(PYTEST) -m 'not parts and not long' --seconds 5 $(ARGS)
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; 18 min
 	$(PYTEST) -m 'not long' $(ARGS)
 
-test-all: $(VENV)/.dev
+test-all: $(VENV)/.dev ## test, and trainings, accidents, races, installations; 47 min
 	$(PYTEST) $(ARGS)
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev ## ruff, mypy --strict, import rules, links of the pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/test_pages.py
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.bench ## the measurements; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.dev
+# pages lie in build/pages as in the repository, so that their links work in both places
+docs: $(VENV)/.docs ## docs/cli.md from the commands' help, and the documentation site, in site/
 	$(BIN)/python docs/cli_page.py
+	rm -rf build/pages && mkdir -p build/pages
+	tar -cf - *.md LICENSE CITATION.cff $$(find docs docker benchmarks -name '*.md' -o -name '*.png') | tar -xf - -C build/pages
+	$(BIN)/zensical build --clean --strict
+
+DIST ?= dist
+dist: $(VENV)/.dev ## the source distribution, and the wheel built from it, in dist/
+	$(BIN)/python -m uv build -q -o $(DIST)
 
 # uv where it is at hand, pip otherwise: the same packages, uv is quicker
 $(VENV)/bin/python:
@@ -49,5 +62,9 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 	$(INSTALL) -e '.[cpu,train,datasets,elastic,serve,dev,bench]'
 	touch $@ $(VENV)/.base
 
-clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) -e '.[cpu,docs]'
+	touch $@ $(VENV)/.base
+
+clean: ## remove all that was made, .venv too
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache dist build site

@@ -242,8 +242,10 @@ def rabbitmq() -> RabbitServer:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The open test collections."""
+    """The open test collections; ``DRAGOMAN_DATA=none`` says that there are none, also in CI."""
     folder = Path(os.environ.get("DRAGOMAN_DATA", _HERE.parent.parent / "shared" / "data"))
+    if str(folder) == "none":
+        pytest.skip("DRAGOMAN_DATA=none: this test needs the open test collections")
     if not folder.is_dir():
         skip_or_fail(f"the open test collections are not at {folder}; name their folder in DRAGOMAN_DATA")
     return folder

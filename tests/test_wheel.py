@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -18,10 +19,28 @@ def _uv(*arguments: str | Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``make dist`` makes, by the environment that runs the tests."""
     folder = tmp_path_factory.mktemp("dist")
-    _uv("build", "--wheel", "-q", "-o", folder)
-    return next(folder.glob("*.whl"))
+    stamp = f"{sys.prefix}/.dev"
+    command = ["make", "dist", f"--old-file={stamp}", f"VENV={sys.prefix}", f"DIST={folder}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (wheel,) = dist.glob("*.whl")
+    return wheel
+
+
+def test_the_source_distribution_has_all_that_make_asks_for(dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    with tarfile.open(archive) as sources:
+        names = {name.partition("/")[2] for name in sources.getnames()}
+    assert {"Makefile", "mkdocs.yml", "pyproject.toml", ".ci/run", "docs/cli_page.py", "docs/page.png"} <= names
+    assert {page.name for page in ROOT.glob("*.md")} | {"LICENSE", "CITATION.cff"} <= names
 
 
 def test_the_top_level_names_are_the_four_rooms(wheel: Path) -> None:

@@ -1,0 +1,89 @@
+"""The pages of documentation: links lead somewhere, on the code host and on the site, and no page is out of reach."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from trials import ROOT
+
+FOLDERS = ("docs", "docker", "benchmarks")
+PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
+
+
+@cache
+def _tokens(page: Path) -> list[Token]:
+    return MarkdownIt("gfm-like", {"linkify": False}).parse(page.read_text(encoding="utf-8"))
+
+
+def _links(page: Path) -> Iterator[str]:
+    """Targets of a page's links and pictures within the repository."""
+    for token in _tokens(page):
+        for child in token.children or ():
+            target = child.attrGet("href") or child.attrGet("src")
+            if target and not re.match(r"[a-z]+:", str(target)):
+                yield unquote(str(target))
+
+
+@cache
+def _anchors(page: Path) -> frozenset[str]:
+    """Anchors of a page's headings, as the code host makes them."""
+    tokens, seen, anchors = _tokens(page), Counter[str](), set[str]()
+    for heading, inline in pairwise(tokens):
+        if heading.type == "heading_open":
+            text = "".join(child.content for child in inline.children or ())
+            slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+            anchors.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+            seen[slug] += 1
+    return frozenset(anchors)
+
+
+def _target(page: Path, link: str) -> Path:
+    """The file that a link leads to; the README of a folder."""
+    name = link.partition("#")[0]
+    path = (page.parent / name).resolve() if name else page
+    return path / "README.md" if path.is_dir() else path
+
+
+def _navigation(entries: list[dict[str, object]]) -> Iterator[Path]:
+    for entry in entries:
+        for value in entry.values():
+            if isinstance(value, list):
+                yield from _navigation(value)
+            else:
+                yield ROOT / str(value)
+
+
+def _site_navigation() -> list[Path]:
+    return list(_navigation(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
+    for link in _links(page):
+        target = _target(page, link)
+        assert target.exists(), f"{page.name} links to {link}, which is not there"
+        anchor = link.partition("#")[2]
+        assert not anchor or anchor in _anchors(target), f"{page.name} links to {link}, a heading that is not there"
+
+
+def test_the_navigation_names_pages_that_are_there() -> None:
+    assert not set(_site_navigation()) - set(PAGES)
+
+
+def test_every_page_is_reached_from_the_navigation() -> None:
+    reached, waiting = set[Path](), _site_navigation()
+    while waiting:
+        page = waiting.pop()
+        if page in PAGES and page not in reached:
+            reached.add(page)
+            waiting += [_target(page, link) for link in _links(page)]
+    assert not set(PAGES) - reached, "list them under nav in mkdocs.yml, or link to them from a page that is listed"
