@@ -213,15 +213,15 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Col
     rows = [
         {
             "calibration": calibration.id,
-            "made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
+            "-made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
             ">balance": f"{calibration.summary.choice.balance:g}",
             "margin": calibration.summary.choice.margin,
             ">taken\nout": str(calibration.summary.choice.rank or "mean"),
             ">lift": f"{calibration.summary.choice.lift:g}",
             **({">weights": _weights(calibration)} if has_weights else {}),
             ">languages": f"{len(calibration.summary.languages)}",
-            "decided by": calibration.summary.decided_by + _maps_mark(calibration.summary),
-            "": _state(calibration, active, collection.model),
+            "~decided by": calibration.summary.decided_by + _maps_mark(calibration.summary),
+            "~": _state(calibration, active, collection.model),
         }
         for calibration in calibrations
     ]
