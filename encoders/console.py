@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from encoders.printable import json_line, one_line, printable
+from encoders.table_layout import Column, lay_out
 
 
 @dataclass
@@ -48,27 +50,41 @@ class Console:
             click.echo(json_line(value))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
-        """Write a table to stdout; nothing if results are JSON. ``columns`` that start with ``>`` are right-aligned."""
+        """Write a table to stdout; nothing if results are JSON.
+
+        Marks before a column's name say how the column behaves: ``>`` right-aligned, ``~`` folds over lines, ``-`` may
+        be left out in a narrow terminal (``encoders.table_layout``).
+        """
         if self.json:
             return
         from rich import box  # noqa: PLC0415 - the import takes a third of a second
+        from rich.cells import cell_len  # noqa: PLC0415
         from rich.console import Console as RichConsole  # noqa: PLC0415
-        from rich.markup import escape  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
 
         terminal = sys.stdout.isatty()
-        out = RichConsole(file=sys.stdout, highlight=False, no_color=not terminal, width=None if terminal else 160)
-        table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-        for column in columns:
-            table.add_column(
-                column.removeprefix(">"),
-                justify="right" if column.startswith(">") else "left",
-                overflow="ellipsis",
-                no_wrap=column.startswith(">"),
-            )
-        for row in rows:
-            table.add_row(*(escape(printable(cell)) for cell in row))
-        out.print(table)
+        width = shutil.get_terminal_size().columns if terminal else 160
+        described = [Column.of(column) for column in columns]
+        cells = [[printable(cell) for cell in row] for row in rows]
+        layout = lay_out(described, cells, width, cell_len)
+        shown_width = max(width, layout.width)
+        out = RichConsole(  # a height, or else rich takes a dumb terminal to be 80 wide
+            file=sys.stdout, highlight=False, no_color=not terminal, width=shown_width, height=25
+        )
+        if title:
+            out.print(Text(printable(title), style="italic"), soft_wrap=True)
+        for part in layout.parts:
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, layout.gap - 2, 0, 1))
+            for number, column_width in part.items():
+                column = described[number]
+                justify: Literal["left", "right"] = "right" if column.right else "left"
+                table.add_column(Text(column.name), justify=justify, width=column_width, overflow="fold")
+            for row in cells:
+                table.add_row(*(Text(row[number]) for number in part))
+            out.print(table)
+        if layout.left_out:
+            self.say(f"a wider terminal also shows: {', '.join(layout.left_out)}")
 
     def records(self, rows: Sequence[Mapping[str, str]], *, title: str | None = None) -> None:
         """Write rows, each a mapping from column to cell, as a ``table``; write nothing if there are no rows."""

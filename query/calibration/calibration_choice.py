@@ -96,6 +96,44 @@ class TriedChoice:
         return {**asdict(self.choice), **{key: value for key, value in asdict(self).items() if key != "choice"}}
 
 
+@dataclass(frozen=True)
+class OwnLanguageShares:
+    """Shares of the query's own language among the first hits that are not answers, as a calibration was probed.
+
+    Attributes:
+        hits: number of first hits that count, one for each language.
+        reached: share by the calibration's choice, 0 to 1.
+        by_balance: share by balance, 0 to 1: of the choice, and of choices that differ from it in the balance alone.
+    """
+
+    hits: int
+    reached: float
+    by_balance: Mapping[float, float]
+
+    @classmethod
+    def of(cls, trials: Sequence[TriedChoice], languages: int) -> OwnLanguageShares | None:
+        """The shares of a probe's trials; none if no choice was probed or there is only one language."""
+        chosen = next((trial for trial in trials if trial.chosen), None)
+        if chosen is None or languages < 2:
+            return None
+        shares = {trial.choice.balance: trial.own_language for trial in differing_in_balance(trials, chosen.choice)}
+        return cls(languages, chosen.own_language, dict(sorted(shares.items())))
+
+    @property
+    def equal(self) -> float:
+        """Share of a language if all languages had equal shares."""
+        return 1 / self.hits
+
+    def as_json(self) -> dict[str, Any]:
+        """The shares as ``--json`` has them."""
+        return {
+            "hits": self.hits,
+            "reached": self.reached,
+            "equal": self.equal,
+            "by_balance": {f"{balance:g}": share for balance, share in self.by_balance.items()},
+        }
+
+
 def differing_in_balance(trials: Sequence[TriedChoice], choice: CalibrationChoice) -> list[TriedChoice]:
     """The trials that differ from a choice in nothing but the balance."""
     return [trial for trial in trials if replace(trial.choice, balance=choice.balance) == choice]

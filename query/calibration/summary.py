@@ -7,7 +7,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import NO_MATES, NO_TITLES, CalibrationChoice, Mix, TriedChoice
+from query.calibration.calibration_choice import (
+    NO_MATES,
+    NO_TITLES,
+    CalibrationChoice,
+    Mix,
+    OwnLanguageShares,
+    TriedChoice,
+)
 
 
 @dataclass(frozen=True)
@@ -151,6 +158,11 @@ class Summary:
             decided_by,
             **others,
         )
+
+    @property
+    def own_language(self) -> OwnLanguageShares | None:
+        """Shares of the query's own language among the first hits; none if no choice was probed."""
+        return OwnLanguageShares.of(self.tried, len(self.languages))
 
     def as_json(self) -> dict[str, Any]:
         """The summary as the database and ``--json`` have it."""

@@ -42,7 +42,7 @@ def command(name: str, output: Path | None, settings: Settings, console: Console
             ">shown": f"{len(topic['shown']):,}",
             ">opened": f"{len(topic['relevant']):,}",
             "in": topic["lang"],
-            "query": topic["title"],
+            "~query": topic["title"],
             "qid": topic["qid"],
         }
         for topic in topics[:_SHOWN]

@@ -81,7 +81,7 @@ def probe(
 def probe_unbalanced(
     store: VectorStore, samples: CalibrationSamples, model: str, evidence: Evidence
 ) -> list[TriedChoice]:
-    """The result of the one choice that balances nothing."""
+    """The results of the choice that balances nothing, and of one that makes all languages equal."""
     return _Trial(store, samples, model, evidence, Progress()).table(UNBALANCED)
 
 
@@ -99,8 +99,6 @@ def _by_relevance(trial: _Trial) -> CalibrationChoice:
     if best.second_look and trial.of(replace(best, second_look=False)).value >= trial.of(best).value:
         best = replace(best, second_look=False)
     best = trial.climbed(best, [replace(best, balance=balance) for balance in BALANCES])
-    for balance in (BALANCES[0], BALANCES[-1]):  # the ends of the dial, to be shown
-        trial.of(replace(best, balance=balance))
     return best
 
 
@@ -189,8 +187,8 @@ class _Trial:
         return row[at]
 
     def table(self, chosen: CalibrationChoice) -> list[TriedChoice]:
-        """All choices tried, the one to rank with marked."""
-        self.of(chosen)
+        """All choices tried, the one to rank with marked; the ends of the dial are tried too, to be shown."""
+        self._try([chosen, *(replace(chosen, balance=balance) for balance in (BALANCES[0], BALANCES[-1]))])
         return [
             TriedChoice(choice, result.value, result.held_out, result.own_language, chosen=choice == chosen)
             for choice, (result, _) in self._tried.items()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection.collection import Collection
-from query.calibration.calibration_choice import USUAL_MIX, Mix, TriedChoice, differing_in_balance
+from query.calibration.calibration_choice import USUAL_MIX, Mix, OwnLanguageShares, TriedChoice
 from query.calibration.summary import MatesSummary, Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import CalibrationReport
@@ -50,6 +51,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             "told_apart": summary.separability and summary.separability.as_json(),
             "mates": summary.mates and asdict(summary.mates),
             "common_space": summary.common_space and asdict(summary.common_space),
+            "own_language": _own_language_json(summary),
             "probe": [trial.as_dict() for trial in decision.tried],
         }
     )
@@ -68,8 +70,8 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         f"{removed} taken out{mates_text}{weights_text}; "
         f"{'as it was,' if decision.taken_over else 'decided'} {_DECIDED_BY[decision.decided_by]}"
     )
-    if own_language := _own_language_sentence(decision.tried, len(summary.languages)):
-        console.say(own_language)
+    if own_language := summary.own_language:
+        console.say(_own_language_sentence(own_language))
     for sentence in _measured(decision.decided_by, summary):
         console.say(sentence)
     if report.lost:
@@ -161,21 +163,19 @@ def _mates_sentence(mates: MatesSummary) -> str:
     return f"{share} that a third language confirms; {mates.confirmed:.0%} of the mates checked are confirmed"
 
 
-def _own_language_sentence(trials: Sequence[TriedChoice], languages: int) -> str:
-    """The own-language share of the chosen trial, the fair share, and the share of a balance that is clearly fairer.
+def _own_language_json(summary: Summary) -> dict[str, Any] | None:
+    return summary.own_language and summary.own_language.as_json()
 
-    The sentence is empty if nothing was tried or there is only one language.
-    """
-    chosen = next((trial for trial in trials if trial.chosen), None)
-    if chosen is None or languages < 2:
-        return ""
-    fair = 1 / languages
-    fairest = min(differing_in_balance(trials, chosen.choice), key=lambda trial: abs(trial.own_language - fair))
-    advice = ""
-    if chosen.own_language - max(fairest.own_language, fair) >= _CLEARLY:
-        advice = f"; searching with --balance {fairest.choice.balance:g} would make it {fairest.own_language:.0%}"
-    share = f"{chosen.own_language:.0%} of the first {languages} hits that are not answers"
-    return f"own language: {share}, {fair:.0%} would be fair{advice}"
+
+def _own_language_sentence(shares: OwnLanguageShares) -> str:
+    """The own-language share that is reached, the equal share, and the shares of both ends of the dial that differ."""
+    others = [
+        f"with --balance {balance:g}: {share:.0%}"
+        for balance, share in shares.by_balance.items()
+        if balance in (0.0, 1.0) and abs(share - shares.reached) >= _CLEARLY
+    ]
+    reached = f"{shares.reached:.0%} of the first {shares.hits} hits that are not answers"
+    return "; ".join([f"own language {reached}, {shares.equal:.0%} would be equal", *others])
 
 
 def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
@@ -201,6 +201,7 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Col
                 "created": calibration.created.isoformat(timespec="seconds"),
             }
             | calibration.summary.as_json()
+            | {"own_language": _own_language_json(calibration.summary)}
         )
     if console.json:
         return
@@ -213,15 +214,15 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Col
     rows = [
         {
             "calibration": calibration.id,
-            "made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
+            "-made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
             ">balance": f"{calibration.summary.choice.balance:g}",
             "margin": calibration.summary.choice.margin,
             ">taken\nout": str(calibration.summary.choice.rank or "mean"),
             ">lift": f"{calibration.summary.choice.lift:g}",
             **({">weights": _weights(calibration)} if has_weights else {}),
             ">languages": f"{len(calibration.summary.languages)}",
-            "decided by": calibration.summary.decided_by + _maps_mark(calibration.summary),
-            "": _state(calibration, active, collection.model),
+            "~decided by": calibration.summary.decided_by + _maps_mark(calibration.summary),
+            "~": _state(calibration, active, collection.model),
         }
         for calibration in calibrations
     ]

@@ -78,7 +78,7 @@ def show_neighbours(words_found: Sequence[Neighbours], console: Console) -> None
             [lang, ", ".join(f"{word} {cosine:.2f}" for word, cosine in nearest)]
             for lang, nearest in word_found.near.items()
         ]
-        console.table(["", "nearest"], rows, title=f"{word_found.word} ({word_found.lang})")
+        console.table(["", "~nearest"], rows, title=f"{word_found.word} ({word_found.lang})")
 
 
 def _description(folder: ModelFolder) -> dict[str, object]:

@@ -37,9 +37,9 @@ def show_logged_runs(runs: Sequence[LoggedRun], console: Console) -> None:
         [
             {
                 "run": run.id,
-                "when (UTC)": f"{run.created:%Y-%m-%d %H:%M}",
-                "collection": run.setup.collection,
-                "tag": run.setup.tag,
+                "-collection": run.setup.collection,
+                "-when (UTC)": f"{run.created:%Y-%m-%d %H:%M}",
+                "-tag": run.setup.tag,
                 "topics in": _topics_in(run),
                 ">topics": f"{run.topics:,}",
                 **{f">{measure}": f"{run.means[measure]:.3f}" if measure in run.means else "–" for measure in measures},

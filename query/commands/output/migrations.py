@@ -33,7 +33,7 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
         }
     )
     console.table(
-        ["queries", "documents", ">MRR"],
+        ["queries", "~documents", ">MRR"],
         [
             ["old encoder", "old vectors, as it is", f"{quality.old:.3f}"],
             ["new encoder", "new vectors, all encoded again", f"{quality.new:.3f}"],

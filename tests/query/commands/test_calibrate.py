@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from encoders.console import Console
+from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, TriedChoice
 from query.calibration.summary import MatesSummary, Summary
@@ -20,7 +21,7 @@ from query.cli import run
 from query.commands.output.calibrations import show_calibration
 from query.fitting.calibrate import CalibrationReport
 from query.fitting.calibration_decision import Decision
-from tests.query.conftest import copied
+from tests.query.conftest import SOURCES, copied
 
 LANGUAGES = {lang: {"documents": 100, "pseudo_queries": 100} for lang in ("de", "en", "fi", "ja")}
 Shown = Callable[..., tuple[str, str]]
@@ -103,14 +104,15 @@ def test_the_table_shows_settings_of_mates_that_vary(shown: Shown) -> None:
     assert max(map(len, out.splitlines()[:8])) <= 80
 
 
-def test_the_own_language_share_stands_beside_the_fair_share(shown: Shown) -> None:
-    _, err = shown("concepts", [trial(0.45, chosen=True), trial(0.36, balance=1.0), trial(0.25, balance=0.9, lift=0.5)])
+def test_the_own_language_share_stands_beside_the_equal_share_and_the_ends_of_the_dial(shown: Shown) -> None:
+    balances = [trial(0.36, balance=1.0), trial(0.9, balance=0.0), trial(0.6, balance=0.5)]
+    _, err = shown("concepts", [trial(0.45, chosen=True), *balances, trial(0.25, balance=0.9, lift=0.5)])
     assert (
-        "own language: 45% of the first 4 hits that are not answers, 25% would be fair; "
-        "searching with --balance 1 would make it 36%\n"
+        "own language 45% of the first 4 hits that are not answers, 25% would be equal; "
+        "with --balance 0: 90%; with --balance 1: 36%\n"
     ) in err
     _, err = shown("concepts", [trial(0.26, chosen=True), trial(0.25, balance=1.0)])
-    assert "own language: 26% of the first 4 hits that are not answers, 25% would be fair\n" in err
+    assert "own language 26% of the first 4 hits that are not answers, 25% would be equal\n" in err
     _, err = shown("default", [])
     assert "own language" not in err
 
@@ -139,3 +141,23 @@ def test_how_many_documents_have_mates_is_said_where_mates_were_mined(
 def test_a_calibration_without_lift_says_nothing_of_mates(shown: Shown) -> None:
     out, _ = shown("titles", [TriedChoice(CalibrationChoice(lift=0.0), 0.5, 0.4, 0.3, chosen=True)])
     assert "mates lift" not in out
+
+
+def test_index_says_what_the_calibration_reached(
+    word_model: ModelFolder, settings: Settings, quick_probe: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = [str(source) for source in SOURCES if source.name.split(".")[1] in {"de", "en", "fr"}]
+    place = ["-c", "three", "--home", str(settings.home)]
+    assert run(["index", *sources, "--encoder", str(word_model.path), *place]) == 0
+    err = capsys.readouterr().err
+    assert run(["calibrate", "--list", "--json", *place]) == 0
+    shares = json.loads(capsys.readouterr().out)["own_language"]
+    assert (shares["hits"], shares["equal"]) == (3, pytest.approx(1 / 3))
+    assert {"0", "1"} <= shares["by_balance"].keys()
+    assert shares["by_balance"]["0"] > shares["reached"]
+    assert (
+        f"own language {shares['reached']:.0%} of the first 3 hits that are not answers, 33% would be equal; "
+        f"with --balance 0: {shares['by_balance']['0']:.0%}"
+    ) in err
+    assert run(["calibrate", "--json", "-q", *place]) == 0
+    assert json.loads(capsys.readouterr().out)["own_language"] == shares

@@ -7,7 +7,7 @@ import pytest
 
 from encoders.document import Encoder
 from encoders.methods.combined import Combined
-from query.calibration.calibration_choice import DEFAULT, USUAL_MIX, CalibrationChoice, TriedChoice
+from query.calibration.calibration_choice import DEFAULT, USUAL_MIX, CalibrationChoice, OwnLanguageShares, TriedChoice
 from query.calibration.summary import Separability
 from query.fitting.calibration_decision import by_evidence
 from query.fitting.evidence import from_concepts, from_titles
@@ -43,6 +43,16 @@ def test_by_titles_an_encoder_without_bias_is_left_as_it_is(tmp_path: Path, lang
     assert chosen == UNBALANCED
     raw = next(one for one in table if one.choice == replace(UNBALANCED, lift=0.0, second_look=False))
     assert raw.own_language == pytest.approx(1 / languages, abs=0.08)
+
+
+@pytest.mark.parametrize("bias", [0.0, 1.5])
+def test_by_titles_the_ends_of_the_dial_are_tried_too(tmp_path: Path, bias: float) -> None:
+    chosen, table = probed(tmp_path, TopicEncoder(bias), 3, concepts=False)
+    shares = OwnLanguageShares.of(table, 3)
+    assert shares is not None
+    assert {0.0, chosen.balance, 1.0} <= shares.by_balance.keys()
+    assert shares.by_balance[chosen.balance] == shares.reached
+    assert shares.by_balance[0.0] > shares.by_balance[1.0]
 
 
 @pytest.mark.parametrize("languages", [2, 5])
