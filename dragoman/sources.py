@@ -35,7 +35,7 @@ def source_names(
     names: list[str] = []
     records = None
     with ExitStack() as stack:
-        for number, source in enumerate([sources] if isinstance(sources, Source) else sources, start=1):
+        for number, source in enumerate(_listed(sources), start=1):
             if not isinstance(source, Mapping):
                 names.append(os.fspath(source))
                 continue
@@ -52,6 +52,11 @@ def source_names(
             with _file_errors(records.name):
                 records.flush()
         yield names
+
+
+def _listed(sources: Source | Iterable[Source]) -> Iterable[Source]:
+    """The sources; a name or a record alone is one source."""
+    return [sources] if isinstance(sources, str | os.PathLike | Mapping) else sources
 
 
 def _line(record: Mapping[str, Any], number: int) -> str:
