@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import langcodes
@@ -49,4 +50,16 @@ def language_list(text: str) -> list[str]:
     codes = text.replace(",", " ").split()
     if text and not codes:
         raise BadInput(f"{text!r} names no language; use BCP 47 tags with commas between, such as 'de,pt'")
+    return [normalise(code) for code in codes]
+
+
+def normalised_list(codes: Sequence[str], name: str) -> list[str]:
+    """Normalised tags of the language codes that a program gives for the parameter ``name``.
+
+    Raises:
+        BadInput: the codes are one string, or a code is no BCP 47 language tag.
+    """
+    if isinstance(codes, str):
+        tags = codes.replace(",", " ").split()
+        raise BadInput(f"{name} is the string {codes!r}; give a list of languages: {name}={tags}")
     return [normalise(code) for code in codes]

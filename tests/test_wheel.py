@@ -43,9 +43,10 @@ def test_the_source_distribution_has_all_that_make_asks_for(dist: Path) -> None:
     assert {page.name for page in ROOT.glob("*.md")} | {"LICENSE", "CITATION.cff"} <= names
 
 
-def test_the_top_level_names_are_the_four_rooms(wheel: Path) -> None:
+def test_the_top_level_names_are_the_public_one_and_the_four_rooms(wheel: Path) -> None:
     names = {name.split("/", 1)[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in names if not name.endswith(".dist-info")} == {
+        "dragoman",
         "encoders",
         "onnx_export",
         "indexer",
@@ -57,7 +58,7 @@ def test_migrations_demo_and_types_are_in_it(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert "indexer/ledger/migrations/versions/0001_tables.py" in names
     assert {"query/demo/topics.tsv", "query/demo/docs.ja.jsonl"} <= names
-    assert {f"{room}/py.typed" for room in ("encoders", "onnx_export", "indexer", "query")} <= names
+    assert {f"{room}/py.typed" for room in ("dragoman", "encoders", "onnx_export", "indexer", "query")} <= names
 
 
 @pytest.mark.long
@@ -70,12 +71,15 @@ def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tm
         return subprocess.run(
             [str(tmp_path / "venv" / "bin" / "dragoman"), *arguments],
             cwd=tmp_path,
-            env={"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
+            env={"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "PYTHONPATH": "."},
             capture_output=True,
             text=True,
             check=False,
         )
 
+    (tmp_path / "encoders").mkdir()
+    for users_module in (tmp_path / "query.py", tmp_path / "encoders" / "__init__.py"):
+        users_module.write_text("raise SystemExit('this is the module of the user')\n")
     assert dragoman("--version").stdout.startswith("dragoman 0.")
     assert "Commands:" in dragoman("--help").stdout
     parts = ("torch", "onnxruntime", "celery", "elasticsearch")

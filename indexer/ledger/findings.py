@@ -35,6 +35,10 @@ class Finding:
     doc_id: str
     text: str
 
+    def as_json(self) -> dict[str, str]:
+        """The finding as a JSON object; a document's id is ``id``, as in records and hits."""
+        return {"kind": self.kind, "place": self.place, "id": self.doc_id, "text": self.text}
+
     @classmethod
     def refusal(cls, doc_id: str, text: str) -> Self:
         """The finding of a refused document; its place is the document's id."""

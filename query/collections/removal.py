@@ -1,16 +1,20 @@
-"""Remove a collection and everything that belongs to it."""
+"""Remove a collection and everything that belongs to it, or some of its documents."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from encoders.errors import BadInput
 from indexer.attaching.attach import detach
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.index import collection_lock
+from indexer.ledger.database import read_database_id
 from indexer.stores.attached.address import is_attached
 from query.calibration import table as calibration_table
 from query.evaluation import evaluation_log
@@ -45,3 +49,17 @@ def remove_collection(
     with collection_lock(collection.name, engine):
         collections.remove(engine, collection, settings, forget=forget, also=remove_rows)
     return []
+
+
+def remove_documents(engine: sa.Engine, collection: Collection, doc_ids: Sequence[str], settings: Settings) -> int:
+    """Remove documents of a collection by their ids; returns the number of documents removed.
+
+    Raises:
+        BadInput: the collection has none of these documents.
+        StoreError: the store can't be reached.
+    """
+    with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
+        deleted = store.delete(doc_ids)
+    if not deleted:
+        raise BadInput(f"collection {collection.name} has none of these documents; search shows ids in brackets")
+    return deleted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -63,8 +62,8 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
             }
             for run in runs
         ],
-        "refused": [asdict(finding) for finding in findings if finding.kind == tables.REFUSED],
-        "remarks": [asdict(finding) for finding in findings if finding.kind == tables.REMARK],
+        "refused": [finding.as_json() for finding in findings if finding.kind == tables.REFUSED],
+        "remarks": [finding.as_json() for finding in findings if finding.kind == tables.REMARK],
     }
 
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from encoders.console import Console
 from encoders.devices import Device
-from encoders.document import Document
-from encoders.errors import BadInput
 from encoders.maps.networks import read_mapping
 from encoders.methods.vector_parts import parsed_weights
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
-from query.calibration.calibration_choice import DEFAULT
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin
 from query.commands.options import (
@@ -35,9 +29,9 @@ from query.commands.options import (
 from query.commands.output.calibrations import show_calibration, show_calibrations
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import queries_of, read_topics
+from query.evaluation.topic_set import read_queries
 from query.fitting.calibrate import calibrate
-from query.fitting.request import CalibrationRequest, JudgedTopics
+from query.fitting.request import CalibrationRequest, JudgedTopics, stated_choice
 from query.query_log.judged_queries import logged_queries
 
 
@@ -129,28 +123,25 @@ def command(
         return
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are learnt from vectors without their mean")
-    options_of_choice = {
-        "rank": rank,
-        "margin": margin,
-        "balance": balance,
-        "weights": weights or None,
-        "lift": lift,
-        "second_look": second_look,
-    }
-    stated: dict[str, Any] = {name: value for name, value in options_of_choice.items() if value is not None}
-    if stated and topic_files:
+    choice = stated_choice(
+        balance=balance,
+        margin=margin,
+        rank=rank,
+        weights=parsed_weights(weights) if weights else (),
+        lift=lift,
+        second_look=second_look,
+    )
+    if choice and topic_files:
         raise click.UsageError(
             "--topics decides how to rank; leave --balance, --margin, --rank, --weights, --lift and --second-look out"
         )
-    if weights:
-        stated["weights"] = parsed_weights(weights)
     judged = None
     if topic_files:
-        judged = JudgedTopics(_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
+        judged = JudgedTopics(read_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
     request = CalibrationRequest(
-        replace(DEFAULT, **stated) if stated else None,
+        choice,
         judged,
-        [*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
+        [*read_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         read_mapping(mapping) if mapping else None,
         seed,
     )
@@ -171,10 +162,3 @@ def _list(name: str, settings: Settings, console: Console) -> None:
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
         show_calibrations(calibration_table.all_calibrations(engine, name), collection, console)
-
-
-def _queries(files: Sequence[str], kind: str) -> list[Document]:
-    queries = queries_of([topic for path in expand(files, kind) for topic in read_topics(path)])
-    if files and not queries:
-        raise BadInput(f"none of the {kind} has a title or a description to ask with")
-    return queries

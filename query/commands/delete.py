@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 
 import click
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database, read_database_id
+from indexer.ledger.database import open_database
 from indexer.stores.attached.address import is_attached
-from query.collections.removal import remove_collection
+from query.collections.removal import remove_collection, remove_documents
 from query.commands.options import collection_option, common_options
 from query.commands.output.detached import show_detached
 
@@ -73,9 +71,6 @@ def _delete_documents(
     engine: sa.Engine, collection: Collection, doc_ids: Sequence[str], settings: Settings, console: Console
 ) -> None:
     name = collection.name
-    with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
-        deleted = store.delete(doc_ids)
-    if not deleted:
-        raise BadInput(f"collection {name} has none of these documents; search shows ids in brackets")
+    deleted = remove_documents(engine, collection, doc_ids, settings)
     console.emit({"collection": name, "deleted": deleted, "collection_deleted": False})
     console.result(f"{deleted:,} of {counted(len(set(doc_ids)), 'document')} deleted from {name}")

@@ -24,7 +24,7 @@ from query.commands.options import (
 )
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
-from query.fitting.upkeep import is_calibrated, keep_calibrated
+from query.fitting.upkeep import is_upkeep_due, keep_calibrated
 
 _HINT = "interrupted; stored documents stay. Give the same command again to go on"
 
@@ -100,6 +100,6 @@ def command(
     show_index_report(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
-    if not no_calibration and (report.encoded or report.pruned or report.resumed or not is_calibrated(name, settings)):
+    if not no_calibration and is_upkeep_due(report, name, settings):
         with console.if_interrupted(_HINT):
             show_upkeep(keep_calibrated(name, settings, device=device, console=console), name, console)

@@ -8,7 +8,7 @@ import click
 
 from encoders.console import Console
 from encoders.devices import Device
-from encoders.languages import language_list, normalise
+from encoders.languages import language_list
 from indexer.collection.settings import Settings
 from indexer.text.language_detection import preload
 from query.commands.options import collection_option, common_options, device_option, ranking_options
@@ -51,12 +51,10 @@ def command(
     from query.ranking.searcher import Searcher  # noqa: PLC0415 - a second of imports, during which detection is loaded
 
     with Searcher.open(name, settings, device=device, ranking=ranking, console=console) as searcher:
-        detected = None if lang else searcher.detect(text)
-        language = detected.lang if detected else normalise(lang or "")
         targets = searcher.targets(None if to is None else language_list(to))
         hits = searcher.search(
             text,
-            lang=language,
+            lang=lang,
             to=targets,
             k=k,
             filters=_filters(filters),
@@ -67,11 +65,20 @@ def command(
         choice, weights = searcher.choice, searcher.vector_parts.weights
     if unread:
         show_unread(unread, console)
-    if detected:
-        show_detected(detected, console)
+    if hits.confidence is not None:
+        show_detected(hits.lang, hits.confidence, console)
     if fold and (not choice.lift or len(targets) == 1):
         console.warn("nothing is folded: in this search documents have no mates")
-    console.emit({"query": text, "lang": language, "collection": name, "hits": [as_json(hit) for hit in hits]})
+    confidence = None if hits.confidence is None else round(hits.confidence, 4)
+    console.emit(
+        {
+            "query": text,
+            "lang": hits.lang,
+            "confidence": confidence,
+            "collection": name,
+            "hits": [as_json(hit) for hit in hits],
+        }
+    )
     if hits and explain and not console.json:
         console.say(score_formula(choice, weights))
     show_hits(hits, console, choice.balance)

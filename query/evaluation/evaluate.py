@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,6 +46,11 @@ class Evaluation:
     topic_set: TopicSet
     scored_runs: ScoredRuns
     compared_with: Run | Sequence[EarlierRun] | None
+
+    @property
+    def means(self) -> Mapping[str, float]:
+        """Mean of each measure over the topics of the main run: over all languages of topics, or the only one."""
+        return self.scored_runs.main.scores.means
 
     def comparisons(self) -> list[Comparison]:
         """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import file_hash
+from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import Topic, read_topics
+from query.evaluation.topics import Topic, queries_of, read_topics
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -70,3 +72,15 @@ def read_topic_set(
         file_hash(*topic_paths),
         file_hash(*qrel_paths),
     )
+
+
+def read_queries(files: Sequence[str], kind: str) -> list[Document]:
+    """Queries of topics' files, which messages call ``kind``; files, folders and patterns are as in ``expand``.
+
+    Raises:
+        BadInput: a file can't be read, or no topic of the files has a title or a description.
+    """
+    queries = queries_of([topic for path in expand(files, kind) for topic in read_topics(path)])
+    if files and not queries:
+        raise BadInput(f"none of the {kind} has a title or a description to ask with")
+    return queries

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from encoders.document import Document, FloatArray, unit_rows
+from encoders.errors import BadInput
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import CalibrationChoice
+from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
 from query.calibration.mapped_calibration import MappedCalibration
+from query.calibration.margin import Margin
 from query.calibration.table import StoredCalibration
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ class CalibrationRequest:
         logged_queries: queries for the banks of pseudo-queries.
         maps: maps to rank with; none: the inherited maps stay.
         seed: seed of the random samples.
+
+    Raises:
+        BadInput: a choice is given together with topics that decide it, or a rank together with maps.
     """
 
     choice: CalibrationChoice | None = None
@@ -43,6 +48,39 @@ class CalibrationRequest:
     logged_queries: Sequence[Document] = ()
     maps: SpaceMaps | Networks | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check that the values go together."""
+        if self.choice and self.judged:
+            raise BadInput("topics decide how to rank; leave balance, margin, rank, weights, lift and second look out")
+        if self.choice and self.choice.rank and self.maps:
+            raise BadInput("maps and a rank don't go together: maps are learnt from vectors without their mean")
+
+
+def stated_choice(
+    *,
+    balance: float | None = None,
+    margin: Margin | None = None,
+    rank: int | None = None,
+    weights: tuple[float, ...] = (),
+    lift: float | None = None,
+    second_look: bool | None = None,
+) -> CalibrationChoice | None:
+    """The choice of a person, with the default for values that are not stated; none if no value is stated.
+
+    Raises:
+        BadInput: as ``CalibrationChoice``.
+    """
+    values: dict[str, Any] = {
+        "balance": balance,
+        "margin": margin,
+        "rank": rank,
+        "weights": weights or None,
+        "lift": lift,
+        "second_look": second_look,
+    }
+    stated = {name: value for name, value in values.items() if value is not None}
+    return replace(DEFAULT, **stated) if stated else None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from encoders.console import Console
 from encoders.devices import Device
 from indexer.collection.settings import Settings
+from indexer.indexing.pipeline import IndexReport
 from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -30,6 +31,11 @@ class UpkeepReport:
 
     report: CalibrationReport | None
     reason: str
+
+
+def is_upkeep_due(report: IndexReport, name: str, settings: Settings) -> bool:
+    """Whether an index run changed a collection, or left it without a calibration for all its languages."""
+    return bool(report.encoded or report.pruned or report.resumed) or not is_calibrated(name, settings)
 
 
 def is_calibrated(name: str, settings: Settings) -> bool:

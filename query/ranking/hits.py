@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from encoders.document import Document, FloatArray, Passages
@@ -93,6 +93,19 @@ class Hit:
     passage: Passage | None
     parts: ScoreParts | None = None
     also: Sequence[Hit] = ()
+
+
+class Hits(list[Hit]):
+    """The hits of a search, best first: a list, with the language of the query.
+
+    Attributes:
+        lang: language of the query, stated or detected; normalised BCP 47 tag.
+        confidence: probability of the detected language, 0 to 1; none if the language was stated.
+    """
+
+    def __init__(self, hits: Iterable[Hit], lang: str, confidence: float | None = None) -> None:
+        super().__init__(hits)
+        self.lang, self.confidence = lang, confidence
 
 
 @dataclass(frozen=True)

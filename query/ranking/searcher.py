@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
@@ -13,9 +14,10 @@ from encoders.console import Console
 from encoders.devices import Device
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, HasQueryLimit, short_hash
 from encoders.errors import BadInput, StoreError
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import UNDETERMINED, normalise, normalised_list
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
+from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
@@ -26,7 +28,7 @@ from query.calibration.calibration import Calibration
 from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hits import Hit, Ranking, folded
+from query.ranking.hits import Hit, Hits, Ranking, folded
 from query.ranking.query_encoder import open_query_encoder
 from query.ranking.search_choice import PLAIN, RankingOptions, SearchChoice, choose
 
@@ -48,10 +50,24 @@ class EmptyCollection(BadInput):
 
 
 @dataclass
+class Opening:
+    """The opening of a store, shared by all searchers of the store.
+
+    Attributes:
+        process: id of the process that opened the store.
+        closed: whether the store was closed again.
+    """
+
+    process: int = field(default_factory=os.getpid)
+    closed: bool = False
+
+
+@dataclass(repr=False)
 class Searcher:
     """A collection opened for queries, as the command, the evaluation and the service all search it.
 
-    Several threads may search at once.
+    Several threads may search at once. A process that was forked opens a searcher of its own: the threads of the
+    encoder and the connections of the store are not forked with it.
 
     Attributes:
         languages: number of documents by language.
@@ -68,6 +84,7 @@ class Searcher:
     calibration: Calibration | None = None
     choice: SearchChoice = PLAIN
     weights: tuple[float, ...] = ()
+    opening: Opening = field(default_factory=Opening)
     _applied: Calibration = field(init=False, repr=False)
     _rankers: dict[SearchChoice, FairRanker] = field(default_factory=dict, init=False, repr=False)
     _weighed: dict[tuple[float, ...], Searcher] = field(default_factory=dict, init=False, repr=False)
@@ -77,6 +94,13 @@ class Searcher:
         self._applied = self.calibration or Calibration.none(self.spec.model, VectorParts.of(self.spec))
         if self.calibration and self.weights:
             self._applied = self.calibration.with_weights(self.weights)
+
+    def __repr__(self) -> str:
+        """The collection, its size, the encoder and the calibration, on one line."""
+        calibration = f"calibration {self.calibration.id}" if self.calibration else "no calibration"
+        documents = counted(sum(self.languages.values()), "document")
+        languages = counted(len(self.languages), "language")
+        return f"<Searcher of {self.collection}: {documents} in {languages}, {self.spec.name}, {calibration}>"
 
     @classmethod
     def open(
@@ -195,21 +219,22 @@ class Searcher:
         choice: SearchChoice | None = None,
         explain: bool = False,
         fold: bool = False,
-    ) -> list[Hit]:
+    ) -> Hits:
         """The k best documents for a query, best first, with their best passages.
 
         Unless given, the query's language is detected, documents are of all languages of the collection, and the
         ranking is by the searcher's choice. Filters are values that a document's fields must have. ``explain`` adds the
         parts of each hit's score. ``fold`` shows documents about the same thing once, the others under the best.
 
+        Returns:
+            A list of hits, which also has ``lang``, the language of the query.
+
         Raises:
-            BadInput: the text is empty, or a language is not in the collection.
+            BadInput: the text is empty, k is below 1, ``to`` is a string, or a language is not in the collection.
+            StoreError: the searcher is closed, or another process opened it.
         """
-        if not text.strip():
-            raise BadInput("the query is empty; type what you look for")
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise BadInput("the query is not UTF-8; see to the terminal's encoding")
-        query = Document("query", normalise(lang) if lang else self.detect(text).lang, text)
+        self._check(k)
+        query, confidence = self._read_query(text, lang)
         vectors = self.encoder.encode_queries([query])
         if not self.vector_parts.comparable(vectors).any():
             known = self.spec.languages
@@ -220,6 +245,9 @@ class Searcher:
             )
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
         plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
+
+        def result(hits: Sequence[Hit]) -> Hits:
+            return Hits(hits, query.lang, confidence)
 
         def ranked(count: int) -> Ranking:
             return ranker.rank(vectors, query.lang, targets, count, filters, texts=[query.content], detailed=True)[0]
@@ -233,14 +261,25 @@ class Searcher:
                 count, deeper = max(k, depth, _FOLDED[0] if fold else 1), min(k * len(targets), _FOLDED[1])
                 ranking = ranked(count)
                 if not fold:
-                    return self._hits(ranking.first(k), plain, explain=explain)
+                    return result(self._hits(ranking.first(k), plain, explain=explain))
                 hits = subjects(ranking)
                 if len(hits) < k and len(ranking.doc_ids) == count < deeper:
                     hits = subjects(ranked(deeper))
-                return hits[:k]
+                return result(hits[:k])
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
+
+    def _read_query(self, text: str, lang: str | None) -> tuple[Document, float | None]:
+        """The query, and the confidence of its detected language; no confidence if the language is stated."""
+        if not text.strip():
+            raise BadInput("the query is empty; type what you look for")
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise BadInput("the query is not UTF-8; see to the terminal's encoding")
+        if lang:
+            return Document("query", normalise(lang), text), None
+        detection = self.detect(text)
+        return Document("query", detection.lang, text), detection.confidence
 
     def _hits(self, ranking: Ranking, query: FloatArray, *, explain: bool) -> list[Hit]:
         documents = self.store.get(ranking.doc_ids)
@@ -271,8 +310,10 @@ class Searcher:
         If no encoder with a weight above 0 knows a word of a query, the query finds nothing.
 
         Raises:
-            BadInput: a language of ``to`` is not in the collection.
+            BadInput: k is below 1, or a language of ``to`` is not in the collection.
+            StoreError: the searcher is closed, or another process opened it.
         """
+        self._check(k)
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
         vectors = self.encoder.encode_queries(queries)
         by_lang: dict[str, list[int]] = {}
@@ -288,6 +329,19 @@ class Searcher:
         known = self.vector_parts.comparable(vectors)
         return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]
 
+    def _check(self, k: int) -> None:
+        """Refuse a search for no hits, and a search that would wait for threads of another process."""
+        if k < 1:
+            raise BadInput(f"k is {k}; ask for one hit or more")
+        again = f"open another: Searcher.open({self.collection!r})"
+        if self.opening.closed:
+            raise StoreError(f"this searcher of collection {self.collection} is closed; {again}")
+        if self.opening.process != os.getpid():
+            raise StoreError(
+                f"this searcher of collection {self.collection} was opened by another process, before a fork; "
+                f"in each process {again}"
+            )
+
     def _counting_encoders(self) -> str:
         """The name of the encoder of queries; of combined encoders, the names of those with a weight above 0."""
         names, weights = self.spec.name.split(SEPARATOR), self.vector_parts.weights
@@ -299,11 +353,11 @@ class Searcher:
         """Target languages: the languages of ``to``, normalised, or all of the collection's.
 
         Raises:
-            BadInput: ``to`` is empty, or one of its languages is not in the collection.
+            BadInput: ``to`` is empty or a string, or one of its languages is not in the collection.
         """
         if to is None:
             return sorted(self.languages)
-        wanted = list(dict.fromkeys(normalise(code) for code in to))
+        wanted = list(dict.fromkeys(normalised_list(to, "to")))
         if not wanted:
             raise BadInput(
                 f"no language of documents is named; {self.collection} has {', '.join(sorted(self.languages))}"
@@ -328,7 +382,8 @@ class Searcher:
         return ranker
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store; it can be closed again."""
+        self.opening.closed = True
         self.store.close()
 
     def __enter__(self) -> Self:

@@ -12,7 +12,6 @@ from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPBearer
 
 from encoders.errors import BadInput, DragomanError
-from encoders.languages import normalise
 from indexer.ledger.database import storable
 from indexer.stores.contract import MissingDocuments
 from query.calibration import table as calibration_table
@@ -150,12 +149,10 @@ class Api:
         """
         begun = time.perf_counter()
         refuse_hybrid(request.hybrid, self._hybrid)
-        detected = None if request.lang else searcher.detect(request.query)
-        lang = detected.lang if detected else normalise(request.lang or "")
         choice = choose_for_request(searcher, request, hybrid=self._hybrid)
         hits = searcher.search(
             request.query,
-            lang=lang,
+            lang=request.lang,
             to=request.to,
             k=request.k,
             filters=filters,
@@ -164,22 +161,22 @@ class Api:
             fold=request.fold,
         )
         took = round(1000 * (time.perf_counter() - begun))
-        counted_lang = lang if lang in searcher.languages else "other"
+        counted_lang = hits.lang if hits.lang in searcher.languages else "other"
         self._metrics.searches.labels(searcher.collection, counted_lang).inc()
         logged = None
         if self._log is not None and request.log:
             search = SearchRow(
                 collection=searcher.collection,
                 query=storable(request.query),
-                lang=storable(lang),
+                lang=storable(hits.lang),
                 space=searcher.space,
                 settings={**request.model_dump(exclude=_UNLOGGED), "balance": choice.balance},
                 hits=[shown.doc_id for hit in hits for shown in (hit, *hit.also)],
                 took=took,
             )
             logged = self._log.searched(search)
-        confidence = round(detected.confidence, 4) if detected else None
-        return SearchResult(hits, lang, confidence, choice, took, logged)
+        confidence = None if hits.confidence is None else round(hits.confidence, 4)
+        return SearchResult(hits, hits.lang, confidence, choice, took, logged)
 
     def _collection_name(self, name: str) -> str:
         """The collection that a request names, or the only one that is served."""

@@ -13,7 +13,7 @@ from encoders.console import Console
 from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import shown_weights
 from encoders.printable import one_line
-from indexer.text.language_detection import SURE, Detection
+from indexer.text.language_detection import SURE
 from query.calibration.calibration_choice import Mix
 from query.calibration.margin import centring, exponent
 from query.ranking.hits import Hit, ScoreParts
@@ -33,10 +33,10 @@ def show_unread(unread: str, console: Console) -> None:
     console.warn(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
 
 
-def show_detected(detected: Detection, console: Console) -> None:
-    """Say which language was detected, and how sure that is."""
-    unsure = "" if detected.confidence >= SURE else f", {detected.confidence:.0%} sure"
-    language = detected.lang if detected.lang != UNDETERMINED else "unknown"
+def show_detected(lang: str, confidence: float, console: Console) -> None:
+    """Say which language of a query was detected, and how sure that is."""
+    unsure = "" if confidence >= SURE else f", {confidence:.0%} sure"
+    language = lang if lang != UNDETERMINED else "unknown"
     console.say(f"query language: {language} (detected{unsure}; say another with --lang)")
 
 

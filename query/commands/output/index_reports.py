@@ -12,7 +12,11 @@ from query.commands.output.notes import show_notes
 def show_index_report(report: RunReport, name: str, console: Console) -> None:
     """Print how many documents of a collection were encoded, unchanged, removed and refused, and why."""
     values = asdict(report)
-    notes = {kind: values.pop(kind) for kind in ("refused", "remarks") if kind in values}
+    notes = {
+        kind: [finding.as_json() for finding in getattr(report, kind)]
+        for kind in ("refused", "remarks")
+        if values.pop(kind, None) is not None
+    }
     values = {kind: value for kind, value in values.items() if kind not in {"seconds", "languages"}}
     console.emit({"collection": name, **values, "seconds": round(report.seconds, 3), **notes})
     counts = [f"{values[kind]:,} {kind}" for kind in ("encoded", "unchanged")]

@@ -1,19 +1,23 @@
 """One call finds documents in every language."""
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from encoders.document import Document
-from encoders.errors import BadInput, ModelMismatch
+from encoders.errors import BadInput, ModelMismatch, StoreError
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
 from query import Searcher
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from trials import DEMO
+from trials import DEMO, ROOT
 
 
 @pytest.fixture
@@ -122,3 +126,82 @@ def test_a_collection_of_another_model_is_refused_at_the_door(demo: Settings) ->
 def test_the_space_is_an_id_of_model_and_calibration(searcher: Searcher) -> None:
     assert len(searcher.space) == 16
     assert searcher.describe()["space"] == searcher.space != searcher.spec.model
+
+
+def test_the_hits_tell_the_language_of_the_query(searcher: Searcher) -> None:
+    detected = searcher.search("ما هو أفضل وقت لزيارة الطبيب", k=2)
+    assert detected.lang == "ar"
+    assert detected.confidence is not None
+    assert 0.9 < detected.confidence <= 1
+    stated = searcher.search("kahvi", lang="fin", k=2, fold=True)
+    assert (stated.lang, stated.confidence, len(stated)) == ("fi", None, 2)
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_search_for_no_hits_is_refused(searcher: Searcher, k: int) -> None:
+    with pytest.raises(BadInput, match=f"k is {k}; ask for one hit or more"):
+        searcher.search("coffee", k=k)
+    with pytest.raises(BadInput, match=f"k is {k}"):
+        searcher.rank([Document("q", "en", "coffee")], k=k)
+
+
+def test_a_string_of_languages_is_refused_with_the_list_that_is_meant(searcher: Searcher) -> None:
+    with pytest.raises(
+        BadInput, match=re.escape("to is the string 'de,fr'; give a list of languages: to=['de', 'fr']")
+    ):
+        searcher.search("coffee", to="de,fr")
+
+
+def test_a_searcher_shows_itself_on_a_short_line(searcher: Searcher, calibrated_by_words: Settings) -> None:
+    assert repr(searcher).startswith("<Searcher of demo: 235 documents in 10 languages, ")
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as calibrated:
+        shown = repr(calibrated)
+    assert shown.endswith(f", words, calibration {calibrated.describe()['calibration']}>")
+    assert len(shown) < 120
+
+
+def test_a_closed_searcher_says_so_and_so_do_those_of_the_same_store(calibrated_by_words: Settings) -> None:
+    searcher = Searcher.open("demo", calibrated_by_words, device="cpu")
+    weighed = searcher.weighed((1.0,))
+    searcher.close()
+    searcher.close()
+    for closed in (searcher, weighed):
+        with pytest.raises(StoreError, match=r"collection demo is closed; open another: Searcher.open\('demo'\)"):
+            closed.search("coffee")
+        with pytest.raises(StoreError, match="is closed"):
+            closed.rank([Document("q", "en", "coffee")])
+
+
+_FORKS = """
+import os, sys
+from encoders.errors import StoreError
+from indexer.collection.settings import Settings
+from query import Searcher
+
+settings = Settings.read(home=sys.argv[1])
+searcher = Searcher.open("demo", settings, device="cpu")
+assert searcher.search("coffee", k=1)
+if not os.fork():
+    try:
+        searcher.search("coffee")
+    except StoreError as error:
+        print(error)
+    with Searcher.open("demo", settings, device="cpu") as another:
+        print(len(another.search("coffee", k=3)))
+    searcher.close()
+    sys.exit()
+assert os.wait()[1] == 0
+print(len(searcher.search("coffee", k=4)))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_after_a_fork_a_searcher_says_so_at_once_and_another_can_be_opened(demo: Settings) -> None:
+    program = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKS, str(demo.home)]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    refusal, *hits = done.stdout.splitlines()
+    assert (
+        "was opened by another process, before a fork; in each process open another: Searcher.open('demo')" in refusal
+    )
+    assert hits == ["3", "4"]

@@ -1,0 +1,89 @@
+"""Dragoman in a program: put documents into a collection, and find them in any language.
+
+Example::
+
+    from dragoman import Searcher, index
+
+    index(["docs.jsonl", {"id": "elbe", "lang": "de", "title": "Hochwasser", "text": "Die Elbe steigt."}], "news")
+    with Searcher.open("news") as searcher:
+        for hit in searcher.search("flood", k=3):
+            print(hit.lang, hit.document.title, f"{hit.score:.2f}")
+
+This is the public API. The packages ``query``, ``indexer``, ``onnx_export`` and ``encoders`` are the parts behind it.
+Every function takes ``settings``: where the store and the database are. By default they are those of the command:
+``DRAGOMAN_*`` variables, or the home folder. Every error that a caller can act on is a ``DragomanError``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dragoman.functions import calibrate, delete, delete_collection, evaluate, index, status
+    from encoders.console import Console
+    from encoders.document import Document
+    from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch, StoreError
+    from indexer.collection.settings import Settings
+    from indexer.indexing.pipeline import IndexReport
+    from indexer.readers.source import ReadOptions
+    from query import __version__
+    from query.evaluation.evaluate import Evaluation
+    from query.fitting.calibrate import CalibrationReport
+    from query.ranking.hits import Hit, Hits, Passage
+    from query.ranking.search_choice import RankingOptions
+    from query.ranking.searcher import EmptyCollection, Searcher
+
+__all__ = [
+    "BadInput",
+    "CalibrationReport",
+    "Console",
+    "Document",
+    "DragomanError",
+    "EmptyCollection",
+    "Evaluation",
+    "Hit",
+    "Hits",
+    "IndexReport",
+    "MissingPart",
+    "ModelMismatch",
+    "Passage",
+    "RankingOptions",
+    "ReadOptions",
+    "Searcher",
+    "Settings",
+    "StoreError",
+    "__version__",
+    "calibrate",
+    "delete",
+    "delete_collection",
+    "evaluate",
+    "index",
+    "status",
+]
+
+_MODULES = {
+    **dict.fromkeys(["calibrate", "delete", "delete_collection", "evaluate", "index", "status"], "dragoman.functions"),
+    **dict.fromkeys(["BadInput", "DragomanError", "MissingPart", "ModelMismatch", "StoreError"], "encoders.errors"),
+    **dict.fromkeys(["Hit", "Hits", "Passage"], "query.ranking.hits"),
+    **dict.fromkeys(["EmptyCollection", "Searcher"], "query.ranking.searcher"),
+    "CalibrationReport": "query.fitting.calibrate",
+    "Console": "encoders.console",
+    "Document": "encoders.document",
+    "Evaluation": "query.evaluation.evaluate",
+    "IndexReport": "indexer.indexing.pipeline",
+    "RankingOptions": "query.ranking.search_choice",
+    "ReadOptions": "indexer.readers.source",
+    "Settings": "indexer.collection.settings",
+    "__version__": "query",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for: ``import dragoman`` imports no other package."""
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -1,0 +1,298 @@
+"""What the everyday commands do, as functions of a program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+from dragoman.sources import Source, source_names
+from encoders.console import Console
+from encoders.devices import Device
+from encoders.errors import BadInput
+from encoders.languages import normalised_list
+from encoders.maps.networks import read_mapping
+from indexer import index as indexing
+from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.indexing.pipeline import IndexReport
+from indexer.ledger.database import open_database
+from indexer.readers.source import ReadOptions
+from indexer.workers.run_watch import watch_run
+from query.calibration.margin import Margin
+from query.collections.removal import remove_collection, remove_documents
+from query.collections.status import describe
+from query.evaluation.evaluate import Evaluation, evaluate_collection
+from query.evaluation.file_patterns import expand
+from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
+from query.evaluation.qrels import read_qrels
+from query.evaluation.scored_runs import EvaluationPlan
+from query.evaluation.topic_set import read_queries, read_topic_set
+from query.evaluation.topics import FIELDS
+from query.fitting import calibrate as fitting
+from query.fitting.calibrate import CalibrationReport
+from query.fitting.request import CalibrationRequest, JudgedTopics, stated_choice
+from query.fitting.upkeep import is_upkeep_due, keep_calibrated
+from query.query_log.judged_queries import logged_queries, logged_topic_set
+from query.ranking.search_choice import RankingOptions
+
+Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""Files, or folders and patterns that stand for files."""
+
+
+def index(
+    sources: Source | Iterable[Source],
+    collection: str,
+    *,
+    settings: Settings | None = None,
+    options: ReadOptions | None = None,
+    encoder: str | os.PathLike[str] | None = None,
+    method: str | None = None,
+    device: Device = "auto",
+    prune: bool = False,
+    rebuild: bool = False,
+    calibrate: bool = True,
+    console: Console | None = None,
+) -> IndexReport:
+    """Read, encode and store documents, and calibrate the collection if its calibration does not fit.
+
+    Workers encode and store if the settings name a broker; this call then waits until they are done.
+
+    Args:
+        sources: names of files and folders, ``elastic:INDEX``, ``ir-datasets:NAME``; and dicts with ``id``, ``text``
+            and, if you like, ``lang``, ``title``, ``revision`` and fields of your own. A generator is read once.
+        collection: name of the collection; it is created if it does not exist.
+        settings: where the store and the database are.
+        options: how to read the sources.
+        encoder: name or folder of an encoder; ``A + B`` combines two. By default the collection's, or the default
+            encoder.
+        method: how a document's vector is made; by default the collection's, or the encoder's own.
+        device: where to encode.
+        prune: remove documents that none of the sources has any more.
+        rebuild: build the collection anew from these sources alone, with another encoder or method if given.
+        calibrate: whether to calibrate at the end; if false, languages are not made comparable.
+        console: shows the progress; by default only warnings are shown.
+
+    Returns:
+        Numbers of encoded and unchanged documents, and the refused records with the reasons. A record that can't be
+        indexed is refused, and the others are indexed.
+
+    Raises:
+        BadInput: no document could be indexed, or a source does not exist.
+        ModelMismatch: the collection holds vectors of another encoder or method.
+        DragomanError: reading, encoding, storing or calibrating failed.
+    """
+    settings, options = settings or Settings.read(), options or ReadOptions()
+    console = console or Console(quiet=True)
+    reference = None if encoder is None else os.fspath(encoder)
+    with source_names(sources, collection, settings, options) as names:
+        if settings.broker:
+            ledger = indexing.index_by_workers(
+                names, collection,
+                settings=settings, options=options, encoder=reference, method=method,
+                prune=prune, rebuild=rebuild, console=console,
+            )  # fmt: skip
+            report = watch_run(ledger, settings, console)
+        else:
+            report = indexing.index(
+                names, collection,
+                settings=settings, options=options, encoder=reference, method=method, device=device,
+                prune=prune, rebuild=rebuild, console=console,
+            )  # fmt: skip
+    if not report.encoded and not report.unchanged:
+        reason = f" ({report.refused[0].place}: {report.refused[0].text})" if report.refused else ""
+        raise BadInput(f"nothing of the sources could be indexed into {collection}{reason}")
+    if calibrate and is_upkeep_due(report, collection, settings):
+        keep_calibrated(collection, settings, device=device, console=console)
+    return report
+
+
+def calibrate(
+    collection: str,
+    *,
+    settings: Settings | None = None,
+    topics: Files = (),
+    qrels: Files = (),
+    queries: Files = (),
+    from_log: bool = False,
+    balance: float | None = None,
+    margin: Margin | None = None,
+    rank: int | None = None,
+    weights: Sequence[float] = (),
+    lift: float | None = None,
+    second_look: bool | None = None,
+    maps: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    device: Device = "auto",
+    console: Console | None = None,
+) -> CalibrationReport:
+    """Make the languages of a collection comparable, and search with the result from now on.
+
+    ``topics`` with ``qrels`` decide how to rank; else a person does, by any of ``balance`` to ``second_look``; else the
+    collection's documents.
+
+    Args:
+        collection: name of the collection.
+        settings: where the store and the database are.
+        topics: files of topics.
+        qrels: files of their judgements, in TREC format.
+        queries: files of real users' queries, in a format of topics.
+        from_log: use the queries that the service logged, too.
+        balance: 0: nothing is balanced … 1: every language is equal.
+        margin: ``ratio``, ``distance`` or ``absolute``.
+        rank: directions of the language subspace that are taken out; 0: the mean.
+        weights: weights of the encoders that the collection combines.
+        lift: share, 0 to 1, that a document gains of its best mate's lead.
+        second_look: whether candidates near the query and its best hits are looked up, too.
+        maps: folder of maps to rank with.
+        seed: seed of the random samples.
+        device: where to encode queries.
+        console: shows the progress; by default only warnings are shown.
+
+    Raises:
+        BadInput: there is no such collection, it is empty, a file can't be read, or arguments exclude each other.
+        DragomanError: store, database or encoder fail.
+    """
+    settings = settings or Settings.read()
+    topic_files, qrel_files = _names(topics), _names(qrels)
+    if bool(topic_files) != bool(qrel_files):
+        raise BadInput("topics and qrels belong together; give both")
+    judged = None
+    if topic_files:
+        judged = JudgedTopics(read_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
+    request = CalibrationRequest(
+        stated_choice(
+            balance=balance, margin=margin, rank=rank, weights=tuple(weights), lift=lift, second_look=second_look
+        ),
+        judged,
+        [*read_queries(_names(queries), "queries"), *(logged_queries(collection, settings) if from_log else ())],
+        read_mapping(Path(maps)) if maps else None,
+        seed,
+    )
+    return fitting.calibrate(collection, settings, request, device=device, console=console)
+
+
+def evaluate(
+    collection: str,
+    topics: Files = (),
+    qrels: Files = (),
+    *,
+    settings: Settings | None = None,
+    from_log: bool = False,
+    langs: Sequence[str] = (),
+    to: Sequence[str] | None = None,
+    lang: str = "",
+    encoding: str = "",
+    fields: Sequence[str] = FIELDS,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    depth: int = 1000,
+    tag: str = "",
+    compared_with: str = "",
+    baseline: bool = True,
+    ranking: RankingOptions | None = None,
+    console: Console | None = None,
+) -> Evaluation:
+    """Ask every topic of a collection, score the rankings, and log them.
+
+    Args:
+        collection: name of the collection.
+        topics: files of topics: CLEF or TREC markup, TSV, JSON lines.
+        qrels: files of judgements, in TREC format.
+        settings: where the store and the database are.
+        from_log: ask what the service logged instead of topics; the opened hits are relevant, or the qrels judge.
+        langs: languages of topics, one run each; empty: all.
+        to: languages of documents; none: all of the collection's.
+        lang: language of topics that name none.
+        encoding: encoding of the topics' files; empty: UTF-8, then the declared encoding.
+        fields: parts of a topic that form the query: ``title``, ``description``, ``narrative``.
+        measures: names of ir-measures.
+        depth: number of documents ranked per topic.
+        tag: name of the run; empty: the encoder's.
+        compared_with: id of a logged run, or a TREC run file.
+        baseline: also rank within each topic's own language, by the encoder and by BM25.
+        ranking: how to rank otherwise than by the active calibration.
+        console: shows the progress; by default only warnings are shown.
+
+    Returns:
+        The logged evaluation; ``means`` are the scores of its main run.
+
+    Raises:
+        BadInput: there is no such collection or run, a file can't be read, or no topic has a relevant document.
+        StoreError: the log can't be written.
+    """
+    settings = settings or Settings.read()
+    topic_files, qrel_files = _names(topics), _names(qrels)
+    if bool(topic_files) == from_log or not (qrel_files or from_log):
+        raise BadInput("give topics and qrels, or from_log=True instead of topics")
+    query_langs = normalised_list(langs, "langs")
+    judgements = expand(qrel_files, "qrels") if qrel_files else []
+    if from_log:
+        topic_set, _ = logged_topic_set(collection, settings, judgements, query_langs)
+    else:
+        topic_set = read_topic_set(
+            expand(topic_files, "topics"), judgements, langs=query_langs, lang=lang, encoding=encoding
+        )
+    plan = EvaluationPlan(parse_measures(measures), tag, fields, to, depth, same_language=baseline)
+    return evaluate_collection(
+        collection, topic_set, settings, plan, ranking=ranking, compared_with=compared_with, console=console
+    )
+
+
+def delete(collection: str, doc_ids: Sequence[str], *, settings: Settings | None = None) -> int:
+    """Remove documents from a collection by their ids; returns the number of documents removed.
+
+    Raises:
+        BadInput: there is no such collection, it has none of these documents, or ``doc_ids`` is a string.
+        StoreError: the store can't be reached.
+    """
+    if isinstance(doc_ids, str):
+        raise BadInput(f"doc_ids is the string {doc_ids!r}; give a list of ids: doc_ids=[{doc_ids!r}]")
+    settings = settings or Settings.read()
+    with open_database(settings.database) as engine:
+        row = collections.require(engine, collection)
+        row.check_store(settings)
+        return remove_documents(engine, row, doc_ids, settings)
+
+
+def delete_collection(collection: str, *, settings: Settings | None = None, forget: bool = False) -> None:
+    """Remove a collection with its documents, index runs, calibrations, logged evaluations and logged queries.
+
+    An attached index keeps its documents and loses the vectors. With ``forget`` the store is left as it is, because its
+    server is gone for good.
+
+    Raises:
+        BadInput: there is no such collection.
+        StoreError: the store can't be reached.
+    """
+    settings = settings or Settings.read()
+    with open_database(settings.database) as engine:
+        row = collections.require(engine, collection)
+        row.check_store(settings)
+        remove_collection(engine, row, settings, forget=forget)
+
+
+@overload
+def status(collection: None = None, *, settings: Settings | None = None) -> list[dict[str, Any]]: ...
+@overload
+def status(collection: str, *, settings: Settings | None = None) -> dict[str, Any]: ...
+def status(collection: str | None = None, *, settings: Settings | None = None) -> list[dict[str, Any]] | dict[str, Any]:
+    """Languages, documents, encoder, calibrations, index runs and refused records, as ``dragoman status --json``.
+
+    Returns:
+        The status of the collection; without its name, a list with the status of every collection.
+
+    Raises:
+        BadInput: there is no such collection.
+        StoreError: the database can't be opened; a store that is away is the status's ``trouble``.
+    """
+    settings = settings or Settings.read()
+    with open_database(settings.database) as engine:
+        if collection is not None:
+            return describe(engine, collections.require(engine, collection), settings)
+        return [describe(engine, row, settings) for row in collections.all_collections(engine)]
+
+
+def _names(files: Files) -> list[str]:
+    """The names of files, which may be given as one name."""
+    return [os.fspath(file) for file in ([files] if isinstance(files, str | os.PathLike) else files)]

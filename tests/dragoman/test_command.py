@@ -1,0 +1,72 @@
+"""The command runs in a folder whose modules have the names of Dragoman's packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trials import ROOT
+
+_SCRIPT = "from dragoman.command import main\nif __name__ == '__main__':\n    main()\n"
+"""What an installer writes as the console script of ``pyproject.toml``."""
+_SPAWNS = """
+import multiprocessing, sys
+from dragoman.command import put_own_packages_first
+
+def origin(name):
+    return __import__(name).__file__
+
+if __name__ == "__main__":
+    put_own_packages_first()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(*pool.map(origin, ["query", "encoders", "helper"]), sep="\\n")
+"""
+
+
+@pytest.fixture
+def users_folder(tmp_path: Path) -> Path:
+    """A folder with a query.py, an encoders package, and a document."""
+    folder = tmp_path / "work"
+    (folder / "encoders").mkdir(parents=True)
+    for name in ("query.py", "encoders/__init__.py"):
+        (folder / name).write_text("raise SystemExit('this is the module of the user')\n")
+    (folder / "helper.py").write_text("")
+    (folder / "docs.jsonl").write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
+    return folder
+
+
+def run(folder: Path, *program: str | Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", str(ROOT)]), "DRAGOMAN_HOME": str(folder / "home")}
+    return subprocess.run(
+        [sys.executable, *map(str, program)], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_users_modules_of_the_same_names_are_left_alone(users_folder: Path, tmp_path: Path) -> None:
+    script = tmp_path / "dragoman"
+    script.write_text(_SCRIPT)
+    for program in ([script], ["-m", "dragoman"]):
+        done = run(users_folder, *program, "status", "--json")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    missing = run(users_folder, script, "search", "river", "-c", "nope")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr.startswith("Error: there is no collection 'nope'")
+
+
+def test_spawned_processes_find_the_same_packages_and_the_users_other_modules(
+    users_folder: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "spawns.py"
+    program.write_text(_SPAWNS)
+    done = run(users_folder, program)
+    assert done.returncode == 0, done.stderr
+    own = [str(ROOT / "query" / "__init__.py"), str(ROOT / "encoders" / "__init__.py")]
+    assert done.stdout.splitlines() == [*own, str(users_folder / "helper.py")]
+
+
+def test_the_script_of_the_command_is_this_one() -> None:
+    assert 'dragoman = "dragoman.command:main"' in (ROOT / "pyproject.toml").read_text("utf-8")

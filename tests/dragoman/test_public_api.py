@@ -1,0 +1,201 @@
+"""A program does with ``import dragoman`` what a person does with the command."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import dragoman
+from encoders.folder import ModelFolder
+from trials import DEMO, ROOT
+
+NAMES = [
+    "BadInput",
+    "CalibrationReport",
+    "Console",
+    "Document",
+    "DragomanError",
+    "EmptyCollection",
+    "Evaluation",
+    "Hit",
+    "Hits",
+    "IndexReport",
+    "MissingPart",
+    "ModelMismatch",
+    "Passage",
+    "RankingOptions",
+    "ReadOptions",
+    "Searcher",
+    "Settings",
+    "StoreError",
+    "__version__",
+    "calibrate",
+    "delete",
+    "delete_collection",
+    "evaluate",
+    "index",
+    "status",
+]
+
+GERMAN = len((DEMO / "docs.de.jsonl").read_text("utf-8").splitlines())
+RECORDS: list[dict[str, Any]] = [
+    {"id": "d1", "lang": "de", "title": "Sauerteig", "text": "Brot ohne gekaufte Hefe backen.", "label": "food"},
+    {"id": "e1", "lang": "en", "title": "Sourdough", "text": "Bake bread without bought yeast.", "label": "food"},
+    {"id": "e2", "lang": "en", "title": "Volcano", "text": "The volcano erupts again.", "label": "science"},
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert dragoman.__all__ == NAMES == dir(dragoman)
+    for name in NAMES:
+        public = getattr(dragoman, name)
+        assert name == "__version__" or inspect.getdoc(public)
+    with pytest.raises(AttributeError, match="module 'dragoman' has no attribute 'serch'"):
+        _ = dragoman.serch
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    program = "import sys, dragoman; print(sorted({name.split('.')[0] for name in sys.modules} & set(sys.argv[1:])))"
+    others = ["query", "indexer", "encoders", "onnx_export", "numpy", "sqlalchemy", "onnxruntime"]
+    command = [sys.executable, "-c", program, *others]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_small_job_takes_ten_lines(settings: dragoman.Settings, word_model: ModelFolder) -> None:
+    from dragoman import Searcher, index
+
+    report = index([DEMO / "docs.de.jsonl", *RECORDS], "news", settings=settings, encoder=word_model.path)
+    assert (report.encoded, report.refused) == (GERMAN + 3, [])
+    with Searcher.open("news", settings) as searcher:
+        hits = searcher.search("bread without yeast", lang="en", to=["en"], k=3)
+        for hit in hits:
+            print(hit.lang, hit.document.title, f"{hit.score:.2f}")
+    assert hits[0].doc_id == "e1"
+    assert hits.lang == "en"
+
+
+def test_dicts_may_come_from_a_generator_and_only_what_changed_is_encoded_again(
+    settings: dragoman.Settings, word_model: ModelFolder
+) -> None:
+    def records() -> Iterator[dict[str, Any]]:
+        yield from RECORDS
+
+    first = dragoman.index(records(), "news", settings=settings, encoder=word_model.path, calibrate=False)
+    assert (first.encoded, first.unchanged) == (3, 0)
+    changed = [RECORDS[0], {**RECORDS[1], "text": "Rye bread."}]
+    second = dragoman.index(changed, "news", settings=settings, prune=True, calibrate=False)
+    assert (second.encoded, second.unchanged, second.pruned) == (1, 1, 1)
+    assert dragoman.status("news", settings=settings)["languages"] == {"de": 1, "en": 1}
+    assert not list(settings.home.glob("*.jsonl"))
+
+
+def test_names_of_fields_are_for_dicts_too_and_one_dict_is_a_source(
+    settings: dragoman.Settings, word_model: ModelFolder
+) -> None:
+    options = dragoman.ReadOptions(lang="en", fields={"id": "key", "text": "body"})
+    source = {"key": 7, "body": "The volcano erupts \ud800 again.", "year": 1995}
+    dragoman.index(source, "c", settings=settings, options=options, encoder=word_model.path, calibrate=False)
+    with dragoman.Searcher.open("c", settings) as searcher:
+        (hit,) = searcher.search("volcano", filters={"year": 1995})
+    assert (hit.doc_id, hit.document.text) == ("7", "The volcano erupts \ufffd again.")
+
+
+def test_a_dict_that_can_not_be_indexed_is_refused_and_the_others_are_indexed(
+    settings: dragoman.Settings, word_model: ModelFolder
+) -> None:
+    report = dragoman.index(
+        [*RECORDS, {"id": "x", "text": 5}], "c", settings=settings, encoder=word_model.path, calibrate=False
+    )
+    assert report.encoded == 3
+    (refused,) = report.refused
+    assert (refused.doc_id, refused.place.rpartition(":")[2]) == ("x", "4")
+    with pytest.raises(dragoman.BadInput, match=r"nothing of the sources could be indexed into c \(.*:1: its text"):
+        dragoman.index({"id": "x", "text": 5}, "c", settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("sources", "sentence"),
+    [
+        ([], "there is nothing to index; give names of files"),
+        ([*RECORDS, {"id": "d", "text": "t", "day": dt.date(2026, 1, 1)}], "source 4 can't be written as JSON .*date"),
+        ("no-such-file.jsonl", "no-such-file.jsonl"),
+    ],
+)
+def test_sources_that_can_not_be_read_are_refused_before_a_model_is_loaded(
+    settings: dragoman.Settings, sources: Any, sentence: str
+) -> None:
+    with pytest.raises(dragoman.BadInput, match=sentence):
+        dragoman.index(sources, "c", settings=settings)
+    assert dragoman.status(settings=settings) == []
+    assert not list(settings.home.glob("*.jsonl"))
+
+
+def test_a_format_or_an_encoding_is_for_files(settings: dragoman.Settings) -> None:
+    with pytest.raises(dragoman.BadInput, match="dicts have no format and no encoding"):
+        dragoman.index(RECORDS, "c", settings=settings, options=dragoman.ReadOptions(format="csv"))
+
+
+def test_two_processes_do_not_write_the_records_of_a_collection_at_once(settings: dragoman.Settings) -> None:
+    def records() -> Iterator[dict[str, Any]]:
+        yield RECORDS[0]
+        with pytest.raises(dragoman.StoreError, match="another process is indexing records into collection c"):
+            dragoman.index(RECORDS, "c", settings=settings)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dragoman.index(records(), "c", settings=settings)
+
+
+def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoman.Settings) -> None:
+    report = dragoman.calibrate("demo", settings=demo_by_words, balance=0.5, weights=[1.0], device="cpu")
+    assert (report.decision.decided_by, report.decision.choice.balance) == ("you", 0.5)
+    (active,) = (one for one in dragoman.status("demo", settings=demo_by_words)["calibrations"] if one["active"])
+    assert active["calibration"] == report.stored.id
+
+    topics, qrels = DEMO / "topics.tsv", DEMO / "qrels.txt"
+    plain = dragoman.RankingOptions(calibration="none")
+    evaluation = dragoman.evaluate(
+        "demo", topics, [qrels], settings=demo_by_words, langs=["ger"], to=["en"], measures=["AP"], ranking=plain,
+        baseline=False,
+    )  # fmt: skip
+    assert set(evaluation.means) == {"AP", "Judged@10"}
+    assert 0 < evaluation.means["AP"] <= 1
+    assert evaluation.setup.settings["calibration"] is None
+
+    doc_ids = [json.loads(line)["id"] for line in (DEMO / "docs.ja.jsonl").read_text("utf-8").splitlines()]
+    assert dragoman.delete("demo", [*doc_ids, "no-such-id"], settings=demo_by_words) == len(doc_ids)
+    assert "ja" not in dragoman.status("demo", settings=demo_by_words)["languages"]
+    with pytest.raises(dragoman.BadInput, match="has none of these documents"):
+        dragoman.delete("demo", doc_ids, settings=demo_by_words)
+    dragoman.delete_collection("demo", settings=demo_by_words)
+    assert dragoman.status(settings=demo_by_words) == []
+    with pytest.raises(dragoman.BadInput, match="no collection 'demo'"):
+        dragoman.status("demo", settings=demo_by_words)
+
+
+def test_judged_topics_decide_a_calibration(calibrated_by_words: dragoman.Settings) -> None:
+    files = {"topics": DEMO / "topics.tsv", "qrels": str(DEMO / "qrels.txt")}
+    with pytest.raises(dragoman.BadInput, match="topics decide how to rank; leave balance, margin, rank"):
+        dragoman.calibrate("demo", settings=calibrated_by_words, balance=0.5, **files)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: dragoman.calibrate("demo", topics="topics.tsv"), "topics and qrels belong together"),
+        (lambda: dragoman.calibrate("demo", balance=2), "balance"),
+        (lambda: dragoman.evaluate("demo"), "give topics and qrels, or from_log=True"),
+        (lambda: dragoman.evaluate("demo", "t", "q", langs="de"), r"langs is the string 'de'.*: langs=\['de'\]"),
+        (lambda: dragoman.delete("demo", "d1"), r"doc_ids is the string 'd1'; give a list of ids: doc_ids=\['d1'\]"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(wrong: Any, sentence: str) -> None:
+    with pytest.raises(dragoman.BadInput, match=sentence):
+        wrong()
