@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -144,11 +145,16 @@ class Ledger(RunLedger):
         number, doc_ids = read_chunk.number, read_chunk.doc_ids
         with transaction(self._engine) as session:
             self._still_planning(session)
+            # Documents that a finding names are in the sources, and must not be pruned.
+            found = [finding.doc_id for finding in read_chunk.findings if finding.doc_id]
+            seen = self._seen_keys(session, [*doc_ids, *found])
+            duplicates = _duplicates(read_chunk.documents, seen)
+            replacing = superseded or [doc_id for doc_id in compress(doc_ids, todo) if id_key(doc_id) in seen]
             chunk = Chunk(
                 run_id=self.run.id,
                 number=number,
                 state=PENDING,
-                documents=len(todo),
+                documents=len(todo) - len(duplicates) + len(replacing),
                 todo=bytes(todo),
                 wanted=sum(todo),
                 digest=read_chunk.digest,
@@ -161,21 +167,17 @@ class Ledger(RunLedger):
                 _leave_out(session.get_one(Chunk, (self.run.id, earlier)), positions)
             if superseded:
                 update = sa.update(SeenDocument).where(
-                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(doc_id) for doc_id in superseded])
+                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([id_key(doc_id) for doc_id in superseded])
                 )
                 session.execute(update.values(chunk=number))
-            # Documents that a finding names are in the sources, and must not be pruned.
-            found = [finding.doc_id for finding in read_chunk.findings if finding.doc_id]
-            seen = self._seen_keys(session, [*doc_ids, *found])
-            new = {_key(doc_id) for doc_id in (*doc_ids, *found)} - seen
+            new = {id_key(doc_id) for doc_id in (*doc_ids, *found)} - seen
             session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in new)
-            findings = (*read_chunk.findings, *_duplicates(doc_ids, seen))
-            session.add_all(finding.row(self.run.id) for finding in findings)
+            session.add_all(finding.row(self.run.id) for finding in (*read_chunk.findings, *duplicates))
         return chunk
 
     def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:
         """Number of the earlier chunk that has the document that counts, by id; new ids are left out."""
-        keys = {_key(doc_id): doc_id for doc_id in doc_ids}
+        keys = {id_key(doc_id): doc_id for doc_id in doc_ids}
         query = sa.select(SeenDocument.key, SeenDocument.chunk).where(
             SeenDocument.run_id == self.run.id, SeenDocument.key.in_(keys)
         )
@@ -224,7 +226,7 @@ class Ledger(RunLedger):
 
     def _seen_keys(self, session: Session, doc_ids: Sequence[str]) -> set[int]:
         """Keys of the ids that the run met already."""
-        keys = [_key(doc_id) for doc_id in doc_ids]
+        keys = [id_key(doc_id) for doc_id in doc_ids]
         return set(
             session.scalars(
                 sa.select(SeenDocument.key).where(SeenDocument.run_id == self.run.id, SeenDocument.key.in_(keys))
@@ -263,7 +265,7 @@ class Ledger(RunLedger):
 
     def _missing(self, session: Session, page: Sequence[str]) -> list[str]:
         seen = self._seen_keys(session, page)
-        return [doc_id for doc_id in page if _key(doc_id) not in seen]
+        return [doc_id for doc_id in page if id_key(doc_id) not in seen]
 
     def finish(self, pruned: int) -> None:
         """Mark the run as done, with the number of pruned documents; a run that is over stays as it is."""
@@ -303,23 +305,26 @@ def _add_pruning(run: IndexRun, *, prune: bool) -> None:
 
 
 def _leave_out(chunk: Chunk, positions: Sequence[int]) -> None:
+    """Mark the documents of one id as not to encode, and leave the document of them that counted out of the count."""
     todo = bytearray(chunk.todo)
     for position in positions:
         todo[position] = False
     chunk.todo, chunk.wanted = bytes(todo), sum(todo)
+    chunk.documents -= bool(positions)
 
 
-def _duplicates(doc_ids: Sequence[str], seen: set[int]) -> list[Finding]:
+def _duplicates(documents: Sequence[Document], seen: set[int]) -> list[Finding]:
     duplicates = []
     met = set(seen)
-    for doc_id in doc_ids:
-        key = _key(doc_id)
+    for document in documents:
+        key = id_key(document.doc_id)
         if key in met:
-            duplicates.append(Finding.duplicate(doc_id))
+            duplicates.append(Finding.duplicate(document.doc_id, document.place))
         met.add(key)
     return duplicates
 
 
-def _key(doc_id: str) -> int:
+def id_key(doc_id: str) -> int:
+    """63 bits of a hash of an id."""
     digest = hashlib.blake2b(doc_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
