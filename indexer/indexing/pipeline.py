@@ -179,7 +179,9 @@ class Pipeline:
     def _begin(self, read_chunk: ReadChunk) -> None:
         chunk = self.ledger.recall(read_chunk)
         if chunk is None:
-            chunk = self.ledger.plan(read_chunk, self._wanted(read_chunk.documents))
+            wanted = self._wanted(read_chunk.documents)
+            # with "first", documents that don't count are never encoded
+            chunk = self.ledger.plan(read_chunk, wanted, superseded={} if self.on_duplicate == "first" else None)
         if chunk.state == DONE:
             self.progress(read_chunk.records)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -137,7 +137,8 @@ class Ledger(RunLedger):
         """Write down a chunk before any work on it: which documents to encode, and which records were refused.
 
         ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them. ``superseded`` has
-        by id the earlier chunk and the positions in it whose document this chunk replaces.
+        by id the earlier chunk and the positions in it whose document this chunk replaces; None: documents of earlier
+        chunks that this chunk replaces were encoded, too, and stay counted.
 
         Raises:
             BadInput: the run was cancelled or removed meanwhile.
@@ -149,7 +150,7 @@ class Ledger(RunLedger):
             found = [finding.doc_id for finding in read_chunk.findings if finding.doc_id]
             seen = self._seen_keys(session, [*doc_ids, *found])
             duplicates = _duplicates(read_chunk.documents, seen)
-            replacing = superseded or [doc_id for doc_id in compress(doc_ids, todo) if id_key(doc_id) in seen]
+            replacing: Collection[str] = superseded if superseded is not None else _seen_again(doc_ids, todo, seen)
             chunk = Chunk(
                 run_id=self.run.id,
                 number=number,
@@ -311,6 +312,11 @@ def _leave_out(chunk: Chunk, positions: Sequence[int]) -> None:
         todo[position] = False
     chunk.todo, chunk.wanted = bytes(todo), sum(todo)
     chunk.documents -= bool(positions)
+
+
+def _seen_again(doc_ids: Sequence[str], todo: Sequence[bool], seen: set[int]) -> list[str]:
+    """Ids of the documents to encode that an earlier chunk has, too."""
+    return [doc_id for doc_id in compress(doc_ids, todo) if id_key(doc_id) in seen]
 
 
 def _duplicates(documents: Sequence[Document], seen: set[int]) -> list[Finding]:

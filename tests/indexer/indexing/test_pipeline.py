@@ -152,12 +152,7 @@ def test_the_later_of_two_documents_with_one_id_wins_and_it_is_said(bench: Bench
 
 
 def test_a_document_that_another_with_its_id_replaces_is_not_counted_as_unchanged(bench: Bench) -> None:
-    bench.write(
-        [
-            *({"id": str(number), "lang": "en", "text": f"a {number}"} for number in (1, 2, 3)),
-            *({"id": str(number), "lang": "en", "text": f"b {number}"} for number in (1, 2, 3)),
-        ]
-    )
+    bench.write([*records(3), *({**record, "text": "another"} for record in records(3))])
     report = bench.index()
     assert (report.encoded, report.unchanged, report.duplicates) == (3, 0, 3)
     report = bench.index()
@@ -186,7 +181,8 @@ def test_ids_that_clash_are_warned_of_by_both_places_even_if_quiet(
 
 
 def test_the_first_document_of_an_id_counts_if_the_user_says_so(bench: Bench) -> None:
-    many = [*records(2 * CHUNK_DOCUMENTS), {"id": "d0001", "lang": "en", "text": "later"}]
+    many = records(2 * CHUNK_DOCUMENTS)
+    many += [{"id": "d0001", "lang": "en", "text": "later"}]
     many += [{"id": "d0001", "lang": "en", "text": "right after"}, {"id": "d0002", "lang": "en", "text": "two"}]
     many += [{"id": "d0002", "lang": "en", "text": "newer", "revision": 1}]
     bench.write(many)
