@@ -31,6 +31,8 @@ class Document:
         fields: the user's values by name; ``concept`` (the same for translations of one document), ``label`` and
             ``url`` have a meaning for some commands.
         revision: a store replaces an older revision by a newer one, never the reverse.
+        place: file and line that the document was read from; empty for a document that was not read from a source.
+            It is not stored and not compared.
     """
 
     doc_id: str
@@ -39,6 +41,7 @@ class Document:
     title: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
     revision: int = 0
+    place: str = field(default="", compare=False, repr=False)
 
     @property
     def content(self) -> str:

@@ -21,13 +21,16 @@ from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
+from indexer.indexing.duplicates import refuse_duplicates
 from indexer.indexing.reading import check_sources
+from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger.database import open_database, read_database_id, shared_lock
 from indexer.ledger.index_runs import RunLedger, refuse_while_workers
 from indexer.ledger.tables import RUNNING
 from indexer.readers import elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.readers.source import ReadOptions
+from indexer.readers.standard_input import STANDARD_INPUT
 from indexer.stores.contract import VectorStore
 from indexer.stores.names import check_collection_name
 from indexer.workers.handout import hand_out_sources
@@ -47,27 +50,33 @@ def index(
     device: Device = "auto",
     prune: bool = False,
     rebuild: bool = False,
+    on_duplicate: OnDuplicate = "last",
     console: Console | None = None,
 ) -> pipeline.IndexReport:
     """Read, encode and store the documents of sources; an interrupted run over the same sources resumes.
 
-    A source is a file, a folder, ``elastic:INDEX`` or ``ir-datasets:NAME``. The collection is created if it does not
-    exist. By default ``encoder`` and ``method`` are the collection's, or else the default encoder and its default
-    method; ``A + B`` combines encoders, and their methods. With ``prune``, documents that the sources do not have any
-    more are removed. With ``rebuild``, a new generation is built from these sources alone, with another encoder or
-    method if given; it replaces the searched generation at the end.
+    A source is a file, a folder, ``elastic:INDEX``, ``ir-datasets:NAME`` or ``-``, which is standard input. The
+    collection is created if it does not exist. By default ``encoder`` and ``method`` are the collection's, or else the
+    default encoder and its default method; ``A + B`` combines encoders, and their methods. With ``prune``, documents
+    that the sources do not have any more are removed. With ``rebuild``, a new generation is built from these sources
+    alone, with another encoder or method if given; it replaces the searched generation at the end. Of documents of the
+    sources with one id, the last or the ``"first"`` of the highest revision counts; with ``on_duplicate="error"``
+    nothing is indexed.
 
     Raises:
         ModelMismatch: the collection holds vectors of another encoder or method.
+        BadInput: a source or an option can't be used, or ids stand more than once and ``on_duplicate`` is ``"error"``.
         DragomanError: reading, encoding or storing failed.
     """
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
-    request = _IndexRequest(_absolute(sources), options or ReadOptions(), encoder, method, device, rebuild)
+    options = options or ReadOptions()
+    request = _IndexRequest(_absolute(sources), options, encoder, method, device, on_duplicate, rebuild)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         report = pipeline.index(
             request.sources, request.options, loaded, store, engine, collection,
-            generation=generation, prune=prune, checkpoints=settings.checkpoints(collection), console=console,
+            generation=generation, prune=prune, on_duplicate=on_duplicate,
+            checkpoints=settings.checkpoints(collection), console=console,
         )  # fmt: skip
         if rebuild and store.count():
             generations.switch(engine, collection, settings)
@@ -84,6 +93,7 @@ def index_by_workers(
     method: str | None = None,
     prune: bool = False,
     rebuild: bool = False,
+    on_duplicate: OnDuplicate = "last",
     console: Console | None = None,
 ) -> RunLedger:
     """Read the sources and hand their documents out to workers; returns the ledger of the run, which workers finish.
@@ -96,12 +106,13 @@ def index_by_workers(
     """
     console = console or Console(quiet=True)
     hints = Hints(settings.broker)
-    request = _IndexRequest(_absolute(sources), options or ReadOptions(), encoder, method, "cpu", rebuild)
+    options = options or ReadOptions()
+    request = _IndexRequest(_absolute(sources), options, encoder, method, "cpu", on_duplicate, rebuild)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         hints.check_broker(loaded.spec.model)
         ledger = hand_out_sources(
             request.sources, request.options, loaded.spec, store, engine, collection,
-            generation=generation, prune=prune, console=console,
+            generation=generation, prune=prune, on_duplicate=on_duplicate, console=console,
         )  # fmt: skip
         if ledger.run.state == RUNNING:
             send_hints(engine, hints, loaded.spec.model)
@@ -117,6 +128,7 @@ class _IndexRequest:
     encoder: str | None
     method: str | None
     device: Device
+    on_duplicate: OnDuplicate
     rebuild: bool
 
 
@@ -128,6 +140,8 @@ def _open_for_indexing(
     with open_database(settings.database) as engine:
         _find(engine, request, name, settings)  # a refusal waits neither for the lock nor for the encoder
         check_sources(request.sources, request.options)
+        if request.on_duplicate == "error":
+            refuse_duplicates(request.sources, request.options)
         with collection_lock(name, engine):
             collection = _find(engine, request, name, settings)
             reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
@@ -168,16 +182,16 @@ def _find(engine: sa.Engine, request: _IndexRequest, name: str, settings: Settin
 
 
 def _absolute(sources: Sequence[str]) -> list[str]:
-    """Names of the sources that are valid from another directory and with another environment."""
+    """Names of the sources, each once, that are valid from another directory and with another environment."""
     names = []
     for source in sources:
-        if source.startswith(PREFIX):
+        if source.startswith(PREFIX) or source == STANDARD_INPUT:
             names.append(source)
         elif source.startswith(elastic.PREFIX):
             names.append(elastic.with_server(source))
         else:
             names.append(str(Path(source).expanduser().absolute()))
-    return names
+    return list(dict.fromkeys(names))
 
 
 @contextmanager

@@ -15,10 +15,11 @@ from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from encoders.wording import counted
 from indexer.indexing import pruning
+from indexer.indexing.duplicates import repeated_ids, warn_of_duplicates
 from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.reading import count_ahead, documents_with, read_chunks, readings, run_fingerprint
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
-from indexer.indexing.wanted_documents import stamps_of_winners, wanted_in_process
+from indexer.indexing.wanted_documents import OnDuplicate, stamps_of_winners, wanted_in_process
 from indexer.ledger.findings import Finding
 from indexer.ledger.index_runs import RunLedger
 from indexer.ledger.ledger import Ledger, ReadChunk
@@ -50,10 +51,16 @@ class RunReport:
 
 @dataclass(frozen=True)
 class IndexReport(RunReport):
-    """What an index run did since it began; ``pruned`` is the number of documents that no source has any more."""
+    """What an index run did since it began.
+
+    Attributes:
+        pruned: documents removed because no source has them any more.
+        duplicates: ids that more than one document of the sources has; one document of each counts.
+    """
 
     remarks: list[Finding]
     pruned: int
+    duplicates: int
 
 
 def report_of(ledger: RunLedger, seconds: float) -> IndexReport:
@@ -68,6 +75,7 @@ def report_of(ledger: RunLedger, seconds: float) -> IndexReport:
         refused=[finding for finding in findings if finding.kind == REFUSED],
         remarks=[finding for finding in findings if finding.kind == REMARK],
         pruned=run.pruned,
+        duplicates=len(ledger.duplicates()),
         seconds=seconds,
     )
 
@@ -82,6 +90,7 @@ def index(
     *,
     generation: int = 1,
     prune: bool = False,
+    on_duplicate: OnDuplicate = "last",
     checkpoints: Path | None = None,
     console: Console | None = None,
 ) -> IndexReport:
@@ -90,8 +99,8 @@ def index(
     The ledger records each chunk before work on it begins, and again when it is stored. If the process is killed in
     between, the same call resumes there and writes what the first call would have written. An interrupted run is
     resumed only in its own generation, that of the store. With ``prune``, documents that the sources do not have any
-    more are removed at the end. The folder ``checkpoints`` keeps what is encoded of very long documents until the run
-    is done.
+    more are removed at the end. Of documents with one id and the highest revision, the last or the ``"first"`` counts
+    (``on_duplicate``). The folder ``checkpoints`` keeps what is encoded of very long documents until the run is done.
 
     Raises:
         BadInput: a source can't be read at all.
@@ -100,7 +109,7 @@ def index(
     console = console or Console(quiet=True)
     started = time.monotonic()
     model = encoder.spec.model
-    fingerprint = run_fingerprint(sources, options, generation)
+    fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
     ledger = Ledger.open(engine, collection, sources, fingerprint, model, encoder.spec.build, generation=generation)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
@@ -109,9 +118,14 @@ def index(
     with console.progress("indexing", None, "documents") as progress:
         if not console.quiet:
             count_ahead(sources, options, progress)
-        winning_stamps = stamps_of_winners(documents_with(ledger.repeated(), sources, options))
-        work = Pipeline(encoder, store, ledger, winning_stamps, console, progress, checkpoints=checkpoints)
+        repeated = repeated_ids(sources, options) if on_duplicate == "first" else ledger.repeated()
+        winning_stamps = stamps_of_winners(documents_with(repeated, sources, options), on_duplicate)
+        work = Pipeline(
+            encoder, store, ledger, winning_stamps, console, progress,
+            on_duplicate=on_duplicate, checkpoints=checkpoints,
+        )  # fmt: skip
         work.run(read_chunks(readings(sources, options)))
+    warn_of_duplicates(ledger, sources, options, on_duplicate, console)
     pruned = pruning.prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
@@ -143,11 +157,13 @@ class Pipeline:
         console: Console,
         progress: Progress,
         *,
+        on_duplicate: OnDuplicate = "last",
         reencoding: bool = False,
         checkpoints: Path | None = None,
     ) -> None:
         self.encoder, self.store, self.ledger, self.winning_stamps = encoder, store, ledger, winning_stamps
         self.console, self.progress, self.reencoding = console, progress, reencoding
+        self.on_duplicate = on_duplicate
         self.checkpoints = checkpoints
         self.queue = EncodingQueue(encoder, self._finish, console, checkpoints)
 
@@ -163,7 +179,9 @@ class Pipeline:
     def _begin(self, read_chunk: ReadChunk) -> None:
         chunk = self.ledger.recall(read_chunk)
         if chunk is None:
-            chunk = self.ledger.plan(read_chunk, self._wanted(read_chunk.documents))
+            wanted = self._wanted(read_chunk.documents)
+            # with "first", documents that don't count are never encoded
+            chunk = self.ledger.plan(read_chunk, wanted, superseded={} if self.on_duplicate == "first" else None)
         if chunk.state == DONE:
             self.progress(read_chunk.records)
             return
@@ -174,7 +192,7 @@ class Pipeline:
         """Flag for each document: whether it is new or changed, once the chunks in flight are stored."""
         stamps = self.store.stamps(self.encoder.spec.model, [document.doc_id for document in documents])
         stamps |= {document.doc_id: Stamp.of(document) for planned in self.queue.items for document in planned.todo}
-        return wanted_in_process(documents, stamps, self.winning_stamps)
+        return wanted_in_process(documents, stamps, self.winning_stamps, self.on_duplicate)
 
     def _finish(self, planned: _PlannedChunk, encoded: Encoded | None) -> None:
         outcome = StoringOutcome()

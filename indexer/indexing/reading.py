@@ -10,17 +10,19 @@ from importlib.metadata import version
 from encoders.console import Progress
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
+from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger.findings import Finding
 from indexer.ledger.ledger import ReadChunk
 from indexer.ledger.tables import REFUSED, REMARK
 from indexer.readers.documents import with_languages
-from indexer.readers.formats import count_records, fingerprint, read
+from indexer.readers.formats import count_records, fingerprint, read_all
 from indexer.readers.irdatasets import PREFIX
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.source_labels import source_labels
 
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
-_CHUNKING = "2"
+_CHUNKING = "3"
 """Version of readers and chunks. Raise it when the same sources give other chunks: an older run is then not resumed."""
 
 
@@ -30,29 +32,34 @@ def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
     Raises:
         BadInput: a source does not exist, or the options can't be used.
     """
-    return short_hash(_CHUNKING, version("dragoman"), *(fingerprint(source, options) for source in sources))
+    fingerprints = [fingerprint(source, options) for source in sources]
+    return short_hash(_CHUNKING, version("dragoman"), *fingerprints, *source_labels(sources).values())
 
 
-def run_fingerprint(sources: Sequence[str], options: ReadOptions, generation: int) -> str:
-    """A fingerprint of the unchanged sources and a generation: a run over them is resumed while it is the same.
+def run_fingerprint(
+    sources: Sequence[str], options: ReadOptions, generation: int, on_duplicate: OnDuplicate = "last"
+) -> str:
+    """A fingerprint of the unchanged sources and of a run's choices: the run is resumed while it is the same.
 
     Raises:
         BadInput: as ``check_sources``.
     """
-    return short_hash(check_sources(sources, options), str(generation))
+    kept = "first" if on_duplicate == "first" else "last"
+    return short_hash(check_sources(sources, options), str(generation), kept)
 
 
 def readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
     """All readings of the sources in order, every document with a language."""
-    return with_languages(reading for source in sources for reading in read(source, options))
+    return with_languages(read_all(sources, options))
 
 
 def documents_with(doc_ids: Collection[str], sources: Sequence[str], options: ReadOptions) -> Iterator[Document]:
     """The documents with these ids, read from the sources' beginning, every document with a language."""
     if not doc_ids:
         return iter(())
-    all_readings = (reading for source in sources for reading in read(source, options))
-    documents = (reading for reading in all_readings if isinstance(reading, Document) and reading.doc_id in doc_ids)
+    documents = (
+        reading for reading in read_all(sources, options) if isinstance(reading, Document) and reading.doc_id in doc_ids
+    )
     return (reading for reading in with_languages(documents) if isinstance(reading, Document))
 
 

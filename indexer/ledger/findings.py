@@ -12,10 +12,8 @@ from sqlalchemy.orm import Session
 from indexer.ledger.database import storable, transaction
 from indexer.ledger.tables import REFUSED, REMARK, FindingRow, IndexRun
 
-_DUPLICATE = (
-    "the id stands more than once in the sources; of these documents the last of the highest revision counts, "
-    "unless the collection holds a higher one"
-)
+_DUPLICATE = "the id stands more than once in the sources"
+_DUPLICATE_KEPT = "; one of these documents counts (--on-duplicate), unless the collection holds a higher revision"
 _NOTHING_KNOWN = "it has nothing the encoder knows"
 
 
@@ -50,9 +48,9 @@ class Finding:
         return cls.refusal(doc_id, _NOTHING_KNOWN)
 
     @classmethod
-    def duplicate(cls, doc_id: str) -> Self:
-        """The remark that a run met an id again."""
-        return cls(REMARK, doc_id, doc_id, _DUPLICATE)
+    def duplicate(cls, doc_id: str, place: str) -> Self:
+        """The remark that a run met an id again, at ``place``; the id is the place of a document without one."""
+        return cls(REMARK, place or doc_id, doc_id, f"{_DUPLICATE}{_DUPLICATE_KEPT}")
 
     @property
     def is_nothing_known(self) -> bool:
@@ -62,7 +60,7 @@ class Finding:
     @property
     def is_duplicate(self) -> bool:
         """Whether the run met the id more than once."""
-        return self.text == _DUPLICATE
+        return self.text.startswith(_DUPLICATE)
 
     def row(self, run_id: int) -> FindingRow:
         """The finding as a row of a run."""

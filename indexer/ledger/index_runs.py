@@ -30,6 +30,10 @@ class RunLedger:
         """What was refused in this run."""
         return [finding for finding in self.findings() if finding.kind == REFUSED]
 
+    def duplicates(self) -> list[str]:
+        """Ids that this run met more than once."""
+        return list(dict.fromkeys(finding.doc_id for finding in self.findings() if finding.is_duplicate))
+
 
 def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", reencoding: bool = False) -> None:
     """Refuse to go on while workers work on a run of a collection, except a run of the model ``unless``.

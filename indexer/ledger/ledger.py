@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -136,7 +137,8 @@ class Ledger(RunLedger):
         """Write down a chunk before any work on it: which documents to encode, and which records were refused.
 
         ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them. ``superseded`` has
-        by id the earlier chunk and the positions in it whose document this chunk replaces.
+        by id the earlier chunk and the positions in it whose document this chunk replaces; None: documents of earlier
+        chunks that this chunk replaces were encoded, too, and stay counted.
 
         Raises:
             BadInput: the run was cancelled or removed meanwhile.
@@ -144,11 +146,16 @@ class Ledger(RunLedger):
         number, doc_ids = read_chunk.number, read_chunk.doc_ids
         with transaction(self._engine) as session:
             self._still_planning(session)
+            # Documents that a finding names are in the sources, and must not be pruned.
+            found = [finding.doc_id for finding in read_chunk.findings if finding.doc_id]
+            seen = self._seen_keys(session, [*doc_ids, *found])
+            duplicates = _duplicates(read_chunk.documents, seen)
+            replacing: Collection[str] = superseded if superseded is not None else _seen_again(doc_ids, todo, seen)
             chunk = Chunk(
                 run_id=self.run.id,
                 number=number,
                 state=PENDING,
-                documents=len(todo),
+                documents=len(todo) - len(duplicates) + len(replacing),
                 todo=bytes(todo),
                 wanted=sum(todo),
                 digest=read_chunk.digest,
@@ -161,21 +168,17 @@ class Ledger(RunLedger):
                 _leave_out(session.get_one(Chunk, (self.run.id, earlier)), positions)
             if superseded:
                 update = sa.update(SeenDocument).where(
-                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(doc_id) for doc_id in superseded])
+                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([id_key(doc_id) for doc_id in superseded])
                 )
                 session.execute(update.values(chunk=number))
-            # Documents that a finding names are in the sources, and must not be pruned.
-            found = [finding.doc_id for finding in read_chunk.findings if finding.doc_id]
-            seen = self._seen_keys(session, [*doc_ids, *found])
-            new = {_key(doc_id) for doc_id in (*doc_ids, *found)} - seen
+            new = {id_key(doc_id) for doc_id in (*doc_ids, *found)} - seen
             session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in new)
-            findings = (*read_chunk.findings, *_duplicates(doc_ids, seen))
-            session.add_all(finding.row(self.run.id) for finding in findings)
+            session.add_all(finding.row(self.run.id) for finding in (*read_chunk.findings, *duplicates))
         return chunk
 
     def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:
         """Number of the earlier chunk that has the document that counts, by id; new ids are left out."""
-        keys = {_key(doc_id): doc_id for doc_id in doc_ids}
+        keys = {id_key(doc_id): doc_id for doc_id in doc_ids}
         query = sa.select(SeenDocument.key, SeenDocument.chunk).where(
             SeenDocument.run_id == self.run.id, SeenDocument.key.in_(keys)
         )
@@ -224,7 +227,7 @@ class Ledger(RunLedger):
 
     def _seen_keys(self, session: Session, doc_ids: Sequence[str]) -> set[int]:
         """Keys of the ids that the run met already."""
-        keys = [_key(doc_id) for doc_id in doc_ids]
+        keys = [id_key(doc_id) for doc_id in doc_ids]
         return set(
             session.scalars(
                 sa.select(SeenDocument.key).where(SeenDocument.run_id == self.run.id, SeenDocument.key.in_(keys))
@@ -263,7 +266,7 @@ class Ledger(RunLedger):
 
     def _missing(self, session: Session, page: Sequence[str]) -> list[str]:
         seen = self._seen_keys(session, page)
-        return [doc_id for doc_id in page if _key(doc_id) not in seen]
+        return [doc_id for doc_id in page if id_key(doc_id) not in seen]
 
     def finish(self, pruned: int) -> None:
         """Mark the run as done, with the number of pruned documents; a run that is over stays as it is."""
@@ -303,23 +306,31 @@ def _add_pruning(run: IndexRun, *, prune: bool) -> None:
 
 
 def _leave_out(chunk: Chunk, positions: Sequence[int]) -> None:
+    """Mark the documents of one id as not to encode, and leave the document of them that counted out of the count."""
     todo = bytearray(chunk.todo)
     for position in positions:
         todo[position] = False
     chunk.todo, chunk.wanted = bytes(todo), sum(todo)
+    chunk.documents -= bool(positions)
 
 
-def _duplicates(doc_ids: Sequence[str], seen: set[int]) -> list[Finding]:
+def _seen_again(doc_ids: Sequence[str], todo: Sequence[bool], seen: set[int]) -> list[str]:
+    """Ids of the documents to encode that an earlier chunk has, too."""
+    return [doc_id for doc_id in compress(doc_ids, todo) if id_key(doc_id) in seen]
+
+
+def _duplicates(documents: Sequence[Document], seen: set[int]) -> list[Finding]:
     duplicates = []
     met = set(seen)
-    for doc_id in doc_ids:
-        key = _key(doc_id)
+    for document in documents:
+        key = id_key(document.doc_id)
         if key in met:
-            duplicates.append(Finding.duplicate(doc_id))
+            duplicates.append(Finding.duplicate(document.doc_id, document.place))
         met.add(key)
     return duplicates
 
 
-def _key(doc_id: str) -> int:
+def id_key(doc_id: str) -> int:
+    """63 bits of a hash of an id."""
     digest = hashlib.blake2b(doc_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

@@ -62,6 +62,7 @@ class Chunk(Base):
     number: Mapped[int] = mapped_column(primary_key=True)
     state: Mapped[str]
     documents: Mapped[int]
+    """Number of documents, without the documents that another document with their id replaces."""
     todo: Mapped[bytes]
     """A flag for each document: encode it; false if it was stored unchanged when the chunk was planned."""
     digest: Mapped[str]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from encoders.wording import counted
 from indexer.readers.encodings import UndecodableError, decode, encoding_remark
 from indexer.readers.files import LONG_LINE, RECORD_LIMIT, SourceFile
-from indexer.readers.record import make_document
+from indexer.readers.record import id_remark, make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 
@@ -88,32 +88,38 @@ class _Lines:
 def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Reading]:
     csv.field_size_limit(RECORD_LIMIT)
     lines = _Lines(file, options)
-    rows = _rows(file, lines, tabs=tabs)
-    _, header = next(rows, ("", []))
+    rows = _rows(lines, tabs=tabs)
+    _, header = next(rows, (0, []))
     header = [name.strip() for name in header] if isinstance(header, list) else []
-    names = [options.fields.get(field, field) for field in ("id", "text")]
-    if missing := [name for name in names if name not in header]:
-        columns = ", ".join(header[:10]) or "none"
+    needed = {"text": "text", **options.fields}
+    if missing := [field for field in ("text", "id") if field in needed and needed[field] not in header]:
+        field, columns = missing[0], ", ".join(header[:10]) or "none"
         yield Refusal(
             file.at(1),
-            f"its header has no column {missing[0]!r} (it has {columns}); "
-            "name the columns: --field id=COLUMN --field text=COLUMN",
+            f"its header has no column {needed[field]!r} (it has {columns}); name the column: --field {field}=COLUMN",
         )
         return
-    for place, row in rows:
+    id_column = needed.get("id", "id")
+    for line, row in rows:
         yield from lines.refused()
         if isinstance(row, csv.Error):
-            yield Refusal(place, f"the row can't be read ({row}); see to its quotes")
+            yield Refusal(file.at(line), f"the row can't be read ({row}); see to its quotes")
+        elif len(row) not in (0, len(header)):
+            yield _uneven(row, header, file.at(line))
         elif row:
-            yield _document(row, header, place, options)
+            values = {id_column: file.record_id(line), **dict(zip(header, row, strict=True))}
+            record = {name: value for name, value in values.items() if value or name in (needed["text"], id_column)}
+            yield make_document(record, file.at(line), options)
     yield from lines.refused()
     for encoding in lines.encodings:
         if encoding not in ("utf-8", options.encoding):
             yield Remark(file.shown, f"lines are {encoding_remark(encoding)}")
+    if id_column not in header:
+        yield Remark(file.shown, id_remark("FILE:LINE"))
 
 
-def _rows(file: SourceFile, lines: _Lines, *, tabs: bool) -> Iterator[tuple[str, list[str] | csv.Error]]:
-    """Yield each row with its place; the error in place of a row that can't be parsed."""
+def _rows(lines: _Lines, *, tabs: bool) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """Yield each row with the number of its first line; the error in place of a row that can't be parsed."""
     header_line = next(lines, "")
     delimiter = "\t" if tabs else max(",;\t|", key=header_line.count)
     lines.rewind(0)
@@ -123,23 +129,20 @@ def _rows(file: SourceFile, lines: _Lines, *, tabs: bool) -> Iterator[tuple[str,
         )
         try:
             for row in rows:
-                yield file.at(lines.current[0][0]), row
+                yield lines.current[0][0], row
                 lines.begin_row()
         except _LongRowError as error:
-            yield file.at(lines.current[0][0]), error
+            yield lines.current[0][0], error
             lines.begin_row()
         except csv.Error as error:
-            yield file.at(lines.current[0][0]), error
+            yield lines.current[0][0], error
             lines.rewind(1)
         else:
             return
 
 
-def _document(row: list[str], header: list[str], place: str, options: ReadOptions) -> Reading:
-    if len(row) != len(header):
-        too_many = "take the delimiter out of the values, or quote them in a CSV file"
-        advice = "fill them" if len(row) < len(header) else too_many
-        return Refusal(place, f"the row has {counted(len(row), 'column')} and the header {len(header)}; {advice}")
-    text_column = options.fields.get("text", "text")
-    record = {name: value for name, value in zip(header, row, strict=True) if value or name == text_column}
-    return make_document(record, place, options)
+def _uneven(row: list[str], header: list[str], place: str) -> Refusal:
+    """The refusal of a row that has not as many columns as the header."""
+    too_many = "take the delimiter out of the values, or quote them in a CSV file"
+    advice = "fill them" if len(row) < len(header) else too_many
+    return Refusal(place, f"the row has {counted(len(row), 'column')} and the header {len(header)}; {advice}")

@@ -15,6 +15,7 @@ from typing import BinaryIO, Protocol
 
 from encoders import zstd
 from encoders.errors import BadInput
+from indexer.readers.unread_formats import UNREAD_MAGIC, zip_kind
 
 RECORD_LIMIT = 64 << 20
 """Maximum bytes of a record; the limit bounds the memory for a file without line breaks."""
@@ -28,7 +29,6 @@ _CHUNK = 64 << 10
 _UNPACK_MEMORY = 128 << 20
 """Memory that unpacking xz may take, the same as zstd's own bound: a file may ask for 4 GB, ``xz -9`` for 65 MB."""
 _UNPACK_FIRST = {
-    b"PK\x03\x04": "a zip archive; unpack it first",
     b"\x1f\x9d": "compressed by compress(1); unpack it first with gzip -d",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it first",
     b"\xff\xfe": "UTF-16; convert it first with iconv -f UTF-16 -t UTF-8",
@@ -38,6 +38,10 @@ _UNPACK_FIRST = {
 
 class UnreadableFileError(Exception):
     """A file is truncated or can't be read to its end; the message says why, without the file's name."""
+
+
+class UnreadFormatError(UnreadableFileError):
+    """A file is in a format that is not read here; the message names the format and the command that converts it."""
 
 
 class _Decompressor(Protocol):
@@ -87,22 +91,29 @@ class SourceFile:
     """One file of a source.
 
     Attributes:
-        name: path relative to the source, with ``/``; the id of a file that is one document.
+        name: path relative to the source, with ``/``, after the source's label if it has one; the id of a file that is
+            one document.
+        title: how messages name the file; empty: by its path.
         line: number of the line that was read last, from 1; 0 before the first.
     """
 
     path: Path
     name: str
+    title: str = ""
     line: int = 0
 
     @property
     def shown(self) -> str:
-        """The path as readable text; bytes that are not UTF-8 are escaped."""
-        return os.fsencode(self.path).decode("utf-8", "backslashreplace")
+        """The title or the path as readable text; bytes that are not UTF-8 are escaped."""
+        return self.title or os.fsencode(self.path).decode("utf-8", "backslashreplace")
 
     def at(self, line: int) -> str:
         """``file:line``."""
         return f"{self.shown}:{line}"
+
+    def record_id(self, line: int) -> str:
+        """The id of a record without one: the file's name and the record's line."""
+        return f"{self.name}:{line}"
 
     @property
     def suffix(self) -> str:
@@ -118,6 +129,7 @@ class SourceFile:
         Raises:
             UnreadableFileError: the file is no regular file, can't be opened, or is packed in a way that is not read
                 here; while the stream is read: the archive is broken.
+            UnreadFormatError: the file is a PDF, or of Word or another program whose files are not read here.
         """
         self.line = 0
         try:
@@ -135,7 +147,23 @@ class SourceFile:
         if problem is not None:
             raw.close()
             raise UnreadableFileError(f"it is {problem}")
-        return io.BufferedReader(_Stream(raw, *(compression or ("", None))), _CHUNK)
+        stream: io.BufferedReader = io.BufferedReader(_Stream(raw, *(compression or ("", None))), _CHUNK)
+        try:
+            self._refuse_unread(stream.peek(8))
+        except UnreadableFileError:
+            stream.close()
+            raise
+        return stream
+
+    def _refuse_unread(self, start: bytes) -> None:
+        """Refuse a format that is not read, by the first bytes of the decompressed file."""
+        head = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+        kind = next((kind for magic, kind in UNREAD_MAGIC.items() if head.startswith(magic)), "")
+        is_zip = start.startswith(b"PK\x03\x04")
+        if kind := kind or (zip_kind(self.path) if is_zip else ""):
+            raise UnreadFormatError(f"it is {kind}")
+        if is_zip:
+            raise UnreadableFileError("it is a zip archive; unpack it first")
 
     def first_bytes(self) -> bytes:
         """At most ``FIRST_BYTES`` from the beginning, decompressed."""
@@ -259,17 +287,19 @@ def text_lines(path: Path) -> Iterator[tuple[str, str]]:
         raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error
 
 
-def source_files(source: Path) -> Iterator[SourceFile]:
+def source_files(source: Path, label: str = "") -> Iterator[SourceFile]:
     """Yield a file, or all files under a folder in a fixed order; names that begin with a dot are left out.
 
-    A link to a folder is not followed: it is yielded as a file, and the refusal of that file tells the user.
+    The names of the files begin with ``label``; without a label, a file has its own name, and a file in a folder the
+    path from there. A link to a folder is not followed: it is yielded as a file, and the refusal of that file tells the
+    user.
     """
     if not source.is_dir():
-        yield SourceFile(source, source.name)
+        yield SourceFile(source, label or source.name)
         return
     for folder, subfolders, names in os.walk(source, onerror=_unreadable):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         links = [name for name in subfolders if (Path(folder) / name).is_symlink()]
         for name in sorted(name for name in [*names, *links] if not name.startswith(".")):
             path = Path(folder) / name
-            yield SourceFile(path, path.relative_to(source).as_posix())
+            yield SourceFile(path, (Path(label) / path.relative_to(source)).as_posix())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from encoders.languages import UNDETERMINED, normalise
 from indexer.readers import elastic, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.encodings import known_encoding
-from indexer.readers.files import FIRST_BYTES, SourceFile, UnreadableFileError, source_files
+from indexer.readers.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
 from indexer.readers.jsonl import read_jsonl
 from indexer.readers.sgml import read_sgml
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.source_labels import source_labels
+from indexer.readers.standard_input import STANDARD_INPUT, kept_input
 from indexer.readers.whole_files import read_html, read_text
 
 _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
@@ -38,10 +41,21 @@ _BY_SUFFIX = {
 }
 
 
-def read(source: str, options: ReadOptions) -> Iterator[Reading]:
-    """Read a source: a file, all files under a folder by their names, ``elastic:INDEX`` or ``ir-datasets:NAME``.
+_ARRAY_OF_OBJECTS = re.compile(rb"\[\s*\{")
 
-    A record that can't be read gives a refusal, and reading goes on. Memory does not grow with the source.
+
+def read_all(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
+    """Read sources one after another; ids of files carry the label of their source, so that they are not the same."""
+    labels = source_labels(sources)
+    return (reading for source in sources for reading in read(source, options, labels.get(source, "")))
+
+
+def read(source: str, options: ReadOptions, label: str = "") -> Iterator[Reading]:
+    """Read a source: a file, all files under a folder by their names, ``elastic:INDEX``, ``ir-datasets:NAME`` or ``-``.
+
+    ``-`` is standard input, JSON lines unless the options name another format. A record that can't be read gives a
+    refusal, and reading goes on. Memory does not grow with the source. Ids that are made of files' names begin with
+    ``label``.
 
     Returns:
         Documents, refusals and remarks as they are read. A document's language is ``und`` where neither the document
@@ -57,11 +71,14 @@ def read(source: str, options: ReadOptions) -> Iterator[Reading]:
         return irdatasets.read_dataset(name, irdatasets.load(name), options)
     if source.startswith(elastic.PREFIX):
         return elastic.read_index(source, options)
-    return _read_files(_existing(source), options)
+    if source == STANDARD_INPUT:
+        file = SourceFile(kept_input().path, "stdin", title="standard input")
+        return _read_files([file], replace(options, format=options.format or "jsonl"))
+    return _read_files(source_files(_existing(source), label), options)
 
 
 def fingerprint(source: str, options: ReadOptions) -> str:
-    """16 hex digits that change with the options, with the files (names, sizes, modification times), or with the index.
+    """16 hex digits that change with the options, and with the files (names, sizes, times), the index or the input.
 
     Raises:
         BadInput: as in ``read``.
@@ -71,6 +88,8 @@ def fingerprint(source: str, options: ReadOptions) -> str:
         return short_hash(source, options_json)
     if source.startswith(elastic.PREFIX):
         return short_hash(elastic.index_fingerprint(source), options_json)
+    if source == STANDARD_INPUT:
+        return short_hash(kept_input().digest, options_json)
     parts: list[str | bytes] = [options_json]
     for file in source_files(_existing(source)):
         try:
@@ -101,14 +120,14 @@ def _checked(options: ReadOptions) -> ReadOptions:
 def _existing(source: str) -> Path:
     path = Path(source).expanduser()
     if not path.exists():
-        raise BadInput(f"{source} does not exist; name a file, a folder, elastic:INDEX or ir-datasets:NAME")
+        raise BadInput(f"{source} does not exist; name a file, a folder, elastic:INDEX, ir-datasets:NAME or -")
     if next(source_files(path), None) is None:
         raise BadInput(f"{source} is a folder with no file in it; name one that has some")
     return path
 
 
-def _read_files(path: Path, options: ReadOptions) -> Iterator[Reading]:
-    for file in source_files(path):
+def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[Reading]:
+    for file in files:
         try:
             if file.suffix == ".dtd":
                 yield Remark(file.shown, "it is a DTD and was left out")
@@ -123,6 +142,8 @@ def _read_files(path: Path, options: ReadOptions) -> Iterator[Reading]:
                 yield from _READERS[format_](file, options)
             else:
                 yield Refusal(file.shown, "it is binary and no format that is read here; say --format if it is one")
+        except UnreadFormatError as error:
+            yield Refusal(file.shown, str(error), file.name)
         except UnreadableFileError as error:
             place = file.at(file.line) if file.line else file.shown
             yield Refusal(place, f"{error}; what came before is kept" if file.line else str(error))
@@ -139,4 +160,5 @@ def _format(file: SourceFile, start: bytes) -> str:
         return "trec"
     if head.startswith((b"<!doctype html", b"<html")):
         return "html"
-    return "jsonl" if head.startswith(b"{") and b'"' in head and file.suffix not in (".txt", ".md") else "text"
+    is_json = (head.startswith(b"{") or _ARRAY_OF_OBJECTS.match(head)) and b'"' in head
+    return "jsonl" if is_json and file.suffix not in (".txt", ".md") else "text"

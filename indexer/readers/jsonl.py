@@ -1,49 +1,96 @@
-"""JSON lines: one object per line, UTF-8 unless the options name another encoding."""
+"""JSON lines, one object per line, and a JSON array of objects; UTF-8 unless the options name another encoding."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from indexer.readers.files import LONG_LINE, SourceFile
-from indexer.readers.record import make_document
-from indexer.readers.source import Reading, ReadOptions, Refusal
+from indexer.readers.files import LONG_LINE, RECORD_LIMIT, SourceFile
+from indexer.readers.json_array import ArrayError, elements
+from indexer.readers.record import id_remark, lacks_id, make_document
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 _MAX_BRACKETS = 1_000_000
-"""Maximum ``[`` and ``{`` of a line: each may become a list or an object, which takes thirty times its bytes."""
-_WHOLE_FILE = (b"[", b"{", b"[{")
+"""Maximum ``[`` and ``{`` of a record: each may become a list or an object, which takes thirty times its bytes."""
+_WHOLE_FILE = b"{"
+
+
+class _InvalidRecordError(Exception):
+    """The reason why bytes give no record."""
 
 
 def read_jsonl(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    """Yield a document or a refusal for each line that is not blank."""
+    """Yield a document or a refusal for each line that is not blank, or for each element of a file that is an array.
+
+    A record without an id gets an id of the file's name and its line, or its number in the array.
+    """
+    if file.first_bytes().removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        yield from _read_array(file, options)
+    else:
+        yield from _read_lines(file, options)
+
+
+def _read_lines(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
+    made_ids = False
     for line in file.lines_or_none():
         place = file.at(file.line)
         if line is None:
             yield Refusal(place, LONG_LINE)
-        elif line.strip() in _WHOLE_FILE and file.line == 1:
-            yield Refusal(place, "it is one JSON value over several lines; write one object a line, as jq -c does")
+        elif line.strip() == _WHOLE_FILE and file.line == 1:
+            yield Refusal(place, "it is one JSON object over several lines; write one object a line, as jq -c does")
             return
-        elif len(line) > _MAX_BRACKETS and line.count(b"[") + line.count(b"{") > _MAX_BRACKETS:
-            yield Refusal(place, f"it has more than {_MAX_BRACKETS:,} brackets; leave out what is no title or text")
         elif line.strip():
-            yield _read_line(line, place, options)
+            made_id, reading = _read_record(line, place, file.record_id(file.line), options)
+            made_ids |= made_id
+            yield reading
+    if made_ids:
+        yield Remark(file.shown, id_remark("FILE:LINE"))
 
 
-def _read_line(line: bytes, place: str, options: ReadOptions) -> Reading:
-    encoding = options.encoding or "utf-8"
+def _read_array(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
+    made_ids = False
     try:
-        record = json.loads(line.decode(encoding), parse_constant=_no_number)
+        for number, element in enumerate(elements(file), start=1):
+            place = f"{file.shown}#{number}"
+            if element is None:
+                yield Refusal(place, f"the record has more than {RECORD_LIMIT >> 20} MB; split it")
+            else:
+                made_id, reading = _read_record(element, place, f"{file.name}#{number}", options)
+                made_ids |= made_id
+                yield reading
+    except ArrayError as error:
+        yield Refusal(file.shown, str(error))
+    if made_ids:
+        yield Remark(file.shown, id_remark("FILE#NUMBER"))
+
+
+def _read_record(data: bytes, place: str, record_id: str, options: ReadOptions) -> tuple[bool, Reading]:
+    """Whether the record lacks an id, and its document or refusal; ``record_id`` is the id of a record without one."""
+    try:
+        record = _record(data, options.encoding or "utf-8")
+    except _InvalidRecordError as error:
+        return False, Refusal(place, str(error))
+    lacking = lacks_id(record, options)
+    return lacking, make_document({**record, "id": record_id} if lacking else record, place, options)
+
+
+def _record(data: bytes, encoding: str) -> dict[str, Any]:
+    """The JSON object of a line or an element."""
+    if len(data) > _MAX_BRACKETS and data.count(b"[") + data.count(b"{") > _MAX_BRACKETS:
+        raise _InvalidRecordError(f"it has more than {_MAX_BRACKETS:,} brackets; leave out what is no title or text")
+    try:
+        record = json.loads(data.decode(encoding), parse_constant=_no_number)
     except UnicodeDecodeError as error:
-        problem = "binary, not a line of JSON" if b"\0" in line else f"not {encoding} (byte {error.start + 1})"
-        return Refusal(place, f"it is {problem}; convert the file, or say --encoding")
+        problem = "binary, not JSON" if b"\0" in data else f"not {encoding} (byte {error.start + 1})"
+        raise _InvalidRecordError(f"it is {problem}; convert the file, or say --encoding") from error
     except json.JSONDecodeError as error:
-        return Refusal(place, f"it is not valid JSON: {error.msg} (character {error.pos + 1})")
+        raise _InvalidRecordError(f"it is not valid JSON: {error.msg} (character {error.pos + 1})") from error
     except (ValueError, RecursionError) as error:
-        return Refusal(place, f"it is not valid JSON: {error}")
+        raise _InvalidRecordError(f"it is not valid JSON: {error}") from error
     if not isinstance(record, dict):
-        return Refusal(place, f"it is a JSON {type(record).__name__}; write one object with id and text a line")
-    return make_document(record, place, options)
+        raise _InvalidRecordError(f"it is a JSON {type(record).__name__}; a record is an object with a text")
+    return record
 
 
 def _no_number(name: str) -> NoReturn:

@@ -44,9 +44,23 @@ def make_document(record: Mapping[str, Any], place: str, options: ReadOptions) -
         doc_id = _doc_id(record, options)
         title, text = _content(record, options)
         lang = _language(_string(record, "lang", options), options)
-        return Document(doc_id, lang, text, title, _other_fields(record, options), _revision(record, options))
+        fields, revision = _other_fields(record, options), _revision(record, options)
+        return Document(doc_id, lang, text, title, fields, revision, place)
     except _RefusedError as refused:
         return Refusal(place, str(refused), doc_id)
+
+
+def lacks_id(record: Mapping[str, Any], options: ReadOptions) -> bool:
+    """Whether a record has no id and the user has named no field that holds it."""
+    return "id" not in options.fields and record.get("id") is None
+
+
+def id_remark(form: str) -> str:
+    """The sentence for a remark on a file whose records lack ids; ``form`` is the form of the ids that they get."""
+    return (
+        f"records without an id have {form} as their id, which changes if records are inserted before them; if a "
+        "field holds the id, say --field id=NAME"
+    )
 
 
 def clean(text: str) -> str:

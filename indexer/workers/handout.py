@@ -8,8 +8,9 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec
+from indexer.indexing.duplicates import warn_of_duplicates
 from indexer.indexing.reading import count_ahead, read_chunks, readings, run_fingerprint
-from indexer.indexing.wanted_documents import EarlierDocuments, wanted_for_workers
+from indexer.indexing.wanted_documents import EarlierDocuments, OnDuplicate, wanted_for_workers
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import READING
 from indexer.readers.source import ReadOptions
@@ -27,19 +28,21 @@ def hand_out_sources(
     *,
     generation: int = 1,
     prune: bool = False,
+    on_duplicate: OnDuplicate = "last",
     console: Console,
 ) -> Ledger:
     """Write every chunk of the sources into the ledger, without encoding; after an interruption, the same call resumes.
 
     Workers begin when the last chunk is written. So of an id that occurs twice, only the document that counts is ever
     encoded, even by a worker that is slow or was taken for dead. With ``prune``, documents that the sources do not have
-    any more are removed at the end.
+    any more are removed at the end. Of documents with one id and the highest revision, the last or the ``"first"``
+    counts (``on_duplicate``).
 
     Raises:
         BadInput: a source can't be read at all, or another run of this collection is in progress.
         StoreError: the store or the ledger failed.
     """
-    fingerprint = run_fingerprint(sources, options, generation)
+    fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
     ledger = Ledger.open(
         engine, collection, sources, fingerprint, spec.model, spec.build,
         spooled=True, generation=generation, prune=prune,
@@ -50,7 +53,9 @@ def hand_out_sources(
     with console.progress("reading", None, "documents") as progress:
         if not console.quiet:
             count_ahead(sources, options, progress)
-        hand_out_chunks(read_chunks(readings(sources, options)), spec.model, store, ledger, progress)
+        chunks = read_chunks(readings(sources, options))
+        hand_out_chunks(chunks, spec.model, store, ledger, progress, on_duplicate=on_duplicate)
+    warn_of_duplicates(ledger, sources, options, on_duplicate, console)
     return ledger
 
 
@@ -61,6 +66,8 @@ def hand_out_chunks(
     ledger: Ledger,
     progress: Progress,
     pack_documents: Callable[[Sequence[Document]], bytes] = pack,
+    *,
+    on_duplicate: OnDuplicate = "last",
 ) -> None:
     """Write chunks with their new and changed documents into a ledger; workers begin after the last chunk.
 
@@ -71,7 +78,7 @@ def hand_out_chunks(
         if ledger.recall(read_chunk) is None:
             stamps = store.stamps(model, read_chunk.doc_ids)
             earlier = _earlier(ledger, read_chunk.doc_ids)
-            todo, superseded = wanted_for_workers(read_chunk.documents, stamps, earlier)
+            todo, superseded = wanted_for_workers(read_chunk.documents, stamps, earlier, on_duplicate)
             earlier_positions = {doc_id: (earlier[doc_id].chunk, positions) for doc_id, positions in superseded.items()}
             ledger.plan(read_chunk, todo, spool=pack_documents(read_chunk.documents), superseded=earlier_positions)
         progress(read_chunk.records)

@@ -11,6 +11,7 @@ from encoders.methods.combined import SEPARATOR
 from encoders.methods.registry import METHODS
 from indexer.collection.settings import Settings
 from indexer.index import index, index_by_workers
+from indexer.indexing.wanted_documents import ON_DUPLICATE, OnDuplicate
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
@@ -49,6 +50,13 @@ _HINT = "interrupted; stored documents stay. Give the same command again to go o
 )
 @device_option
 @reading_options
+@click.option(
+    "--on-duplicate",
+    type=click.Choice(ON_DUPLICATE),
+    default=ON_DUPLICATE[0],
+    show_default=True,
+    help="Of documents with one id, keep the last or the first of the highest revision, or index nothing (error).",
+)
 @click.option("--prune", is_flag=True, help="Remove documents that none of the SOURCEs has; name all of them.")
 @click.option(
     "--rebuild",
@@ -64,6 +72,7 @@ def command(
     encoders: tuple[str, ...],
     methods: tuple[str, ...],
     device: Device,
+    on_duplicate: OnDuplicate,
     prune: bool,
     rebuild: bool,
     no_calibration: bool,
@@ -73,10 +82,13 @@ def command(
 ) -> None:
     """Read documents from SOURCEs, encode what is new or changed, and store it in a collection.
 
-    A SOURCE is a file (.jsonl, .csv, .tsv, .html, .txt, TREC or CLEF SGML; .gz and .zst too), a folder of such files,
-    ir-datasets:NAME, or elastic:INDEX on the server that DRAGOMAN_ELASTIC_URL names (elastic:https://HOST:9200/INDEX).
-    An interrupted run goes on where it stopped when the same command is given again. At the end the collection is
-    calibrated, unless its calibration still fits.
+    A SOURCE is a file (.jsonl, .json, .csv, .tsv, .html, .txt, TREC or CLEF SGML; .gz and .zst too), a folder of such
+    files, - for standard input (JSON lines, or --format), ir-datasets:NAME, or elastic:INDEX on the server that
+    DRAGOMAN_ELASTIC_URL names (elastic:https://HOST:9200/INDEX). An interrupted run goes on where it stopped when the
+    same command is given again. At the end the collection is calibrated, unless its calibration still fits.
+
+    A whole file's id is its path in its SOURCE, after the SOURCE's name if several are given. A CSV, TSV or JSON record
+    without an id gets one of its file and line.
 
     With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. Once the
     sources are read, the run goes on without this command: Ctrl-C only stops watching.
@@ -87,7 +99,7 @@ def command(
             ledger = index_by_workers(
                 sources, name,
                 settings=settings, options=options, encoder=encoder, method=method,
-                prune=prune, rebuild=rebuild, console=console,
+                prune=prune, rebuild=rebuild, on_duplicate=on_duplicate, console=console,
             )  # fmt: skip
         report = watch_run(ledger, settings, console)
     else:
@@ -95,7 +107,7 @@ def command(
             report = index(
                 sources, name,
                 settings=settings, options=options, encoder=encoder, method=method, device=device,
-                prune=prune, rebuild=rebuild, console=console,
+                prune=prune, rebuild=rebuild, on_duplicate=on_duplicate, console=console,
             )  # fmt: skip
     show_index_report(report, name, console)
     if not report.encoded and not report.unchanged:

@@ -29,6 +29,7 @@ from indexer.index import index
 from indexer.indexing import chunk_encoding, pipeline
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
+from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.ledger.findings import findings_of
@@ -53,7 +54,9 @@ class Bench:
         self.source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
 
-    def index(self, *, prune: bool = False, console: Console | None = None) -> IndexReport:
+    def index(
+        self, *, prune: bool = False, on_duplicate: OnDuplicate = "last", console: Console | None = None
+    ) -> IndexReport:
         return pipeline.index(
             [str(self.source)],
             ReadOptions(),
@@ -62,6 +65,7 @@ class Bench:
             self.engine,
             "c",
             prune=prune,
+            on_duplicate=on_duplicate,
             checkpoints=self.settings.checkpoints("c"),
             console=console or Console(quiet=True),
         )
@@ -145,6 +149,85 @@ def test_the_later_of_two_documents_with_one_id_wins_and_it_is_said(bench: Bench
     ]
     assert [note.doc_id for note in report.remarks] == ["d0001", "d9999"]
     assert "more than once" in report.remarks[0].text
+
+
+def test_a_document_that_another_with_its_id_replaces_is_not_counted_as_unchanged(bench: Bench) -> None:
+    bench.write([*records(3), *({**record, "text": "another"} for record in records(3))])
+    report = bench.index()
+    assert (report.encoded, report.unchanged, report.duplicates) == (3, 0, 3)
+    report = bench.index()
+    assert (report.encoded, report.unchanged, report.duplicates) == (0, 3, 3)
+
+
+def test_ids_that_clash_are_warned_of_by_both_places_even_if_quiet(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = records(2 * CHUNK_DOCUMENTS)
+    for row in range(5):
+        many.append({**many[row], "text": "another"})
+    bench.write(many)
+    report = bench.index(console=Console(quiet=True))
+    assert report.duplicates == 5
+    places = [f"d000{row} ({bench.source}:{row + 1} and {bench.source}:{row + 129})" for row in range(3)]
+    assert capsys.readouterr().err == (
+        f"warning: 5 ids stand more than once in the sources: {', '.join(places)} and 2 more; of each, only the last "
+        "document of the highest revision counts. Give the documents ids of their own, or choose with --on-duplicate "
+        "last, first or error\n"
+    )
+    assert [remark.place for remark in report.remarks] == [f"{bench.source}:{row + 129}" for row in range(5)]
+    bench.write(records(3))
+    assert bench.index().duplicates == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_first_document_of_an_id_counts_if_the_user_says_so(bench: Bench) -> None:
+    many = records(2 * CHUNK_DOCUMENTS)
+    many += [{"id": "d0001", "lang": "en", "text": "later"}]
+    many += [{"id": "d0001", "lang": "en", "text": "right after"}, {"id": "d0002", "lang": "en", "text": "two"}]
+    many += [{"id": "d0002", "lang": "en", "text": "newer", "revision": 1}]
+    bench.write(many)
+    report = bench.index(on_duplicate="first")
+    assert (report.encoded, report.unchanged, report.duplicates) == (2 * CHUNK_DOCUMENTS, 0, 2)
+    assert [document.text for document in bench.store.get(["d0001", "d0002"])] == ["text 1", "newer"]
+    bench.encoder.encoded.clear()
+    assert bench.index(on_duplicate="first").unchanged == 2 * CHUNK_DOCUMENTS
+    assert bench.encoder.encoded == []
+    assert bench.index().encoded == 1
+    assert bench.store.get(["d0001"])[0].text == "right after"
+
+
+def test_a_run_with_another_rule_for_duplicates_does_not_resume_the_interrupted_run(bench: Bench) -> None:
+    bench.write(records(4 * CHUNK_DOCUMENTS))
+    bench.encoder.broken_at = CHUNK_DOCUMENTS
+    with pytest.raises(RuntimeError, match="power"):
+        bench.index()
+    bench.encoder.broken_at = -1
+    assert not bench.index(on_duplicate="first").resumed
+
+
+def test_with_error_nothing_is_indexed_of_sources_whose_ids_clash(
+    settings: Settings, tmp_path: Path, default_folder: ModelFolder
+) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n1,The river rose.\n2,The town was flooded.\n")
+    (tmp_path / "b.csv").write_text("id,text\n2,Die Stadt stand unter Wasser.\n3,Der Fluss stieg.\n")
+    sources = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    with pytest.raises(BadInput) as raised:
+        index(sources, "c", settings=settings, on_duplicate="error")
+    assert str(raised.value) == (
+        f"1 id stands more than once in the sources: 2 ({sources[0]}:3 and {sources[1]}:2); nothing was indexed. Give "
+        "the documents ids of their own, or choose with --on-duplicate last or first"
+    )
+    assert collections.all_collections(connect(settings.database)) == []
+    assert index(sources[:1], "c", settings=settings, on_duplicate="error", device="cpu").encoded == 2
+
+
+def test_a_source_that_is_named_twice_is_read_once(
+    settings: Settings, tmp_path: Path, default_folder: ModelFolder
+) -> None:
+    (tmp_path / "doc.txt").write_text("The river rose and the town was under water.")
+    source = str(tmp_path / "doc.txt")
+    report = index([source, source], "c", settings=settings, device="cpu")
+    assert (report.encoded, report.duplicates) == (1, 0)
 
 
 def test_an_id_that_stands_twice_with_different_texts_is_not_encoded_again_by_the_next_run(bench: Bench) -> None:
@@ -331,8 +414,8 @@ def test_the_remark_of_an_id_that_stands_twice_is_true_where_a_higher_revision_i
     bench.index()
     bench.write([{"id": "a", "lang": "en", "text": text, "revision": 3} for text in ("three", "three again")])
     assert [note.text for note in bench.index().remarks] == [
-        "the id stands more than once in the sources; of these documents the last of the highest revision counts, "
-        "unless the collection holds a higher one"
+        "the id stands more than once in the sources; one of these documents counts (--on-duplicate), unless the "
+        "collection holds a higher revision"
     ]
     assert bench.store.get(["a"])[0].text == "nine"
 

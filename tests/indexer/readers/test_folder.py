@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from encoders.document import Document
-from indexer.readers.formats import read
+from indexer.readers.formats import read, read_all
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 
@@ -62,7 +67,8 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(tmp_path: Pa
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0\0\0\0\0")
     (tmp_path / "late.txt").write_bytes(b"text " * 2000 + b"\0")
     (tmp_path / "wide.txt").write_bytes("wide".encode("utf-16"))
-    (tmp_path / "pack.zip").write_bytes(b"PK\x03\x04....")
+    (tmp_path / "pack.zip").write_bytes(zipped(**{"doc.txt": "x"}))
+    (tmp_path / "torn.zip").write_bytes(b"PK\x03\x04....")
     (tmp_path / "old.Z").write_bytes(b"\x1f\x9d\x90....")
     (tmp_path / "z.dtd").write_text("<!ELEMENT DOC ANY>")
     (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
@@ -78,7 +84,8 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(tmp_path: Pa
         "photo.jpg": "binary",
         "late.txt": "binary",
         "wide.txt": "iconv -f UTF-16",
-        "pack.zip": "unpack it first",
+        "pack.zip": "a zip archive; unpack it first",
+        "torn.zip": "unpack it first",
         "old.Z": "gzip -d",
         "gone.txt": "can't be opened (No such file",
         "pipe": "no regular file",
@@ -128,6 +135,69 @@ def test_a_page_that_declares_nothing_or_nonsense_is_read_and_said(tmp_path: Pat
     document, remark = readings(tmp_path, lang="fr")
     assert document == Document("a.htm", "fr", "café")
     assert isinstance(remark, Remark)
+
+
+def zipped(**members: str) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "/"), content)
+    return packed.getvalue()
+
+
+UNREAD = {
+    "a.pdf": (b"%PDF-1.4\n(a text without binary bytes)\n%%EOF\n", "it is a PDF; convert it first: pdftotext -layout"),
+    "pdf_by_another_name.txt": (b"\n%PDF-1.7\nx", "it is a PDF"),
+    "packed.pdf.gz": (gzip.compress(b"%PDF-1.4\nx"), "it is a PDF"),
+    "a.docx": (zipped(_rels="x", word__document="x", **{"word__document.xml": "x"}), "a Word document; convert it"),
+    "word_by_another_name.jsonl": (zipped(**{"word__document.xml": "x"}), "a Word document"),
+    "a.odt": (zipped(mimetype="application/vnd.oasis.opendocument.text"), "an OpenDocument text; convert it first"),
+    "a.ods": (zipped(mimetype="application/vnd.oasis.opendocument.spreadsheet"), "an OpenDocument file"),
+    "a.epub": (zipped(mimetype="application/epub+zip"), "an EPUB book"),
+    "a.pptx": (zipped(**{"ppt__presentation.xml": "x"}), "a PowerPoint presentation"),
+    "a.xlsx": (zipped(**{"xl__workbook.xml": "x"}), "an Excel workbook"),
+    "a.doc": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", "a file of Word (.doc) or another Office program"),
+    "a.rtf": (b"{\\rtf1\\ansi A text.}", "RTF; convert it first: pandoc"),
+    "a.ps": (b"%!PS-Adobe-3.0\n(x) show", "PostScript; convert it first: ps2ascii"),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+@pytest.mark.parametrize("format_", ["", "text", "jsonl"])
+def test_pdf_word_and_their_like_are_refused_by_name_with_the_command_that_converts(
+    tmp_path: Path, name: str, format_: str
+) -> None:
+    content, reason = UNREAD[name]
+    (tmp_path / name).write_bytes(content)
+    (refusal,) = readings(tmp_path, format=format_)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.place, refusal.doc_id) == (str(tmp_path / name), name)
+    assert reason in refusal.text
+
+
+def ids(*sources: Path | str) -> list[str]:
+    found = read_all(list(map(str, sources)), ReadOptions())
+    return [item.doc_id for item in found if isinstance(item, Document)]
+
+
+def test_the_ids_of_files_carry_their_source_where_several_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("x", "y", "z/x/sub"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "doc.txt").write_text("text")
+    (tmp_path / "y" / "rows.csv").write_text("text\na\n")
+    x, y, z = tmp_path / "x", tmp_path / "y", tmp_path / "z" / "x"
+    assert ids(y) == ["doc.txt", "rows.csv:2"]
+    assert ids(x, y) == ["x/doc.txt", "y/doc.txt", "y/rows.csv:2"]
+    assert ids(x / "doc.txt", y / "rows.csv") == ["doc.txt", "rows.csv:2"]
+    assert ids(x / "doc.txt", y / "doc.txt") == ["x/doc.txt", "y/doc.txt"]
+    assert ids(z, x) == ["z/x/sub/doc.txt", f"{tmp_path.name}/x/doc.txt"]
+    monkeypatch.chdir(tmp_path)
+    assert ids("x", "./y/") == ids(x, y)
+    monkeypatch.chdir(x)
+    assert ids(".", "../y") == ids(x, y)
+    assert ids("../x") == ids(".") == ["doc.txt"]
 
 
 def test_a_page_without_text_is_refused(tmp_path: Path) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
+import io
 import json
 import lzma
+import os
 import random
+import subprocess
+import sys
 import tracemalloc
 import zlib
 from collections.abc import Mapping
@@ -19,11 +24,13 @@ from hypothesis import strategies as st
 
 from encoders import zstd
 from encoders.document import Document
-from encoders.errors import BadInput
+from encoders.errors import BadInput, StoreError
 from indexer.readers.files import SourceFile
 from indexer.readers.formats import fingerprint, read
+from indexer.readers.json_array import elements
 from indexer.readers.record import FIELDS_LIMIT, make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from trials import ROOT
 from trials.command_attacks import PACKERS
 
 
@@ -199,9 +206,7 @@ def test_a_file_named_gz_that_is_none_is_said(tmp_path: Path) -> None:
         (b"[" * 100_000, "not valid JSON"),
         (b'{"id": "x", "text": "a", "n": ' + b"1" * 5000 + b"}", "not valid JSON"),
         (b'["x", "y"]', "JSON list"),
-        (b"42", "JSON int"),
-        (b'{"text": "x"}', "no id"),
-        (b'{"id": null, "text": "x"}', "no id"),
+        (b"42", "JSON int; a record is an object"),
         (b'{"id": "x"}', "no text"),
         (b'{"id": "x", "text": null}', "no text"),
         (b'{"id": "x", "text": "  ", "title": "\\n"}', "title and text are empty"),
@@ -297,11 +302,145 @@ def test_a_text_of_one_5_mb_line_is_read(tmp_path: Path) -> None:
     assert document.text == text.strip()
 
 
-def test_a_file_of_one_json_value_is_refused_once(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps([{"id": "a", "text": "x"}] * 3, indent=1))
+def test_a_file_of_one_json_object_is_refused_once(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"docs": [{"id": "a", "text": "x"}] * 3}, indent=1))
     (refusal,) = readings(tmp_path / "a.json")
     assert isinstance(refusal, Refusal)
     assert "one object a line" in refusal.text
+
+
+TRICKY = [{"id": "a", "text": 'a "quoted" \\ ], {'}, {"id": "b", "text": '[é] \\"', "tags": [["x"], {"y": 1}]}]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl.gz", "a"])
+def test_a_json_array_is_read_like_json_lines(
+    tmp_path: Path, indent: int | None, ensure_ascii: bool, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.readers.json_array._CHUNK", 7)  # strings, escapes and characters are cut
+    array = f"\n {json.dumps(TRICKY, indent=indent, ensure_ascii=ensure_ascii)}\n".encode("utf-8-sig")
+    (tmp_path / name).write_bytes(gzip.compress(array) if name.endswith("gz") else array)
+    found = readings(tmp_path / name)
+    assert found == readings(lines(tmp_path / "lines.jsonl", *TRICKY))
+    assert [document.place for document in documents(found)] == [f"{tmp_path / name}#1", f"{tmp_path / name}#2"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    array=st.lists(st.deferred(lambda: json_values), min_size=1), indent=st.none() | st.just(2), chunk=st.integers(1, 9)
+)
+def test_the_elements_of_any_array_are_cut_where_they_end(
+    tmp_path_factory: pytest.TempPathFactory, array: list[Any], indent: int | None, chunk: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "array.json"
+    path.write_text(json.dumps(array, indent=indent), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("indexer.readers.json_array._CHUNK", chunk)
+        assert [json.loads(element or b"") for element in elements(SourceFile(path, "array.json"))] == array
+
+
+@pytest.mark.parametrize(
+    ("array", "found_ids", "place", "reason"),
+    [
+        ('[{"id": "a", "text": "x"}, 5, {"id": "b", "text": "x"}]', ["a", "b"], "#2", "JSON int"),
+        ('[{"id": "a", "text": "x"}, {"id": }, {"id": "b", "text": "x"}]', ["a", "b"], "#2", "not valid JSON"),
+        ('[{"id": "a", "text": "x"}, {"id": "b", "te', ["a"], "", "its array does not end"),
+        ('[{"id": "a", "text": "x"}]\n{"id": "b", "text": "x"}', ["a"], "", "more stands after the end"),
+        ("[\n]\n", [], "", "its array is empty"),
+    ],
+)
+def test_what_is_wrong_in_an_array_is_said_and_its_other_records_are_read(
+    tmp_path: Path, array: str, found_ids: list[str], place: str, reason: str
+) -> None:
+    (tmp_path / "a.json").write_text(array)
+    found = readings(tmp_path / "a.json")
+    assert [document.doc_id for document in documents(found)] == found_ids
+    (refusal,) = refusals(found)
+    assert refusal.place == f"{tmp_path / 'a.json'}{place}"
+    assert reason in refusal.text
+
+
+def test_a_large_array_takes_no_more_memory_than_its_records(tmp_path: Path) -> None:
+    record = json.dumps({"id": "a", "text": "x" * 10_000})
+    (tmp_path / "a.json").write_text(f"[{','.join([record] * 2000)}]")
+    tracemalloc.start()
+    assert sum(1 for _ in read(str(tmp_path / "a.json"), ReadOptions())) == 2000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+def test_records_without_an_id_get_one_of_file_and_line_which_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.csv").write_text('text,lang\n"x\ny",de\nz,en\n')
+    lines(tmp_path / "b.jsonl", {"text": "x"}, {"id": "own", "text": "x"}, {"id": None, "text": "x"})
+    (tmp_path / "c.json").write_text('[{"text": "x"}]')
+    found = readings(tmp_path)
+    assert [document.doc_id for document in documents(found)] == [
+        "b.jsonl:1", "own", "b.jsonl:3", "c.json#1", "sub/a.csv:2", "sub/a.csv:4",
+    ]  # fmt: skip
+    assert refusals(found) == []
+    remarks = [item for item in found if isinstance(item, Remark)]
+    assert [Path(remark.place).name for remark in remarks] == ["b.jsonl", "c.json", "a.csv"]
+    assert remarks[0].text == (
+        "records without an id have FILE:LINE as their id, which changes if records are inserted before them; if a "
+        "field holds the id, say --field id=NAME"
+    )
+
+
+def test_a_record_without_the_field_that_was_named_for_the_id_is_refused(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"id": "a", "text": "x"}, {"key": "b", "text": "x"})
+    found = readings(path, fields={"id": "key"})
+    assert [document.doc_id for document in documents(found)] == ["b"]
+    assert "it has no id ('key'); say which field holds it" in refusals(found)[0].text
+
+
+def test_a_csv_row_whose_id_is_empty_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n1,a\n,b\n")
+    found = readings(tmp_path / "a.csv")
+    assert [document.doc_id for document in documents(found)] == ["1"]
+    assert [refusal.text for refusal in refusals(found)] == ["its id is empty"]
+
+
+def test_standard_input_is_json_lines_and_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give(data: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    give(b'{"id": "a", "text": "x"}\n{"text": "y"}\n{broken\n')
+    first, again = (list(read("-", ReadOptions())) for _ in range(2))
+    assert first == again
+    assert [document.doc_id for document in documents(first)] == ["a", "stdin:2"]
+    assert [refusal.place for refusal in refusals(first)] == ["standard input:3"]
+    before = fingerprint("-", ReadOptions())
+    give(b'{"id": "a", "text": "x"}\n{"text": "y"}\n{broken\n')
+    assert fingerprint("-", ReadOptions()) == before
+    give(gzip.compress(b"id,text\nb,z\n"))
+    assert fingerprint("-", ReadOptions()) != before
+    assert list(read("-", ReadOptions(format="csv"))) == [Document("b", "und", "z")]
+
+
+def test_what_standard_input_gave_is_deleted_with_the_process(tmp_path: Path) -> None:
+    program = (
+        "from indexer.readers.formats import read; from indexer.readers.source import ReadOptions; import os;"
+        f"print(len(list(read('-', ReadOptions()))), len(os.listdir({str(tmp_path)!r})))"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    output = subprocess.check_output(
+        [sys.executable, "-c", program], input=b'{"id": "a", "text": "x"}', env=environment
+    )
+    assert output.split() == [b"1", b"1"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_standard_input_that_does_not_fit_says_how_to_name_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def read(self, _size: int | None = -1) -> bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Full()))
+    with pytest.raises(StoreError, match=r"No space left on device.*TMPDIR"):
+        read("-", ReadOptions())
 
 
 def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
@@ -354,10 +493,14 @@ def test_a_csv_row_with_too_few_or_many_columns_is_refused(tmp_path: Path) -> No
 
 
 def test_a_header_without_the_needed_columns_is_refused_with_those_it_has(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("key,text\n1,a\n", encoding="utf-8")
-    (refusal,) = refusals(readings(tmp_path / "a.csv"))
-    assert "no column 'id' (it has key, text); name the columns" in refusal.text
-    assert documents(readings(tmp_path / "a.csv", fields={"id": "key"}))[0].doc_id == "1"
+    (tmp_path / "a.csv").write_text("key,body\n1,a\n", encoding="utf-8")
+    for fields, reason in (
+        ({"id": "key"}, "no column 'text' (it has key, body); name the column: --field text=COLUMN"),
+        ({"id": "_id", "text": "body"}, "no column '_id' (it has key, body); name the column: --field id=COLUMN"),
+    ):
+        (refusal,) = refusals(readings(tmp_path / "a.csv", fields=fields))
+        assert reason in refusal.text
+    assert readings(tmp_path / "a.csv", fields={"id": "key", "text": "body"}) == [Document("1", "und", "a")]
 
 
 def test_csv_in_an_8_bit_set_is_read_and_said_once(tmp_path: Path) -> None:

@@ -29,11 +29,11 @@ from indexer.collection.store_location import StoreLocation
 from indexer.index import collection_lock
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.indexing.wanted_documents import EarlierDocuments, wanted_for_workers
+from indexer.indexing.wanted_documents import EarlierDocuments, OnDuplicate, wanted_for_workers
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, open_database, open_engine, transaction, upgrade
 from indexer.ledger.findings import findings_of
-from indexer.ledger.index_runs import runs
+from indexer.ledger.index_runs import RunLedger, runs
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
 from indexer.readers.source import ReadOptions
@@ -78,9 +78,10 @@ def end(field: Field) -> None:
     assert index_runs.runs(field.engine, "c")[-1].state == DONE
 
 
+@pytest.mark.parametrize("on_duplicate", ["last", "first"])
 @pytest.mark.parametrize("seed", range(4))
 def test_it_ends_as_one_process_ends_however_often_ids_and_revisions_come(
-    field: Field, tmp_path: Path, seed: int
+    field: Field, tmp_path: Path, seed: int, on_duplicate: OnDuplicate
 ) -> None:
     """Three runs over sources that change in between, against the same three runs without workers."""
     chance = random.Random(seed)
@@ -98,12 +99,16 @@ def test_it_ends_as_one_process_ends_however_often_ids_and_revisions_come(
                 for _ in range(4 * CHUNK_DOCUMENTS)
             ]
         )
-        field.spool()
+        field.spool(on_duplicate=on_duplicate)
         end(field)
-        pipeline.index(
+        report = pipeline.index(
             [str(field.source)], ReadOptions(), field.encoder, store, engine, "c",
-            console=Console(quiet=True),
+            on_duplicate=on_duplicate, console=Console(quiet=True),
         )  # fmt: skip
+        by_workers = pipeline.report_of(RunLedger(field.engine, runs(field.engine, "c")[-1]), 0.0)
+        doc_ids = {json.loads(line)["id"] for line in field.source.read_text().splitlines()}
+        assert by_workers.encoded + by_workers.unchanged == len(doc_ids)
+        assert by_workers.duplicates == report.duplicates > 0
         expected, found = (
             [(one.document, one.vector.tobytes()) for page in each.scan(field.model) for one in page]
             for each in (store, field.store)
@@ -166,6 +171,28 @@ def test_of_documents_with_one_revision_the_last_counts_wherever_the_others_stan
     assert wanted_for_workers([new], {}, {"a": EarlierDocuments(3, [(7, old)])}) == ([True], {"a": [7]})
     newer = Document("a", "en", "newer", revision=2)
     assert wanted_for_workers([new], {}, {"a": EarlierDocuments(3, [(7, newer)])}) == ([False], {})
+
+
+def test_the_first_of_one_revision_counts_if_the_user_says_so() -> None:
+    first, later = Document("a", "en", "first"), Document("a", "en", "later")
+    assert wanted_for_workers([first, later], {}, {}, "first") == ([True, False], {})
+    assert wanted_for_workers([later], {}, {"a": EarlierDocuments(3, [(7, first)])}, "first") == ([False], {})
+    newer = Document("a", "en", "newer", revision=2)
+    assert wanted_for_workers([newer], {}, {"a": EarlierDocuments(3, [(7, first)])}, "first") == ([True], {"a": [7]})
+
+
+def test_workers_runs_warn_of_ids_that_clash_and_count_one_document_of_each(
+    field: Field, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = records(CHUNK_DOCUMENTS)
+    field.write([*many, *({**record, "text": "another"} for record in many[:2])])
+    for encoded in (CHUNK_DOCUMENTS, 0):
+        run = field.spool().run.id
+        assert f"2 ids stand more than once in the sources: d0000 ({field.source}:1 and " in capsys.readouterr().err
+        end(field)
+        report = pipeline.report_of(RunLedger(field.engine, runs(field.engine, "c")[-1]), 0.0)
+        counts = (report.run, report.encoded, report.unchanged, report.duplicates)
+        assert counts == (run, encoded, CHUNK_DOCUMENTS - encoded, 2)
 
 
 def test_workers_begin_when_the_sources_are_read_and_an_interrupted_reader_goes_on(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -43,3 +44,72 @@ def test_records_that_name_no_language_get_the_given_one_and_a_rebuild_is_return
     assert run(["rollback", *place]) == 0
     returned = said(capsys, "status", *place)
     assert (returned["method"], returned["languages"]) == ("windows", {"de": 1, "sw": 1})
+
+
+def test_files_of_one_name_in_two_folders_are_two_documents(
+    small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, record in zip(("x", "y"), RECORDS, strict=True):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "doc.txt").write_text(record["text"], encoding="utf-8")
+    place = ["-c", "c", "--home", str(tmp_path / "home"), "--no-calibration", "-q"]
+    both = said(capsys, "index", f"{tmp_path}/x", f"{tmp_path}/y", *place, "--encoder", str(small.path))
+    assert (both["encoded"], both["unchanged"], both["duplicates"]) == (2, 0, 0)
+    monkeypatch.chdir(tmp_path / "x")
+    again = said(capsys, "index", "./", "../y/", *place)
+    assert (again["encoded"], again["unchanged"]) == (0, 2)
+
+
+def test_ids_that_clash_are_warned_of_with_q_and_on_duplicate_decides(
+    small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, rows in (("a", "1,The river rose.\n2,The town.\n"), ("b", "1,Der Fluss stieg.\n2,Die Stadt.\n")):
+        (tmp_path / f"{name}.csv").write_text(f"id,text\n{rows}")
+    place = ["-c", "c", "--home", str(tmp_path / "home"), "--encoder", str(small.path), "--no-calibration", "-q"]
+    index = ["index", str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), *place]
+    assert run([*index, "--on-duplicate", "error"]) == 1
+    refusal = capsys.readouterr().err
+    assert f"2 ids stand more than once in the sources: 1 ({tmp_path}/a.csv:2 and {tmp_path}/b.csv:2), 2 (" in refusal
+    assert "nothing was indexed" in refusal
+    assert run(index) == 0
+    captured = capsys.readouterr()
+    assert "c: 2 encoded, 0 unchanged, 2 duplicate ids in " in captured.out
+    assert captured.err.startswith("warning: 2 ids stand more than once in the sources: 1 (")
+    first = said(capsys, *index, "--on-duplicate", "first")
+    assert (first["encoded"], first["unchanged"], first["duplicates"]) == (2, 0, 2)
+    assert [remark["doc_id"] for remark in first["remarks"]] == ["1", "2"]
+
+
+def test_standard_input_is_indexed_and_goes_on_where_the_same_input_was_interrupted(
+    small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def index() -> list[str]:
+        lines = "".join(json.dumps({"lang": "en", "text": f"The river {row}."}) + "\n" for row in range(200))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+        return ["index", "-", "-c", "c", "--home", str(tmp_path), "--encoder", str(small.path), "--no-calibration"]
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("indexer.stores.embedded.EmbeddedStore.put", interrupt)
+        assert run(index()) == 130
+    report = said(capsys, *index())
+    assert (report["resumed"], report["encoded"]) == (True, 200)
+    assert run(index()) == 0
+    captured = capsys.readouterr()
+    assert "c: 0 encoded, 200 unchanged in" in captured.out
+    assert captured.err.count("records without an id have FILE:LINE as their id") == 1
+
+
+def test_a_remark_on_many_files_is_said_once(
+    small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    for row in range(12):
+        (folder / f"{row:02}.csv").write_text(f"text\nThe river {row}.\n")
+    place = ["-c", "c", "--home", str(tmp_path / "home"), "--encoder", str(small.path), "--no-calibration"]
+    assert run(["index", str(folder), *place]) == 0
+    (remark,) = [line for line in capsys.readouterr().err.splitlines() if "without an id" in line]
+    assert remark.startswith(f"  {folder}/00.csv and 11 others: records without an id have FILE:LINE as their id")
