@@ -4,10 +4,24 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: demo check test test-all lint bench docs clean
+.PHONY: demo install check test test-all lint bench docs clean
 
 demo: $(VENV)/.base
 	$(BIN)/dragoman demo
+
+# make install EXTRAS=elastic,serve: Dragoman with extras; with gpu, ONNX Runtime for CUDA takes the place of the CPU's,
+# and stays in later calls unless EXTRAS has cpu. The two overwrite each other, so the other one goes first.
+install: | $(VENV)/bin/python
+	$(if $(call installed,$(OTHER)),$(UNINSTALL) onnxruntime onnxruntime-gpu)
+	$(INSTALL) -e '.[$(subst $(space),$(comma),$(strip $(RUNTIME) $(filter-out cpu gpu,$(WANTED))))]'
+	touch $(VENV)/.base
+
+comma := ,
+space := $(subst ,, )
+WANTED = $(subst $(comma),$(space),$(EXTRAS))
+installed = $(wildcard $(VENV)/lib/python*/site-packages/$(1)-*.dist-info)
+RUNTIME = $(or $(firstword $(filter cpu gpu,$(WANTED))),$(if $(call installed,onnxruntime_gpu),gpu,cpu))
+OTHER = $(if $(filter gpu,$(RUNTIME)),onnxruntime,onnxruntime_gpu)
 
 # each tier runs the tier before it, too. check: no server, no torch; test: real parts; test-all: what takes long
 check: $(VENV)/.dev
@@ -36,9 +50,10 @@ $(VENV)/bin/python:
 	uv venv -q $(VENV) --python $(PYTHON) 2>/dev/null || $(PYTHON) -m venv $(VENV)
 
 INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install -q --python $(BIN)/python" || echo "$(BIN)/python -m pip install -q")
+UNINSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip uninstall -q --python $(BIN)/python" || echo "$(BIN)/python -m pip uninstall -q -y")
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[cpu]'
+	$(INSTALL) -e '.[$(RUNTIME)]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
