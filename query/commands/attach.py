@@ -25,6 +25,7 @@ from indexer.elastic.errors import is_temporary
 from indexer.ledger.database import is_away
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
+from query.commands.help import Command
 from query.commands.options import (
     collection_option,
     common_options,
@@ -44,7 +45,7 @@ _PAUSES = (60.0, 3600.0)
 """First and longest pause after a calibration failed, in seconds; each failure doubles it."""
 
 
-@click.command("attach")
+@click.command("attach", cls=Command)
 @click.argument("index", required=False)
 @collection_option("Name of the collection it becomes.")
 @click.option(

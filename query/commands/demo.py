@@ -16,6 +16,7 @@ from indexer.index import index
 from indexer.readers.source import ReadOptions
 from query.calibration.calibration_choice import differing_in_balance
 from query.calibration.table import NONE
+from query.commands.help import Command
 from query.commands.options import common_options
 from query.commands.output.evaluations import evaluation_json, show_evaluation
 from query.commands.output.hits import show_hits
@@ -52,7 +53,7 @@ _QUERIES = (
 )
 
 
-@click.command("demo")
+@click.command("demo", cls=Command)
 @common_options
 def command(settings: Settings, console: Console) -> None:
     """Index a small collection in ten languages, calibrate it, search it aloud, score it, and show it in pictures.

@@ -12,11 +12,12 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.combined import SEPARATOR
 from onnx_export.models import DEFAULT, default_folder, exported_models, find_model, locate
+from query.commands.help import Group
 from query.commands.options import device_option, output_options
 from query.commands.output.encoders import show_check, show_encoder, show_encoders, show_neighbours
 
 
-@click.group("encoders", invoke_without_command=True)
+@click.group("encoders", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """List encoders, show one, or check it on a device."""
@@ -34,7 +35,7 @@ def list_command(console: Console) -> None:
 @command.command("show")
 @click.argument("name", metavar="NAME|FOLDER[ + …]")
 @click.option("--words", default="", metavar="WORD,…", help="The words nearest to these instead (Cr5).")
-@click.option("-k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
+@click.option("-k", "--limit", "k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
     """Show what an encoder is: its card, its settings and the id of its build; of combined ones each."""

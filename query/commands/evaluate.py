@@ -8,9 +8,10 @@ import click
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.languages import language_list
+from encoders.languages import language_list, typed_languages
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from query.commands.help import Command
 from query.commands.options import FILE, FILLED, collection_option, common_options, ranking_options
 from query.commands.output.comparisons import show_comparisons
 from query.commands.output.evaluations import evaluation_json, show_evaluation, show_weeks
@@ -26,7 +27,7 @@ from query.query_log.judged_queries import logged_topic_set
 from query.ranking.search_choice import RankingOptions
 
 
-@click.command("evaluate")
+@click.command("evaluate", cls=Command)
 @click.option(
     "--topics", "topic_files", multiple=True, type=FILLED, metavar="FILE", help="CLEF, TREC, TSV, JSON lines."
 )
@@ -100,7 +101,7 @@ def command(
         parse_measures([measures]),
         tag,
         _fields(fields),
-        None if to is None else language_list(to),
+        None if to is None else typed_languages(to),
         depth,
         same_language=not no_baseline,
     )

@@ -21,6 +21,7 @@ from encoders.folder import Precision
 from encoders.languages import language_list
 from indexer.collection.settings import Settings
 from indexer.stores.names import check_collection_name
+from query.commands.help import CommonOption
 
 if TYPE_CHECKING:
     from query.alignment.mates import Method
@@ -213,7 +214,7 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _flag(variable: str, *names: str, text: str) -> Decorator:
     """A flag that ``DRAGOMAN_`` and the name of a variable set, too."""
     variable = f"DRAGOMAN_{variable}"
-    return click.option(*names, is_flag=True, envvar=variable, help=f"{text}  [env: {variable}]")
+    return click.option(*names, cls=CommonOption, is_flag=True, envvar=variable, help=f"{text}  [env: {variable}]")
 
 
 output_options = _gathered(
@@ -222,7 +223,11 @@ output_options = _gathered(
     _flag("JSON", "--json", text="Print JSON on stdout, nothing else."),
     _flag("QUIET", "-q", "--quiet", text="No progress and no remarks."),
     click.option(
-        "--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.  [env: DRAGOMAN_DEBUG]"
+        "--debug",
+        cls=CommonOption,
+        is_flag=True,
+        expose_value=False,
+        help="Show the traceback of an error.  [env: DRAGOMAN_DEBUG]",
     ),
 )
 """Add ``--json``, ``-q/--quiet`` and ``--debug``; the command gets a ``console`` for the first two.
@@ -231,13 +236,16 @@ output_options = _gathered(
 """
 
 
-def _place(name: str, metavar: str, text: str) -> Decorator:
-    return click.option(f"--{name}", type=FILLED, metavar=metavar, help=f"{text}  [env: DRAGOMAN_{name.upper()}]")
+def _place(name: str, metavar: str, text: str, cls: type[click.Option] = CommonOption) -> Decorator:
+    text = f"{text}  [env: DRAGOMAN_{name.upper()}]"
+    return click.option(f"--{name}", cls=cls, type=FILLED, metavar=metavar, help=text)
 
 
-place_options = _gathered(
-    "settings",
-    Settings.read,
+def _settings(home: str | None, store: str | None, database: str | None) -> Settings:
+    return Settings.read(home, store, database)
+
+
+_PLACES = (
     _place("home", "DIR", "Folder of everything Dragoman keeps."),
     _place(
         "store",
@@ -245,14 +253,28 @@ place_options = _gathered(
         "Vector store: a folder, or https://HOST:9200/PREFIX of Elasticsearch; default: a folder in the home.",
     ),
     _place("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
-    _place("broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process."),
 )
-"""Add ``--home``, ``--store``, ``--database`` and ``--broker``; the command gets them as ``settings``."""
+place_options = _gathered("settings", _settings, *_PLACES)
+"""Add ``--home``, ``--store`` and ``--database``; the command gets them as ``settings``."""
+
+_places_and_broker = _gathered(
+    "settings",
+    Settings.read,
+    _place(
+        "broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process.", click.Option
+    ),
+    *_PLACES,
+)
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``place_options`` and ``output_options``, which a command on collections has last."""
     return place_options(output_options(command))
+
+
+def common_options_and_broker(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--broker`` and ``common_options``, for a command whose work workers may do."""
+    return _places_and_broker(output_options(command))
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from query.commands.help import Group
 from query.commands.options import COLLECTION, FILE, common_options
 from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
@@ -22,7 +23,7 @@ from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.significance import compare, corrected
 
 
-@click.group("runs", invoke_without_command=True)
+@click.group("runs", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Look at what `dragoman evaluate` logged; alone it is `runs list`.

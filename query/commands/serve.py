@@ -14,6 +14,7 @@ from encoders.console import Console
 from encoders.errors import BadInput, MissingPart
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
+from query.commands.help import Command
 from query.commands.options import COLLECTION, FILE, PORT, common_options, device_option, seconds
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from query.service.access import TokenFile
 
 
-@click.command("serve")
+@click.command("serve", cls=Command)
 @click.option(
     "-c",
     "--collection",

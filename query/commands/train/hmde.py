@@ -16,6 +16,7 @@ from encoders.hmde.upper import Form
 from encoders.wording import counted, install_command
 from indexer.readers.source import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
+from query.commands.help import Command
 from query.commands.options import (
     Number,
     default_encoder_option,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from query.fitting.unseen_concepts import Comparison
 
 
-@click.command("hmde", epilog=f"Training needs PyTorch: {install_command('train')}")
+@click.command("hmde", cls=Command, epilog=f"Training needs PyTorch: {install_command('train')}")
 @training_options
 @default_encoder_option("Lower encoder: an exported one, or with --train-lower a Hugging Face folder or name.")
 @click.option(
