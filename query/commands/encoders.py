@@ -12,6 +12,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.combined import SEPARATOR
 from onnx_export.models import DEFAULT, default_folder, exported_models, find_model, locate
+from query.commands import completion
 from query.commands.help import Group
 from query.commands.options import device_option, output_options
 from query.commands.output.encoders import show_check, show_encoder, show_encoders, show_neighbours
@@ -33,7 +34,7 @@ def list_command(console: Console) -> None:
 
 
 @command.command("show")
-@click.argument("name", metavar="NAME|FOLDER[ + …]")
+@click.argument("name", metavar="NAME|FOLDER[ + …]", shell_complete=completion.encoders)
 @click.option("--words", default="", metavar="WORD,…", help="The words nearest to these instead (Cr5).")
 @click.option("-k", "--limit", "k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
 @output_options
@@ -51,7 +52,7 @@ def show_command(name: str, words: str, k: int, console: Console) -> None:
 
 
 @command.command("check")
-@click.argument("name", metavar="NAME|FOLDER[ + …]")
+@click.argument("name", metavar="NAME|FOLDER[ + …]", shell_complete=completion.encoders)
 @device_option
 @output_options
 def check_command(name: str, device: Device, console: Console) -> None:

@@ -11,6 +11,7 @@ from encoders.errors import BadInput
 from encoders.languages import language_list, typed_languages
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import FILE, FILLED, collection_option, common_options, ranking_options
 from query.commands.output.comparisons import show_comparisons
@@ -34,9 +35,20 @@ from query.ranking.search_choice import RankingOptions
 @click.option("--qrels", "qrel_files", multiple=True, type=FILLED, metavar="FILE", help="Judgements in TREC format.")
 @click.option("--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels.")
 @collection_option("Collection to search.")
-@click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
-@click.option("--to", metavar="fr,it", help="Languages of documents.  [default: all of the collection's]")
-@click.option("--lang", default="", help="Language of topics that name none.")
+@click.option(
+    "--langs",
+    default="",
+    metavar="de,en",
+    help="Languages of topics, one run each.  [default: all]",
+    shell_complete=completion.languages,
+)
+@click.option(
+    "--to",
+    metavar="fr,it",
+    help="Languages of documents.  [default: all of the collection's]",
+    shell_complete=completion.languages,
+)
+@click.option("--lang", default="", help="Language of topics that name none.", shell_complete=completion.languages)
 @click.option("--encoding", default="", help="Encoding of the topics' files.  [default: UTF-8, then what they declare]")
 @click.option("--fields", default=",".join(FIELDS), show_default=True, help=f"Parts of a topic: {', '.join(PARTS)}.")
 @click.option("--measures", default=" ".join(DEFAULT_MEASURES), show_default=True, help="Names of ir-measures.")
@@ -50,7 +62,12 @@ from query.ranking.search_choice import RankingOptions
 )
 @click.option("--tag", default="", help="Name of the run.  [default: the encoder's]")
 @click.option(
-    "--compare", "compared_with", default="", metavar="RUN", help="Compare with a logged run, or a TREC run file."
+    "--compare",
+    "compared_with",
+    default="",
+    metavar="RUN",
+    help="Compare with a logged run, or a TREC run file.",
+    shell_complete=completion.runs,
 )
 @click.option("--no-baseline", is_flag=True, help="Leave out same-language search and BM25.")
 @ranking_options

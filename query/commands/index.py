@@ -14,6 +14,7 @@ from indexer.index import index, index_by_workers
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
+from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import (
     FILLED,
@@ -40,6 +41,7 @@ _HINT = "interrupted; stored documents stay. Give the same command again to go o
     type=FILLED,
     metavar="NAME|FOLDER",
     help=f"Encoder of a new collection; twice: both as one, their vectors combined.  [default: {DEFAULT}]",
+    shell_complete=completion.encoders,
 )
 @click.option(
     "--method",

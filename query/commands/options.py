@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+from click.shell_completion import CompletionItem
 
 from encoders.console import Console
 from encoders.devices import DEVICES, Device
@@ -21,6 +22,7 @@ from encoders.folder import Precision
 from encoders.languages import language_list
 from indexer.collection.settings import Settings
 from indexer.stores.names import check_collection_name
+from query.commands import completion
 from query.commands.help import CommonOption
 
 if TYPE_CHECKING:
@@ -72,6 +74,10 @@ class CollectionName(click.ParamType[str]):
         """The name, if a collection can have it."""
         check_collection_name(value)
         return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Names of the collections there are."""
+        return completion.collections(ctx, param, incomplete)
 
 
 class Filled(click.ParamType[str]):
@@ -130,14 +136,29 @@ def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
 
 def encoder_option(text: str, *, required: bool = False) -> Decorator:
     """``--encoder`` with a help text; the command gets None unless given."""
-    return click.option("--encoder", required=required, type=FILLED, metavar="NAME|FOLDER", help=text)
+    return click.option(
+        "--encoder",
+        required=required,
+        type=FILLED,
+        metavar="NAME|FOLDER",
+        help=text,
+        shell_complete=completion.encoders,
+    )
 
 
 def default_encoder_option(text: str | None = None) -> Decorator:
     """``--encoder`` with a help text; the command gets the default encoder's name unless given."""
     from onnx_export.models import DEFAULT  # noqa: PLC0415
 
-    return click.option("--encoder", type=FILLED, metavar="NAME|FOLDER", default=DEFAULT, show_default=True, help=text)
+    return click.option(
+        "--encoder",
+        type=FILLED,
+        metavar="NAME|FOLDER",
+        default=DEFAULT,
+        show_default=True,
+        help=text,
+        shell_complete=completion.encoders,
+    )
 
 
 def languages_option(text: str | None = None, default: str = "") -> Decorator:
@@ -150,6 +171,7 @@ def languages_option(text: str | None = None, default: str = "") -> Decorator:
         show_default=bool(default),
         metavar="LANG,…",
         help=text,
+        shell_complete=completion.languages,
     )
 
 
@@ -297,7 +319,12 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the source: text=body."
         ),
-        click.option("--lang", default="", help="Language of records that name none.  [default: detected]"),
+        click.option(
+            "--lang",
+            default="",
+            help="Language of records that name none.  [default: detected]",
+            shell_complete=completion.languages,
+        ),
         click.option(
             "--encoding", default="", help="Character encoding of the files.  [default: UTF-8, then what they declare]"
         ),

@@ -11,6 +11,7 @@ from encoders.devices import Device
 from encoders.languages import normalise, typed_languages
 from indexer.collection.settings import Settings
 from indexer.text.language_detection import preload
+from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import collection_option, common_options, device_option, ranking_options
 from query.commands.output.hits import score_formula, show_detected, show_hits, show_unread
@@ -21,8 +22,16 @@ from query.ranking.search_choice import RankingOptions
 @click.command("search", cls=Command)
 @click.argument("text")
 @collection_option("The collection to search.")
-@click.option("--lang", help="Language of the query.  [default: detected among the collection's]")
-@click.option("--to", help="Languages of documents, with commas: en,fr.  [default: all of the collection's]")
+@click.option(
+    "--lang",
+    help="Language of the query.  [default: detected among the collection's]",
+    shell_complete=completion.languages,
+)
+@click.option(
+    "--to",
+    help="Languages of documents, with commas: en,fr.  [default: all of the collection's]",
+    shell_complete=completion.languages,
+)
 @click.option(
     "-k", "--limit", "k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many hits."
 )
