@@ -109,7 +109,8 @@ def _opened(
     name: str, method: str | None, placement: Placement, device: Device, console: Console, threads: int | None
 ) -> Encoder:
     folder, placement = locate(name, placement, device, console)
-    encoder = open_encoder(folder, method, device=placement.device, threads=threads)
+    with console.waiting("loading the encoder"):
+        encoder = open_encoder(folder, method, device=placement.device, threads=threads)
     _say_where(folder, placement, console)
     return encoder
 
@@ -124,7 +125,8 @@ def open_sentence(reference: str, console: Console, device: Device) -> SentenceE
 
     def opened(placement: Placement) -> SentenceEncoder:
         folder, placement = locate(reference, placement, device, console)
-        sentence = SentenceEncoder(folder, device=placement.device)
+        with console.waiting("loading the encoder"):
+            sentence = SentenceEncoder(folder, device=placement.device)
         _say_where(folder, placement, console)
         return sentence
 

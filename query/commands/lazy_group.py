@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from encoders.console import Console
 from encoders.wording import did_you_mean
 from query.commands.help import Group
 
@@ -44,7 +46,9 @@ class LazyGroup(Group):
         name = args[0]
         if name not in self.lines and not name.startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"there is no command {name!r}{did_you_mean(name, self.lines)}")
-        return super().resolve_command(ctx, args)
+        quiet = ctx.resilient_parsing or bool({"-q", "--quiet", "-h", "--help"} & set(args))
+        with Console(quiet=quiet or bool(os.environ.get("DRAGOMAN_QUIET"))).waiting("starting"):
+            return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002, D102
         width = max(map(len, self.lines))

@@ -62,7 +62,8 @@ def command(
     to_languages = None if to is None else typed_languages(to)
     if not lang:
         preload()
-    from query.ranking.searcher import Searcher, require_query  # noqa: PLC0415 - a second of imports, during which detection is loaded
+    with console.waiting("starting"):  # a second of imports, during which detection is loaded
+        from query.ranking.searcher import Searcher, require_query  # noqa: PLC0415
 
     require_query(text)
     with Searcher.open(
@@ -71,15 +72,16 @@ def command(
         detected = None if lang else searcher.detect(text)
         language = detected.lang if detected else stated_language
         targets = searcher.targets(to_languages)
-        hits = searcher.search(
-            text,
-            lang=language,
-            to=targets,
-            k=k,
-            filters=fields,
-            explain=explain,
-            fold=fold,
-        )
+        with console.waiting("searching"):
+            hits = searcher.search(
+                text,
+                lang=language,
+                to=targets,
+                k=k,
+                filters=fields,
+                explain=explain,
+                fold=fold,
+            )
         unread = searcher.unread(text)
         choice, weights = searcher.choice, searcher.vector_parts.weights
     if unread:
