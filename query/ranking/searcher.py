@@ -256,6 +256,7 @@ class Searcher:
                 document=document,
                 passage=best_passage(document, detail, query, self.vector_parts),
                 parts=detail.parts if explain else None,
+                fits=detail.parts.fits,
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
         ]
