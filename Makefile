@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: help demo check test test-all lint bench docs dist clean
+.PHONY: help demo install check test test-all lint bench docs dist clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made; times are of two quiet cores
@@ -12,6 +12,20 @@ help: ## what can be made; times are of two quiet cores
 
 demo: $(VENV)/.base ## the whole job on articles in ten languages: indexed, calibrated, searched, scored; 1 min
 	$(BIN)/dragoman demo
+
+# Dragoman with extras; with gpu, ONNX Runtime for CUDA takes the place of the CPU's, and stays in later calls unless EXTRAS has
+# cpu. The two overwrite each other, so the other one goes first.
+install: | $(VENV)/bin/python ## dragoman with extras, in .venv: make install EXTRAS=elastic,serve
+	$(if $(call installed,$(OTHER)),$(UNINSTALL) onnxruntime onnxruntime-gpu)
+	$(INSTALL) -e '.[$(subst $(space),$(comma),$(strip $(RUNTIME) $(filter-out cpu gpu,$(WANTED))))]'
+	touch $(VENV)/.base
+
+comma := ,
+space := $(subst ,, )
+WANTED = $(subst $(comma),$(space),$(EXTRAS))
+installed = $(wildcard $(VENV)/lib/python*/site-packages/$(1)-*.dist-info)
+RUNTIME = $(or $(firstword $(filter cpu gpu,$(WANTED))),$(if $(call installed,onnxruntime_gpu),gpu,cpu))
+OTHER = $(if $(filter gpu,$(RUNTIME)),onnxruntime,onnxruntime_gpu)
 
 # each tier runs the tier before it, too
 check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
@@ -49,9 +63,10 @@ $(VENV)/bin/python:
 	uv venv -q $(VENV) --python $(PYTHON) 2>/dev/null || $(PYTHON) -m venv $(VENV)
 
 INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install -q --python $(BIN)/python" || echo "$(BIN)/python -m pip install -q")
+UNINSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip uninstall -q --python $(BIN)/python" || echo "$(BIN)/python -m pip uninstall -q -y")
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[cpu]'
+	$(INSTALL) -e '.[$(RUNTIME)]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import shutil
 import sys
 import threading
@@ -103,6 +104,24 @@ class Console:
             timer.cancel()
 
     @contextmanager
+    def waiting(self, activity: str) -> Iterator[None]:
+        """Show at a terminal what a block without countable steps does, with a sign that turns, until it is done.
+
+        Nothing is shown of a block that takes less than half a second; the block must write nothing to the terminal.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        done = threading.Event()
+        sign = threading.Thread(target=_turn_sign, args=(activity, done), name="sign", daemon=True)
+        sign.start()
+        try:
+            yield
+        finally:
+            done.set()
+            sign.join()
+
+    @contextmanager
     def if_interrupted(self, sentence: str) -> Iterator[None]:
         """Warn with a sentence if the user interrupts the block; the interruption goes on."""
         try:
@@ -124,6 +143,23 @@ class Console:
                 yield progress
         else:
             yield _Lines(description, total, unit)
+
+
+def _turn_sign(activity: str, done: threading.Event) -> None:
+    """Write an activity with a turning sign to the terminal until it is done, then clear the line."""
+    if done.wait(_SIGN_AFTER):
+        return
+    for sign in itertools.cycle("|/-\\"):
+        sys.stderr.write(f"\r{sign} {activity} …")
+        sys.stderr.flush()
+        if done.wait(_SIGN_SECONDS):
+            break
+    sys.stderr.write("\r\x1b[K")
+    sys.stderr.flush()
+
+
+_SIGN_AFTER = 0.5
+_SIGN_SECONDS = 0.1
 
 
 def values_of(report: object, *names: str) -> dict[str, Any]:
@@ -175,7 +211,15 @@ _LINE_SECONDS = 10.0
 @contextmanager
 def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Progress]:
     from rich.console import Console as RichConsole  # noqa: PLC0415
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
     from rich.progress import Progress as RichProgress  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -192,6 +236,7 @@ def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Pr
             bar.update(task, total=total)
 
     bar = RichProgress(
+        SpinnerColumn("line"),  # it turns before the first step is done
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from encoders.errors import MissingPart
+from encoders.wording import install_command
 
 Device = str
 """``auto``, ``cpu``, ``cuda`` (the first card) or ``cuda:N``."""
@@ -22,7 +23,7 @@ _LEAST_DRIVER = 13_000
 """CUDA version that the driver must know, in NVML's form: ``onnxruntime-gpu`` from 1.27 on is for CUDA 13."""
 _LEAST_CAPABILITY = (7, 5)
 """Compute capability of the oldest cards that CUDA 13 knows (Turing)."""
-_NO_RUNTIME = "this ONNX Runtime has no CUDA; install it: pip install 'dragoman[gpu]'"
+_NO_RUNTIME = f"this ONNX Runtime has no CUDA; install it: {install_command('gpu')}"
 
 
 class NoCuda(MissingPart):
@@ -117,12 +118,12 @@ def check_runtime() -> None:
     present = [name for name in ("onnxruntime", "onnxruntime-gpu") if is_installed(name)]
     if not present:
         raise MissingPart(
-            "ONNX Runtime is not installed; install it: pip install 'dragoman[cpu]' (or 'dragoman[gpu]' for CUDA)"
+            f"ONNX Runtime is not installed; install it: {install_command('cpu')} (for CUDA: {install_command('gpu')})"
         )
     if len(present) == 2:
         raise MissingPart(
             "onnxruntime and onnxruntime-gpu are both installed and overwrite each other; "
-            "keep one: pip uninstall -y onnxruntime onnxruntime-gpu && pip install 'dragoman[cpu]' (or 'dragoman[gpu]')"
+            f"keep one of them: {install_command('cpu')}, or for CUDA: {install_command('gpu')}"
         )
 
 
@@ -194,7 +195,7 @@ def _nvml() -> Iterator[Any]:
     try:
         import pynvml  # noqa: PLC0415 - only where ONNX Runtime for CUDA is installed
     except ImportError as error:
-        raise _Unusable("nvidia-ml-py is not installed; install it: pip install 'dragoman[gpu]'") from error
+        raise _Unusable(f"nvidia-ml-py is not installed; install it: {install_command('gpu')}") from error
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:

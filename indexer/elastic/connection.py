@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import MissingPart, StoreError
+from encoders.wording import install_command
 from indexer.elastic.address import Credentials
 from indexer.elastic.errors import IndexGone, NotAllowed, TemporaryFailure, away_sentence, reason, sentence
 
@@ -36,7 +37,7 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
         from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
     except ImportError as error:
         raise MissingPart(
-            "an Elasticsearch store needs its client; install it: pip install 'dragoman[elastic]'"
+            f"an Elasticsearch store needs its client; install it: {install_command('elastic')}"
         ) from error
     auth: dict[str, Any] = {}
     if credentials.api_key:

@@ -18,6 +18,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from encoders.errors import StoreError
 from encoders.folder import make_private_folder
+from encoders.wording import install_command
 from indexer.ledger import sqlite
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -84,7 +85,7 @@ def open_engine(url: str) -> sa.Engine:
     except ModuleNotFoundError as error:
         raise StoreError(
             f"the database {shown(url)} needs a driver that is not installed ({error.name}); "
-            "PostgreSQL's comes with: pip install 'dragoman[postgres]'"
+            f"PostgreSQL's comes with: {install_command('postgres')}"
         ) from error
     except (sa.exc.SQLAlchemyError, OSError) as error:
         raise StoreError(f"the database {shown(url)} can't be opened: {_first_line(error)}{_remedy(error)}") from error

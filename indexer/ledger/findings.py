@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -77,9 +77,23 @@ def findings_of(engine: sa.Engine, run_ids: Sequence[int]) -> list[Finding]:
     return list(dict.fromkeys(findings))
 
 
-def forget_findings(session: Session, done: IndexRun) -> None:
-    """Delete findings of earlier runs over the sources of a done run, which has found them anew."""
+def forget_findings(session: Session, done: IndexRun, seen: Callable[[Sequence[str]], set[str]]) -> None:
+    """Delete findings of earlier runs about what a done run has read again, and found anew if it is still true.
+
+    ``seen`` returns which ids of documents the done run met.
+    """
     query = sa.select(IndexRun).where(IndexRun.collection == done.collection, IndexRun.id != done.id)
     for run in session.scalars(query):
         if set(run.sources) <= set(done.sources):
             session.execute(sa.delete(FindingRow).where(FindingRow.run_id == run.id))
+            continue
+        rows = session.scalars(sa.select(FindingRow).where(FindingRow.run_id == run.id)).all()
+        seen_ids = seen([row.doc_id for row in rows if row.doc_id])
+        for row in rows:
+            if row.doc_id in seen_ids or any(_lies_in(row.place, source) for source in done.sources):
+                session.delete(row)
+
+
+def _lies_in(place: str, source: str) -> bool:
+    """Whether a finding's place is a source, a line of it, or a file below it."""
+    return place == source or place.startswith((f"{source}:", f"{source.rstrip('/')}/"))

@@ -84,6 +84,13 @@ def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:
         return list(session.scalars(query))
 
 
+def has_spooled(engine: sa.Engine, collection: str) -> bool:
+    """Whether documents of a collection are spooled for workers."""
+    query = sa.select(Spool.run_id).join(IndexRun, IndexRun.id == Spool.run_id)
+    with transaction(engine) as session:
+        return session.scalar(query.where(IndexRun.collection == collection).limit(1)) is not None
+
+
 def active_reencoding(engine: sa.Engine, collection: str) -> IndexRun | None:
     """The active run in which workers encode a collection's own documents again; None if there is no such run."""
     return next((run for run in runs(engine, collection) if run.again and run.state in ACTIVE), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -34,6 +35,9 @@ from indexer.ledger.tables import (
     SeenDocument,
     Spool,
 )
+
+_PAGE = 500
+"""Ids that are looked up at once."""
 
 
 @dataclass(frozen=True)
@@ -252,21 +256,19 @@ class Ledger(RunLedger):
 
     def unseen(self, doc_ids: Iterable[str]) -> list[str]:
         """The ids that this run did not meet; none if the run is over, because its list of ids is deleted then."""
-        missing = []
-        page: list[str] = []
         with transaction(self._engine) as session:
-            for doc_id in doc_ids:
-                page.append(doc_id)
-                if len(page) == 500:
-                    missing += self._missing(session, page)
-                    page = []
-            missing += self._missing(session, page)
+            missing = self._missing(session, doc_ids)
             state = session.scalar(sa.select(IndexRun.state).where(IndexRun.id == self.run.id))
         return missing if state == RUNNING else []
 
-    def _missing(self, session: Session, page: Sequence[str]) -> list[str]:
-        seen = self._seen_keys(session, page)
-        return [doc_id for doc_id in page if id_key(doc_id) not in seen]
+    def _missing(self, session: Session, doc_ids: Iterable[str]) -> list[str]:
+        """The ids that this run did not meet; they are looked up in pages."""
+        missing: list[str] = []
+        rest = iter(doc_ids)
+        while page := list(itertools.islice(rest, _PAGE)):
+            seen = self._seen_keys(session, page)
+            missing += [doc_id for doc_id in page if id_key(doc_id) not in seen]
+        return missing
 
     def finish(self, pruned: int) -> None:
         """Mark the run as done, with the number of pruned documents; a run that is over stays as it is."""
@@ -277,8 +279,8 @@ class Ledger(RunLedger):
             run.finished, run.pruned = now(), pruned
             if run.spooled:
                 run.builds = builds(session, run.id)
+            forget_findings(session, run, lambda doc_ids: set(doc_ids) - set(self._missing(session, doc_ids)))
             forget_chunks(session, run.id)
-            forget_findings(session, run)
         self.run = run
 
     def earlier(self) -> list[IndexRun]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from encoders.errors import BadInput, MissingPart
 from encoders.languages import normalise
-from encoders.wording import counted
+from encoders.wording import counted, install_command
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal
 
@@ -27,7 +27,7 @@ def load(name: str) -> Any:
     try:
         import ir_datasets  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise MissingPart(f"{PREFIX}{name} needs ir_datasets; install it: pip install 'dragoman[datasets]'") from error
+        raise MissingPart(f"{PREFIX}{name} needs ir_datasets; install it: {install_command('datasets')}") from error
     try:
         dataset = ir_datasets.load(name)
     except KeyError as error:

@@ -172,6 +172,18 @@ class OnServer(Protocol):
         """
 
 
+@runtime_checkable
+class ChecksFields(Protocol):
+    """Additional method of a store that knows which fields its documents have."""
+
+    def require_fields(self, names: Iterable[str]) -> None:
+        """Check that filters by these fields of the user can find something.
+
+        Raises:
+            BadInput: no document has a field of this name, or the field can't be filtered by.
+        """
+
+
 @dataclass(frozen=True)
 class VectorQuery:
     """Queries for the nearest documents of each language.

@@ -12,8 +12,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from encoders.document import Document, FloatArray, Passages
-from encoders.errors import StoreError
+from encoders.errors import BadInput, StoreError
 from encoders.folder import make_private_folder
+from encoders.wording import did_you_mean
 from indexer.stores import tables, words
 from indexer.stores.admission import admit, other_width, unknown_model
 from indexer.stores.contract import (
@@ -222,6 +223,15 @@ class EmbeddedStore:
         rows = matrix.languages.get(lang, slice(0, 0))
         drawn = np.random.default_rng(seed).permutation(rows.stop - rows.start)[:count]
         return [matrix.doc_ids[rows.start + row] for row in drawn]
+
+    def require_fields(self, names: Iterable[str]) -> None:
+        """Raise ``BadInput`` if no document has a field of one of these names."""
+        with self._file.reading() as connection:
+            missing = next((name for name in names if not tables.has_field(connection, name)), None)
+            fields = tables.field_names(connection) if missing is not None else []
+        if missing is not None:
+            shown = f" (the fields: {', '.join(fields)})" if fields else ", and none has any field"
+            raise BadInput(f"no document has the field {missing!r}{did_you_mean(missing, fields)}{shown}")
 
     def ids(self) -> Iterator[str]:
         """Every stored id, ordered."""

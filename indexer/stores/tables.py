@@ -245,6 +245,26 @@ def ids_after(connection: sa.Connection, after: str, count: int) -> list[str]:
     return list(connection.execute(query.where(_documents.c.doc_id > after)).scalars())
 
 
+def has_field(connection: sa.Connection, name: str) -> bool:
+    """Whether a document has a field of the user's with this name."""
+    if "\x00" in name:  # SQLite reads no such path
+        return False
+    has = sa.select(_contents.c.row).where(sa.func.json_type(_contents.c.fields, _path(name)).is_not(None))
+    return connection.execute(has.limit(1)).first() is not None
+
+
+def field_names(connection: sa.Connection) -> list[str]:
+    """Names of all fields of the user's, ordered; this reads every document's fields."""
+    items = sa.func.json_each(_contents.c.fields).table_valued("key")
+    query = sa.select(items.c.key).select_from(_contents.join(items, sa.true())).distinct()
+    return sorted(connection.execute(query).scalars())
+
+
+def _path(name: str) -> str:
+    """SQLite's path of a field."""
+    return '$."{}"'.format(name.replace('"', '\\"'))
+
+
 def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
     """Ids by row of the documents that pass the filters."""
     query = sa.select(_documents.c.row, _documents.c.doc_id).join(_contents, _contents.c.row == _documents.c.row)
@@ -252,8 +272,7 @@ def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
         return {}
     for name, wanted in filters.items():
         values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-        path = '$."{}"'.format(name.replace('"', '\\"'))
-        items = sa.func.json_each(_contents.c.fields, path).table_valued("value", "type")
+        items = sa.func.json_each(_contents.c.fields, _path(name)).table_valued("value", "type")
         text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
         wanted_texts = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
         query = query.where(sa.exists().select_from(items).where(text.in_(wanted_texts)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from encoders.errors import BadInput, MissingPart, StoreError
+from encoders.wording import install_command
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -46,7 +47,7 @@ def make_app(broker: str) -> Celery:
     try:
         from celery import Celery  # noqa: PLC0415 - a third of a second that commands without workers need not pay
     except ImportError as error:
-        raise MissingPart("workers need Celery; install it: pip install 'dragoman[workers]'") from error
+        raise MissingPart(f"workers need Celery; install it: {install_command('workers')}") from error
     app = Celery("dragoman", broker=broker, set_as_current=False)
     app.conf.update(
         task_serializer="json",

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from encoders.errors import BadInput, MissingPart
+from encoders.wording import install_command
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
@@ -64,7 +65,7 @@ def serve_metrics(address: str, port: int) -> None:
         from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
         from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415
     except ImportError as error:
-        raise MissingPart("metrics need the Prometheus client; install it: pip install 'dragoman[workers]'") from error
+        raise MissingPart(f"metrics need the Prometheus client; install it: {install_command('workers')}") from error
     registry = CollectorRegistry()
     collector: Any = MultiProcessCollector
     collector(registry)

@@ -20,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 from encoders.document import FloatArray
 from encoders.errors import MissingPart
 from encoders.folder import Precision
+from encoders.wording import install_command
 
 UInt8Array = npt.NDArray[np.uint8]
 
@@ -301,4 +302,4 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
 
 
 def _no_runtime(precision: Precision) -> MissingPart:
-    return MissingPart(f"making a graph in {precision} needs ONNX Runtime: pip install 'dragoman[cpu]'")
+    return MissingPart(f"making a graph in {precision} needs ONNX Runtime: {install_command('cpu')}")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from encoders.errors import BadInput, MissingPart
 from encoders.languages import UNDETERMINED, normalise
+from encoders.wording import install_command
 
-TRAIN_EXTRA = "this needs PyTorch and transformers; install them: pip install 'dragoman[train]'"
+TRAIN_EXTRA = f"this needs PyTorch and transformers; install them: {install_command('train')}"
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _CONFIGURATION = ["*.json", "*.txt", "*.model", "README.md"]

@@ -16,12 +16,13 @@ from query.alignment.gold import shared_values, stated_pairs
 from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.side_sources import Sides
 from query.calibration.margin import MARGINS, Margin
+from query.commands.help import Command
 from query.commands.options import FILE, PATH, Number, common_options, device_option, encoder_option, method_option
 from query.commands.output.pairs import show_pairs
 from query.evaluation.output_files import require_writable
 
 
-@click.command("align")
+@click.command("align", cls=Command)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("-o", "--output", type=FILE, help="Write the pairs here.")

@@ -25,6 +25,8 @@ from indexer.elastic.errors import is_temporary
 from indexer.ledger.database import is_away
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
+from query.commands import completion
+from query.commands.help import Command
 from query.commands.options import (
     collection_option,
     common_options,
@@ -44,7 +46,7 @@ _PAUSES = (60.0, 3600.0)
 """First and longest pause after a calibration failed, in seconds; each failure doubles it."""
 
 
-@click.command("attach")
+@click.command("attach", cls=Command)
 @click.argument("index", required=False)
 @collection_option("Name of the collection it becomes.")
 @click.option(
@@ -52,7 +54,12 @@ _PAUSES = (60.0, 3600.0)
 )
 @click.option("--title", metavar="FIELD", default="", help="The index's field of titles.")
 @click.option("--lang-field", metavar="FIELD", default="", help="The index's field of languages.")
-@click.option("--lang", default="", help="Language of documents that state none.  [default: detected]")
+@click.option(
+    "--lang",
+    default="",
+    help="Language of documents that state none.  [default: detected]",
+    shell_complete=completion.languages,
+)
 @click.option("--field", default="dragoman", show_default=True, help="Name of the object that holds what is added.")
 @click.option("--companion", is_flag=True, help="Write nothing into it: keep what is added in an index beside it.")
 @click.option("--vectors", type=click.Choice(INDEX_TYPES), default="int8_hnsw", show_default=True)

@@ -16,6 +16,7 @@ from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin
+from query.commands.help import Command
 from query.commands.options import (
     FILLED,
     PATH,
@@ -35,7 +36,7 @@ from query.fitting.request import CalibrationRequest, JudgedTopics, stated_choic
 from query.query_log.judged_queries import logged_queries
 
 
-@click.command("calibrate")
+@click.command("calibrate", cls=Command)
 @collection_option("The collection to calibrate.")
 @click.option("--list", "listing", is_flag=True, help="Show the calibrations there are; make none.")
 @click.option(

@@ -8,10 +8,11 @@ from encoders.console import Console
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.workers.run_control import cancel
+from query.commands.help import Command
 from query.commands.options import collection_option, common_options
 
 
-@click.command("cancel")
+@click.command("cancel", cls=Command)
 @collection_option("Name of the collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:

@@ -7,10 +7,11 @@ import click
 from encoders.console import Console
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_engine, upgrade
+from query.commands.help import Group
 from query.commands.options import common_options
 
 
-@click.group("db")
+@click.group("db", cls=Group)
 def command() -> None:
     """Look after the SQL database of ledger and evaluation log."""
 

@@ -9,6 +9,7 @@ import click
 import sqlalchemy as sa
 
 from encoders.console import Console
+from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
@@ -16,11 +17,12 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection, remove_documents
+from query.commands.help import Command
 from query.commands.options import collection_option, common_options
 from query.commands.output.detached import show_detached
 
 
-@click.command("delete")
+@click.command("delete", cls=Command)
 @click.argument("doc_ids", nargs=-1, metavar="[ID…]")
 @collection_option("The collection to remove from.", from_environment=False)
 @click.option("--all", "everything", is_flag=True, help="Remove the collection with everything that belongs to it.")
@@ -39,22 +41,23 @@ def command(
         raise click.UsageError("name the documents to remove, or give --all, and not both")
     if forget and not everything:
         raise click.UsageError("--forget applies to a whole collection; give --all with it")
-    confirm = not yes and sys.stdin.isatty()
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
         collection.check_store(settings)
         if everything:
-            _delete_collection(engine, collection, settings, console, forget=forget, confirm=confirm)
+            _delete_collection(engine, collection, settings, console, forget=forget, ask=not yes)
         else:
             _delete_documents(engine, collection, doc_ids, settings, console)
 
 
 def _delete_collection(
-    engine: sa.Engine, collection: Collection, settings: Settings, console: Console, *, forget: bool, confirm: bool
+    engine: sa.Engine, collection: Collection, settings: Settings, console: Console, *, forget: bool, ask: bool
 ) -> None:
     name, attached = collection.name, is_attached(collection.store)
     removed = "what was attached (their documents stay)" if attached else "its documents"
-    if confirm:
+    if ask and not sys.stdin.isatty():
+        raise BadInput(f"nobody can be asked whether {name} with {removed} may go; give -y to remove it without asking")
+    if ask:
         click.confirm(f"Remove {name} with {removed}, runs and evaluations?", abort=True, err=True)
     detached = remove_collection(engine, collection, settings, forget=forget)
     if attached:

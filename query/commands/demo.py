@@ -16,9 +16,11 @@ from indexer.index import index
 from indexer.readers.source import ReadOptions
 from query.calibration.calibration_choice import differing_in_balance
 from query.calibration.table import NONE
+from query.commands.help import Command
 from query.commands.options import common_options
 from query.commands.output.evaluations import evaluation_json, show_evaluation
 from query.commands.output.hits import show_hits
+from query.commands.program import program
 from query.evaluation.evaluate import evaluate_collection
 from query.evaluation.fairness import OWN_LANGUAGE
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
@@ -51,7 +53,7 @@ _QUERIES = (
 )
 
 
-@click.command("demo")
+@click.command("demo", cls=Command)
 @common_options
 def command(settings: Settings, console: Console) -> None:
     """Index a small collection in ten languages, calibrate it, search it aloud, score it, and show it in pictures.
@@ -72,7 +74,7 @@ def command(settings: Settings, console: Console) -> None:
         page.touch(mode=FILE_MODE)  # all that is in a home is its owner's alone
         report(COLLECTION, settings, page, qrels=[folder / "qrels.txt"], console=console)
     console.emit({"step": "report", "report": str(page)})
-    console.result(_NEXT.format(page=page))
+    console.result(_next(page))
 
 
 def _index(folder: Path, settings: Settings, console: Console) -> None:
@@ -116,7 +118,7 @@ def _search(
     if console.json:
         return
     option = f" --calibration {NONE}" if plain else ""
-    console.result(f'$ dragoman search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}')
+    console.result(f'$ {program()} search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}')
     show_hits(hits if passages else [replace(hit, passage=None) for hit in hits], console)
     console.result(f"   {_languages_line(hits)}\n")
 
@@ -154,16 +156,25 @@ def _evaluate(folder: Path, settings: Settings, console: Console) -> None:
     console.emit(evaluation_json(calibrated, []))
 
 
-_NEXT = f"""
+_ENCODER_AND_CALIBRATION = """
 The encoder and the index are the same in both rankings. An encoder puts texts of one language near each other, whatever
 they are about; the calibration takes that out of the query at search time. In pictures, for any browser:
-  {{page}}
+"""
+_NEXT = {
+    f'search "your words" -c {COLLECTION}': "search it yourself, in any language",
+    "index DOCS.jsonl -c NAME": "your own documents: id, lang, title, text a line",
+    'search "your words" -c NAME': "",
+    "evaluate --topics TOPICS.tsv --qrels QRELS.txt -c NAME": "",
+    "report -c NAME": "the pictures, of your own collection",
+    "status": "what is indexed, and what was refused",
+    f"delete --all -c {COLLECTION}": "remove the demo",
+}
+"""Commands to go on with, and what each is for."""
 
-Next:
-  dragoman search "your words" -c {COLLECTION}                         search it yourself, in any language
-  dragoman index DOCS.jsonl -c NAME                            your own documents: id, lang, title, text a line
-  dragoman search "your words" -c NAME
-  dragoman evaluate --topics TOPICS.tsv --qrels QRELS.txt -c NAME
-  dragoman report -c NAME                                      the pictures, of your own collection
-  dragoman status                                              what is indexed, and what was refused
-  dragoman delete --all -c {COLLECTION}                                remove the demo"""
+
+def _next(page: Path) -> str:
+    """What the rankings show, where the report is, and the commands to go on with, as a new shell runs them."""
+    commands = {f"{program()} {arguments}": purpose for arguments, purpose in _NEXT.items()}
+    width = max(len(command) for command, purpose in commands.items() if purpose)
+    lines = [f"  {command:<{width}}  {purpose}".rstrip() for command, purpose in commands.items()]
+    return "\n".join([f"{_ENCODER_AND_CALIBRATION}  {page}\n\nNext:", *lines])

@@ -11,11 +11,12 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection
+from query.commands.help import Command
 from query.commands.options import collection_option, common_options
 from query.commands.output.detached import show_detached
 
 
-@click.command("detach")
+@click.command("detach", cls=Command)
 @collection_option("The attached collection.", from_environment=False)
 @click.option("--forget", is_flag=True, help="Leave what is attached where it is: the server is gone for good.")
 @common_options

@@ -12,11 +12,13 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.combined import SEPARATOR
 from onnx_export.models import DEFAULT, default_folder, exported_models, find_model, locate
+from query.commands import completion
+from query.commands.help import Group
 from query.commands.options import device_option, output_options
 from query.commands.output.encoders import show_check, show_encoder, show_encoders, show_neighbours
 
 
-@click.group("encoders", invoke_without_command=True)
+@click.group("encoders", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """List encoders, show one, or check it on a device."""
@@ -32,9 +34,9 @@ def list_command(console: Console) -> None:
 
 
 @command.command("show")
-@click.argument("name", metavar="NAME|FOLDER[ + …]")
+@click.argument("name", metavar="NAME|FOLDER[ + …]", shell_complete=completion.encoders)
 @click.option("--words", default="", metavar="WORD,…", help="The words nearest to these instead (Cr5).")
-@click.option("-k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
+@click.option("-k", "--limit", "k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
     """Show what an encoder is: its card, its settings and the id of its build; of combined ones each."""
@@ -50,7 +52,7 @@ def show_command(name: str, words: str, k: int, console: Console) -> None:
 
 
 @command.command("check")
-@click.argument("name", metavar="NAME|FOLDER[ + …]")
+@click.argument("name", metavar="NAME|FOLDER[ + …]", shell_complete=completion.encoders)
 @device_option
 @output_options
 def check_command(name: str, device: Device, console: Console) -> None:

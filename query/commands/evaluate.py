@@ -8,9 +8,11 @@ import click
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.languages import language_list
+from encoders.languages import language_list, typed_languages
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from query.commands import completion
+from query.commands.help import Command
 from query.commands.options import FILE, FILLED, collection_option, common_options, ranking_options
 from query.commands.output.comparisons import show_comparisons
 from query.commands.output.evaluations import evaluation_json, show_evaluation, show_weeks
@@ -26,16 +28,27 @@ from query.query_log.judged_queries import logged_topic_set
 from query.ranking.search_choice import RankingOptions
 
 
-@click.command("evaluate")
+@click.command("evaluate", cls=Command)
 @click.option(
     "--topics", "topic_files", multiple=True, type=FILLED, metavar="FILE", help="CLEF, TREC, TSV, JSON lines."
 )
 @click.option("--qrels", "qrel_files", multiple=True, type=FILLED, metavar="FILE", help="Judgements in TREC format.")
 @click.option("--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels.")
 @collection_option("Collection to search.")
-@click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
-@click.option("--to", metavar="fr,it", help="Languages of documents.  [default: all of the collection's]")
-@click.option("--lang", default="", help="Language of topics that name none.")
+@click.option(
+    "--langs",
+    default="",
+    metavar="de,en",
+    help="Languages of topics, one run each.  [default: all]",
+    shell_complete=completion.languages,
+)
+@click.option(
+    "--to",
+    metavar="fr,it",
+    help="Languages of documents.  [default: all of the collection's]",
+    shell_complete=completion.languages,
+)
+@click.option("--lang", default="", help="Language of topics that name none.", shell_complete=completion.languages)
 @click.option("--encoding", default="", help="Encoding of the topics' files.  [default: UTF-8, then what they declare]")
 @click.option("--fields", default=",".join(FIELDS), show_default=True, help=f"Parts of a topic: {', '.join(PARTS)}.")
 @click.option("--measures", default=" ".join(DEFAULT_MEASURES), show_default=True, help="Names of ir-measures.")
@@ -49,7 +62,12 @@ from query.ranking.search_choice import RankingOptions
 )
 @click.option("--tag", default="", help="Name of the run.  [default: the encoder's]")
 @click.option(
-    "--compare", "compared_with", default="", metavar="RUN", help="Compare with a logged run, or a TREC run file."
+    "--compare",
+    "compared_with",
+    default="",
+    metavar="RUN",
+    help="Compare with a logged run, or a TREC run file.",
+    shell_complete=completion.runs,
 )
 @click.option("--no-baseline", is_flag=True, help="Leave out same-language search and BM25.")
 @ranking_options
@@ -100,7 +118,7 @@ def command(
         parse_measures([measures]),
         tag,
         _fields(fields),
-        None if to is None else language_list(to),
+        None if to is None else typed_languages(to),
         depth,
         same_language=not no_baseline,
     )

@@ -11,6 +11,7 @@ from encoders.folder import Pooling, Precision
 from encoders.languages import language_list
 from onnx_export.huggingface.layout import StatedLayout
 from onnx_export.models import DEFAULT, default_path
+from query.commands.help import Command
 from query.commands.options import PATH, force_option, output_options, precision_option
 
 
@@ -18,7 +19,7 @@ def _languages(_context: click.Context, _option: click.Parameter, value: str | N
     return None if value is None else tuple(dict.fromkeys(language_list(value)))
 
 
-@click.command("export")
+@click.command("export", cls=Command)
 @click.argument("model")
 @click.option("-o", "--output", type=PATH, help="Folder to make.  [default: NAME-PRECISION in the model cache]")
 @precision_option("int8 for CPUs, fp16 for GPUs, q4 for little memory, fp32 to compare with.")

@@ -15,10 +15,12 @@ from indexer.indexing.wanted_documents import ON_DUPLICATE, OnDuplicate
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
+from query.commands import completion
+from query.commands.help import Command
 from query.commands.options import (
     FILLED,
     collection_option,
-    common_options,
+    common_options_and_broker,
     device_option,
     reading_options,
     sources_argument,
@@ -30,7 +32,7 @@ from query.fitting.upkeep import is_upkeep_due, keep_calibrated
 _HINT = "interrupted; stored documents stay. Give the same command again to go on"
 
 
-@click.command("index")
+@click.command("index", cls=Command)
 @sources_argument
 @collection_option("Name of the collection to put them into.")
 @click.option(
@@ -40,6 +42,7 @@ _HINT = "interrupted; stored documents stay. Give the same command again to go o
     type=FILLED,
     metavar="NAME|FOLDER",
     help=f"Encoder of a new collection; twice: both as one, their vectors combined.  [default: {DEFAULT}]",
+    shell_complete=completion.encoders,
 )
 @click.option(
     "--method",
@@ -65,7 +68,7 @@ _HINT = "interrupted; stored documents stay. Give the same command again to go o
     "that is searched; it takes its place when it is complete. dragoman rollback returns.",
 )
 @click.option("--no-calibration", is_flag=True, help="Leave the collection's calibration as it is, or without one.")
-@common_options
+@common_options_and_broker
 def command(
     sources: tuple[str, ...],
     name: str,

@@ -12,12 +12,13 @@ from indexer.training.mapping_sources import AlignedSources
 from onnx_export.huggingface.source import require_torch
 from query.alignment.mates import mates_by_method
 from query.alignment.mates_table import Sweep, mates_figure, run_sweep
+from query.commands.help import Command
 from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, sweep_options
 from query.commands.output.mates import show_mates, show_sweep
 from query.evaluation.plots import save_figure
 
 
-@click.command("mates")
+@click.command("mates", cls=Command)
 @reading_options
 @place_options
 @aligned_options

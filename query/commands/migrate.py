@@ -8,13 +8,20 @@ from encoders.console import Console
 from encoders.devices import Device
 from encoders.methods.registry import METHODS
 from indexer.collection.settings import Settings
-from query.commands.options import collection_option, common_options, device_option, encoder_option, seed_option
+from query.commands.help import Command
+from query.commands.options import (
+    collection_option,
+    common_options_and_broker,
+    device_option,
+    encoder_option,
+    seed_option,
+)
 from query.commands.output.migrations import show_migration, show_reencoding
 from query.migration.finish import finish_migration, is_migrating
 from query.migration.migrate import SAMPLE, migrate
 
 
-@click.command("migrate")
+@click.command("migrate", cls=Command)
 @collection_option("The collection.")
 @encoder_option("The new encoder.", required=True)
 @click.option("--method", type=click.Choice(METHODS), help="How it makes a document's vector.")
@@ -24,7 +31,7 @@ from query.migration.migrate import SAMPLE, migrate
 @click.option("--re-encode", is_flag=True, help="Encode the documents again too; broken off, the same command goes on.")
 @seed_option("Seed of the sample.")
 @device_option
-@common_options
+@common_options_and_broker
 def command(
     name: str,
     encoder: str,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+from click.shell_completion import CompletionItem
 
 from encoders.console import Console
 from encoders.devices import DEVICES, Device
@@ -21,6 +22,8 @@ from encoders.folder import Precision
 from encoders.languages import language_list
 from indexer.collection.settings import Settings
 from indexer.stores.names import check_collection_name
+from query.commands import completion
+from query.commands.help import CommonOption
 
 if TYPE_CHECKING:
     from query.alignment.mates import Method
@@ -71,6 +74,10 @@ class CollectionName(click.ParamType[str]):
         """The name, if a collection can have it."""
         check_collection_name(value)
         return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Names of the collections there are."""
+        return completion.collections(ctx, param, incomplete)
 
 
 class Filled(click.ParamType[str]):
@@ -129,14 +136,29 @@ def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
 
 def encoder_option(text: str, *, required: bool = False) -> Decorator:
     """``--encoder`` with a help text; the command gets None unless given."""
-    return click.option("--encoder", required=required, type=FILLED, metavar="NAME|FOLDER", help=text)
+    return click.option(
+        "--encoder",
+        required=required,
+        type=FILLED,
+        metavar="NAME|FOLDER",
+        help=text,
+        shell_complete=completion.encoders,
+    )
 
 
 def default_encoder_option(text: str | None = None) -> Decorator:
     """``--encoder`` with a help text; the command gets the default encoder's name unless given."""
     from onnx_export.models import DEFAULT  # noqa: PLC0415
 
-    return click.option("--encoder", type=FILLED, metavar="NAME|FOLDER", default=DEFAULT, show_default=True, help=text)
+    return click.option(
+        "--encoder",
+        type=FILLED,
+        metavar="NAME|FOLDER",
+        default=DEFAULT,
+        show_default=True,
+        help=text,
+        shell_complete=completion.encoders,
+    )
 
 
 def languages_option(text: str | None = None, default: str = "") -> Decorator:
@@ -149,6 +171,7 @@ def languages_option(text: str | None = None, default: str = "") -> Decorator:
         show_default=bool(default),
         metavar="LANG,…",
         help=text,
+        shell_complete=completion.languages,
     )
 
 
@@ -213,7 +236,7 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _flag(variable: str, *names: str, text: str) -> Decorator:
     """A flag that ``DRAGOMAN_`` and the name of a variable set, too."""
     variable = f"DRAGOMAN_{variable}"
-    return click.option(*names, is_flag=True, envvar=variable, help=f"{text}  [env: {variable}]")
+    return click.option(*names, cls=CommonOption, is_flag=True, envvar=variable, help=f"{text}  [env: {variable}]")
 
 
 output_options = _gathered(
@@ -222,7 +245,11 @@ output_options = _gathered(
     _flag("JSON", "--json", text="Print JSON on stdout, nothing else."),
     _flag("QUIET", "-q", "--quiet", text="No progress and no remarks."),
     click.option(
-        "--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.  [env: DRAGOMAN_DEBUG]"
+        "--debug",
+        cls=CommonOption,
+        is_flag=True,
+        expose_value=False,
+        help="Show the traceback of an error.  [env: DRAGOMAN_DEBUG]",
     ),
 )
 """Add ``--json``, ``-q/--quiet`` and ``--debug``; the command gets a ``console`` for the first two.
@@ -231,13 +258,16 @@ output_options = _gathered(
 """
 
 
-def _place(name: str, metavar: str, text: str) -> Decorator:
-    return click.option(f"--{name}", type=FILLED, metavar=metavar, help=f"{text}  [env: DRAGOMAN_{name.upper()}]")
+def _place(name: str, metavar: str, text: str, cls: type[click.Option] = CommonOption) -> Decorator:
+    text = f"{text}  [env: DRAGOMAN_{name.upper()}]"
+    return click.option(f"--{name}", cls=cls, type=FILLED, metavar=metavar, help=text)
 
 
-place_options = _gathered(
-    "settings",
-    Settings.read,
+def _settings(home: str | None, store: str | None, database: str | None) -> Settings:
+    return Settings.read(home, store, database)
+
+
+_PLACES = (
     _place("home", "DIR", "Folder of everything Dragoman keeps."),
     _place(
         "store",
@@ -245,14 +275,28 @@ place_options = _gathered(
         "Vector store: a folder, or https://HOST:9200/PREFIX of Elasticsearch; default: a folder in the home.",
     ),
     _place("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
-    _place("broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process."),
 )
-"""Add ``--home``, ``--store``, ``--database`` and ``--broker``; the command gets them as ``settings``."""
+place_options = _gathered("settings", _settings, *_PLACES)
+"""Add ``--home``, ``--store`` and ``--database``; the command gets them as ``settings``."""
+
+_places_and_broker = _gathered(
+    "settings",
+    Settings.read,
+    _place(
+        "broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process.", click.Option
+    ),
+    *_PLACES,
+)
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``place_options`` and ``output_options``, which a command on collections has last."""
     return place_options(output_options(command))
+
+
+def common_options_and_broker(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--broker`` and ``common_options``, for a command whose work workers may do."""
+    return _places_and_broker(output_options(command))
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -275,7 +319,12 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the source: text=body."
         ),
-        click.option("--lang", default="", help="Language of records that name none.  [default: detected]"),
+        click.option(
+            "--lang",
+            default="",
+            help="Language of records that name none.  [default: detected]",
+            shell_complete=completion.languages,
+        ),
         click.option(
             "--encoding", default="", help="Character encoding of the files.  [default: UTF-8, then what they declare]"
         ),

@@ -10,6 +10,7 @@ import click
 from encoders.console import Console
 from encoders.wording import counted
 from indexer.collection.settings import Settings
+from query.commands.help import Command
 from query.commands.options import FILE, collection_option, common_options
 from query.evaluation.output_files import require_writable, write_lines
 from query.query_log.judged_queries import require_searches, topic_lines
@@ -17,7 +18,7 @@ from query.query_log.judged_queries import require_searches, topic_lines
 _SHOWN = 30
 
 
-@click.command("queries")
+@click.command("queries", cls=Command)
 @collection_option("The collection.")
 @click.option("-o", "--output", type=FILE, help="Write all of them here, as JSON lines.")
 @common_options

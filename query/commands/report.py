@@ -8,11 +8,12 @@ import click
 
 from encoders.console import Console
 from indexer.collection.settings import Settings
+from query.commands.help import Command
 from query.commands.options import FILE, FILLED, collection_option, common_options
 from query.evaluation.file_patterns import expand
 
 
-@click.command("report")
+@click.command("report", cls=Command)
 @collection_option("The collection to show.", from_environment=False)
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: NAME-report.html in this folder]")
 @click.option(

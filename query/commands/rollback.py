@@ -13,11 +13,12 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration
+from query.commands.help import Command
 from query.commands.options import collection_option, common_options
 from query.ranking.query_encoder import query_encoder_spec
 
 
-@click.command("rollback")
+@click.command("rollback", cls=Command)
 @collection_option("The collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:

@@ -12,6 +12,8 @@ from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from query.commands import completion
+from query.commands.help import Group
 from query.commands.options import COLLECTION, FILE, common_options
 from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
@@ -22,7 +24,7 @@ from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.significance import compare, corrected
 
 
-@click.group("runs", invoke_without_command=True)
+@click.group("runs", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Look at what `dragoman evaluate` logged; alone it is `runs list`.
@@ -49,7 +51,7 @@ def list_runs(collection: str | None, every: bool, limit: int, settings: Setting
 
 
 @command.command("show", short_help="Show a run's settings and every topic's scores.")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @common_options
 def show_run(run_id: str, settings: Settings, console: Console) -> None:
     """Show a run's settings and every topic's scores."""
@@ -61,7 +63,7 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 
 
 @command.command("compare", short_help="Test runs against the first one, topic by topic.")
-@click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]")
+@click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]", shell_complete=completion.runs)
 @click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all that score and are shared]")
 @click.option("--plot", type=FILE, help="Draw the per-topic differences here (.png, .svg, .pdf).")
 @common_options
@@ -115,7 +117,7 @@ def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]
 
 
 @command.command("export", short_help="Write a run's ranking in TREC format.")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: stdout]")
 @common_options
 def export_run(run_id: str, output: Path | None, settings: Settings, console: Console) -> None:

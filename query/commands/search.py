@@ -8,21 +8,33 @@ import click
 
 from encoders.console import Console
 from encoders.devices import Device
-from encoders.languages import language_list
+from encoders.languages import normalise, typed_languages
 from indexer.collection.settings import Settings
 from indexer.text.language_detection import preload
+from query.commands import completion
+from query.commands.help import Command
 from query.commands.options import collection_option, common_options, device_option, ranking_options
 from query.commands.output.hits import score_formula, show_detected, show_hits, show_unread
 from query.ranking.hits import as_json
 from query.ranking.search_choice import RankingOptions
 
 
-@click.command("search")
+@click.command("search", cls=Command)
 @click.argument("text")
 @collection_option("The collection to search.")
-@click.option("--lang", help="Language of the query.  [default: detected among the collection's]")
-@click.option("--to", help="Languages of documents, with commas: en,fr.  [default: all of the collection's]")
-@click.option("-k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many hits.")
+@click.option(
+    "--lang",
+    help="Language of the query.  [default: detected among the collection's]",
+    shell_complete=completion.languages,
+)
+@click.option(
+    "--to",
+    help="Languages of documents, with commas: en,fr.  [default: all of the collection's]",
+    shell_complete=completion.languages,
+)
+@click.option(
+    "-k", "--limit", "k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many hits."
+)
 @click.option(
     "--filter", "filters", multiple=True, metavar="FIELD=VALUE", help="Only documents whose field has the value."
 )
@@ -46,21 +58,28 @@ def command(
     console: Console,
 ) -> None:
     """Find the documents that answer TEXT, whatever their language, best first."""
+    fields, stated_language = _filters(filters), normalise(lang or "")
+    to_languages = None if to is None else typed_languages(to)
     if not lang:
         preload()
-    from query.ranking.searcher import Searcher  # noqa: PLC0415 - a second of imports, during which detection is loaded
+    with console.waiting("starting"):  # a second of imports, during which detection is loaded
+        from query.ranking.searcher import Searcher, require_query  # noqa: PLC0415
 
-    with Searcher.open(name, settings, device=device, ranking=ranking, console=console) as searcher:
-        targets = searcher.targets(None if to is None else language_list(to))
-        hits = searcher.search(
-            text,
-            lang=lang,
-            to=targets,
-            k=k,
-            filters=_filters(filters),
-            explain=explain,
-            fold=fold,
-        )
+    require_query(text)
+    with Searcher.open(
+        name, settings, device=device, ranking=ranking, console=console, to=to_languages, filters=fields
+    ) as searcher:
+        targets = searcher.targets(to_languages)
+        with console.waiting("searching"):
+            hits = searcher.search(
+                text,
+                lang=stated_language if lang else None,
+                to=targets,
+                k=k,
+                filters=fields,
+                explain=explain,
+                fold=fold,
+            )
         unread = searcher.unread(text)
         choice, weights = searcher.choice, searcher.vector_parts.weights
     if unread:

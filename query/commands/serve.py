@@ -12,7 +12,9 @@ import click
 
 from encoders.console import Console
 from encoders.errors import BadInput, MissingPart
+from encoders.wording import install_command
 from indexer.collection.settings import Settings
+from query.commands.help import Command
 from query.commands.options import COLLECTION, FILE, PORT, common_options, device_option, seconds
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from query.service.access import TokenFile
 
 
-@click.command("serve")
+@click.command("serve", cls=Command)
 @click.option(
     "-c",
     "--collection",
@@ -118,9 +120,7 @@ def command(
         import prometheus_client  # noqa: F401, PLC0415
         import uvicorn  # noqa: F401, PLC0415
     except ImportError as error:
-        raise MissingPart(
-            "the service needs packages of its own; install them: pip install 'dragoman[serve]'"
-        ) from error
+        raise MissingPart(f"the service needs packages of its own; install them: {install_command('serve')}") from error
     from query.server.app import Service, server  # noqa: PLC0415 - two seconds of imports
     from query.service.access import Token, TokenFile  # noqa: PLC0415
     from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415

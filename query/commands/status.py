@@ -11,12 +11,13 @@ from indexer.ledger.database import open_database
 from indexer.workers.run_control import last_run
 from indexer.workers.run_watch import run_views
 from query.collections.status import describe
+from query.commands.help import Command
 from query.commands.options import COLLECTION, common_options, seconds
 from query.commands.output.run_progress import show_views
 from query.commands.output.statuses import show_statuses
 
 
-@click.command("status")
+@click.command("status", cls=Command)
 @click.option(
     "-c", "--collection", "name", type=COLLECTION, help="Only this collection, with everything refused in it."
 )

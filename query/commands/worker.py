@@ -14,10 +14,11 @@ from indexer.ledger.database import open_database
 from indexer.workers.celery_worker import WorkerPlan, serve
 from indexer.workers.encoder_choice import encoder_of_work
 from onnx_export.models import DEFAULT
+from query.commands.help import Command
 from query.commands.options import (
     COLLECTION,
     Address,
-    common_options,
+    common_options_and_broker,
     device_option,
     encoder_option,
     method_option,
@@ -25,7 +26,7 @@ from query.commands.options import (
 )
 
 
-@click.command("worker")
+@click.command("worker", cls=Command)
 @click.option(
     "-c",
     "--collection",
@@ -63,7 +64,7 @@ from query.commands.options import (
     metavar="[ADDRESS:]PORT",
     help="Answer Prometheus at this port, on this machine alone unless an ADDRESS is given (0.0.0.0: all).",
 )
-@common_options
+@common_options_and_broker
 def command(
     name: str | None,
     encoder: str | None,

@@ -113,8 +113,9 @@ def evaluate_collection(
     with open_database(settings.database) as engine:
         evaluation_log.require_writable(engine)
         earlier = _earlier_runs(engine, compared_with) if compared_with else None
-        with Searcher.open(collection, settings, ranking=ranking, console=console) as searcher:
-            plan = replace(plan, tag=plan.tag or searcher.spec.name)
+        with Searcher.open(collection, settings, ranking=ranking, console=console, to=plan.to) as searcher:
+            to = plan.to and searcher.targets(plan.to)
+            plan = replace(plan, tag=plan.tag or searcher.spec.name, to=to)
             with console.progress("evaluating", sum(map(len, topic_set.topics.values())), "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
             setup = _setup(searcher, plan, topic_set)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -57,6 +58,15 @@ class ScoreParts:
     lift: float | None
     words: float | None
 
+    @property
+    def fits(self) -> bool | None:
+        """Whether the query is nearer to the document than the queries of other documents are; none without a margin.
+
+        ``bwd``, the document's neighbourhood, tells how near queries come that the document does not answer: it is the
+        mean of the calibration's nearest pseudo-queries, the document's own left out.
+        """
+        return None if self.bwd is None else self.compared > self.bwd
+
 
 @dataclass(frozen=True)
 class Detail:
@@ -83,6 +93,7 @@ class Hit:
             were made.
         parts: the parts of the score; none unless asked for.
         also: documents about the same thing in other languages, best first, that a folded search shows under the hit.
+        fits: as in ``ScoreParts``.
     """
 
     doc_id: str
@@ -93,6 +104,7 @@ class Hit:
     passage: Passage | None
     parts: ScoreParts | None = None
     also: Sequence[Hit] = ()
+    fits: bool | None = None
 
 
 class Hits(list[Hit]):
@@ -127,6 +139,17 @@ class Ranking:
         """The ranking of the k best of these documents."""
         details = None if self.details is None else self.details[:k]
         return Ranking(self.doc_ids[:k], self.langs[:k], self.scores[:k], details)
+
+
+def good_hits(hits: Sequence[Hit]) -> int | None:
+    """Number of hits before the point where most hits above fit the query and most below don't; none if it is unknown.
+
+    Of all points it is the one with the fewest exceptions on either side, the last of equal ones.
+    """
+    if any(hit.fits is None for hit in hits):
+        return None
+    leads = [0, *itertools.accumulate(1 if hit.fits else -1 for hit in hits)]
+    return max(range(len(leads)), key=lambda count: (leads[count], count))
 
 
 def as_json(hit: Hit) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
@@ -14,14 +14,14 @@ from encoders.console import Console
 from encoders.devices import Device
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, HasQueryLimit, short_hash
 from encoders.errors import BadInput, StoreError
-from encoders.languages import UNDETERMINED, normalise, normalised_list
+from encoders.languages import UNDETERMINED, normalise, require_list
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from indexer.stores.contract import Filters, LexicalQuery, MissingDocuments, VectorStore
+from indexer.stores.contract import ChecksFields, Filters, LexicalQuery, MissingDocuments, VectorStore
 from indexer.text.language_detection import Detection, Detector
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -112,15 +112,18 @@ class Searcher:
         ranking: RankingOptions | None = None,
         console: Console | None = None,
         encoder: Encoder | None = None,
+        to: Sequence[str] | None = None,
+        filters: Filters | None = None,
     ) -> Self:
         """Open a collection by its name.
 
         ``ranking`` says how to rank otherwise than by the active calibration. Progress is shown if the default encoder
         or the store's lexical index has to be made. A caller who gives the loaded encoder of queries checks that it is
-        of the right model.
+        of the right model. ``to`` and ``filters`` of searches to come are checked before the encoder is loaded.
 
         Raises:
-            BadInput: there is no such collection, calibration or balance.
+            BadInput: there is no such collection, calibration or balance, a language of ``to`` is not in the
+                collection, or no document has a field of the filters.
             EmptyCollection: the collection has no documents.
             ModelMismatch: the encoder's name leads to another model than that of the vectors or the calibration.
             StoreError: store or database can't be opened.
@@ -140,6 +143,9 @@ class Searcher:
                 raise EmptyCollection(
                     f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
                 )
+            _targets(collection, languages, to)
+            if filters and isinstance(store, ChecksFields):
+                store.require_fields(filters)
             detector = Detector(languages.keys())
             encoder = encoder or open_query_encoder(row, calibration, device, console)
             if choice.hybrid:
@@ -272,10 +278,7 @@ class Searcher:
 
     def _read_query(self, text: str, lang: str | None) -> tuple[Document, float | None]:
         """The query, and the confidence of its detected language; no confidence if the language is stated."""
-        if not text.strip():
-            raise BadInput("the query is empty; type what you look for")
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise BadInput("the query is not UTF-8; see to the terminal's encoding")
+        require_query(text)
         if lang:
             return Document("query", normalise(lang), text), None
         detection = self.detect(text)
@@ -292,6 +295,7 @@ class Searcher:
                 document=document,
                 passage=best_passage(document, detail, query, self.vector_parts),
                 parts=detail.parts if explain else None,
+                fits=detail.parts.fits,
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
         ]
@@ -355,20 +359,7 @@ class Searcher:
         Raises:
             BadInput: ``to`` is empty or a string, or one of its languages is not in the collection.
         """
-        if to is None:
-            return sorted(self.languages)
-        wanted = list(dict.fromkeys(normalised_list(to, "to")))
-        if not wanted:
-            raise BadInput(
-                f"no language of documents is named; {self.collection} has {', '.join(sorted(self.languages))}"
-            )
-        for code in wanted:
-            if code not in self.languages:
-                raise BadInput(
-                    f"collection {self.collection} has no documents in {code!r}; "
-                    f"it has {', '.join(sorted(self.languages))}"
-                )
-        return wanted
+        return _targets(self.collection, self.languages, to)
 
     def _ranker(self, choice: SearchChoice) -> FairRanker:
         """A choice's ranker with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached."""
@@ -393,6 +384,32 @@ class Searcher:
     def __exit__(self, *error: object) -> None:
         """Close the searcher."""
         self.close()
+
+
+def _targets(collection: str, languages: Collection[str], to: Sequence[str] | None) -> list[str]:
+    """The languages of ``to``, normalised, or all of the collection's languages.
+
+    Raises:
+        BadInput: ``to`` is empty or a string, or one of its languages is not in the collection.
+    """
+    there_are = ", ".join(sorted(languages))
+    if to is None:
+        return sorted(languages)
+    require_list(to, "to")
+    if not to:
+        raise BadInput(f"no language of documents is named; {collection} has {there_are}")
+    for code in to:
+        if normalise(code) not in languages:
+            raise BadInput(f"collection {collection} has no documents in {code!r}; it has {there_are}")
+    return list(dict.fromkeys(normalise(code) for code in to))
+
+
+def require_query(text: str) -> None:
+    """Raise ``BadInput`` if a query is empty or has lone surrogates."""
+    if not text.strip():
+        raise BadInput("the query is empty; type what you look for")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise BadInput("the query is not UTF-8; see to the terminal's encoding")
 
 
 def _index_words(store: VectorStore, languages: Mapping[str, int], console: Console) -> None:

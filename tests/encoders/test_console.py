@@ -1,7 +1,12 @@
 """What a command says while it works."""
 
+import io
+import sys
 import threading
 
+import pytest
+
+from encoders import console as console_module
 from encoders.console import Console
 
 
@@ -28,3 +33,42 @@ def test_what_is_quick_is_not_said() -> None:
     with console.if_slow("reading …", after=3600):
         pass
     assert not console.waited.is_set()
+
+
+class Terminal(io.StringIO):
+    """A terminal that tells when something turns on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turned = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if "/" in text:  # the second sign
+            self.turned.set()
+        return super().write(text)
+
+
+def test_at_a_terminal_a_sign_turns_while_one_waits_and_goes_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(console_module, "_SIGN_AFTER", 0.0)
+    with Console().waiting("loading the encoder"):
+        assert terminal.turned.wait(10)
+    shown = terminal.getvalue()
+    assert shown.startswith("\r| loading the encoder …\r/ loading the encoder …")
+    assert shown.endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize("console", [Console(quiet=True), Console()])
+def test_no_sign_turns_for_the_quiet_or_in_a_log(
+    console: Console, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if console.quiet:
+        monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(console_module, "_SIGN_AFTER", 0.0)
+    with console.waiting("loading the encoder"):
+        pass
+    assert (capsys.readouterr().err, getattr(sys.stderr, "getvalue", str)()) == ("", "")

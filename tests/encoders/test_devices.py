@@ -17,7 +17,7 @@ from tests.encoders.cards import GIB, Library, install_cards, install_provider
 @pytest.mark.parametrize(
     ("installed", "sentence"),
     [
-        ((), r"not installed.*pip install 'dragoman\[cpu\]'"),
+        ((), r"not installed.*make install EXTRAS=cpu"),
         (("onnxruntime", "onnxruntime-gpu"), r"both installed.*keep one"),
     ],
 )
@@ -37,7 +37,7 @@ def test_neither_or_both_runtimes_are_refused_with_the_fix(
 def test_without_onnx_runtime_for_cuda_auto_is_the_cpu_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "is_installed", lambda name: name == "onnxruntime")
     assert place("auto") == place("cpu") == CPU
-    with pytest.raises(NoCuda, match=r"dragoman\[gpu\].*--device cpu"):
+    with pytest.raises(NoCuda, match=r"make install EXTRAS=gpu.*--device cpu"):
         place("cuda")
 
 
@@ -101,7 +101,7 @@ def test_cards_are_counted_as_cuda_counts_them(visible: str, names: list[str], m
 @pytest.mark.parametrize(
     ("library", "reason"),
     [
-        (None, r"nvidia-ml-py is not installed.*dragoman\[gpu\]"),
+        (None, r"nvidia-ml-py is not installed.*make install EXTRAS=gpu"),
         (Library([], failure="Driver Not Loaded"), r"no NVIDIA driver \(Driver Not Loaded\); install driver 580"),
         (Library(["H100"], driver=12_040), r"driver knows CUDA 12\.4 and ONNX Runtime needs 13"),
         (Library(["P100"], capability=(6, 0)), r"the P100 has compute capability 6\.0"),

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from encoders.errors import StoreError
 from encoders.folder import ModelFolder, model_cache
 from indexer.collection.settings import Settings
 from indexer.index import collection_lock
 from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
-from query.cli import _LINES, root, run
+from query.cli import _SECTIONS, root, run
 from query.commands import index as index_command
 from query.commands.options import COLLECTION
 from tests.query.conftest import copied
@@ -23,6 +24,7 @@ from trials import DEMO, ROOT
 from trials.command_attacks import NAMES, odd_name, options
 from trials.servers.shared import once
 
+_COMMANDS = [command for lines in _SECTIONS.values() for command in lines]
 EVALUATE = ["evaluate", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
 
 
@@ -47,12 +49,12 @@ def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in _LINES:
+    for command in _COMMANDS:
         assert f"\n  {command} " in done.stdout
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in _LINES:
+    for command in _COMMANDS:
         assert run([command, "--help"]) == 0
         assert f"dragoman {command}" in capsys.readouterr().out
 
@@ -149,12 +151,36 @@ def test_delete_removes_documents_then_the_collection(
     assert run(["delete", "-c", "c", *place]) == 2
     settings = Settings.read(home=tmp_path)
     with open_database(settings.database) as engine, collection_lock("c", engine):
-        assert run(["delete", "--all", "-c", "c", *place]) == 1
+        assert run(["delete", "--all", "-y", "-c", "c", *place]) == 1
     assert "another process is indexing collection c" in capsys.readouterr().err
-    assert run(["delete", "--all", "-c", "c", *place]) == 0
+    assert run(["delete", "--all", "-y", "-c", "c", *place]) == 0
     assert "c is gone, with everything that belonged to it" in capsys.readouterr().out
     assert run(["search", "x", "-c", "c", *place]) == 1
     assert list((tmp_path / "store").iterdir()) == []
+
+
+def test_of_a_first_index_run_that_fails_nothing_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ["--home", str(tmp_path)]
+    arguments = ["index", str(DEMO / "docs.tr.jsonl"), "-c", "c", "--encoder", str(word_model.path), "-q", *place]
+
+    def fail(*_: object, **__: object) -> None:
+        raise StoreError("the source is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("indexer.indexing.pipeline.read_chunks", fail)
+        assert run(arguments) == 1
+        assert "the source is away" in capsys.readouterr().err
+    assert run(["status", "--json", *place]) == 0
+    assert capsys.readouterr().out == ""
+    assert list((tmp_path / "store").iterdir()) == []
+    assert run([*arguments, "--no-calibration"]) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("indexer.indexing.pipeline.read_chunks", fail)
+        assert run(arguments) == 1
+    assert run(["status", "--json", *place]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["documents"] == 23
 
 
 def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command(
@@ -170,8 +196,8 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
 
     with monkeypatch.context() as patch:
         patch.setattr(calibration_table, "forget", killed)
-        assert run(["delete", "--all", *place]) == 130
-    assert run(["delete", "--all", *place]) == 0
+        assert run(["delete", "--all", "-y", *place]) == 130
+    assert run(["delete", "--all", "-y", *place]) == 0
     with open_database(Settings.read(home=tmp_path).database) as engine:
         assert calibration_table.all_calibrations(engine, "c") == []
 
@@ -234,7 +260,30 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         (["serve", "-c", "mini", "--elastic", "http://[::1"], 1, "the server's URL can't be read"),
         (["serve", "-c", "mini", "--elastic", "http://127.0.0.1:x"], 1, "the port in the server's URL is no number"),
         (["serve", "-c", "mini", "--elastic", "ftp://127.0.0.1"], 1, "is no Elasticsearch server"),
-        (["nonsense"], 2, "No such command 'nonsense'"),
+        (["nonsense"], 2, "there is no command 'nonsense'"),
+        (["serch"], 2, "there is no command 'serch', did you mean 'search'?"),
+        (["train", "hdme"], 2, "there is no command 'hdme', did you mean 'hmde'?"),
+        (
+            ["search", "x", "-c", "minni"],
+            1,
+            "there is no collection 'minni', did you mean 'mini'? (there are: mini); make it",
+        ),
+        (
+            ["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--encoder", "multilingual-e5-smal"],
+            1,
+            "there is no encoder 'multilingual-e5-smal', did you mean 'multilingual-e5-small'? (known are ",
+        ),
+        (["search", "x", "-c", "mini", "--to", "xx"], 1, "no documents in 'xx'; it has de, ja"),
+        (["search", "x", "-c", "mini", "--to", "de,deutsch"], 1, "'deutsch' is no language code"),
+        ([*EVALUATE, "-c", "mini", "--to", "xx"], 1, "no documents in 'xx'"),
+        (
+            ["search", "x", "-c", "mini", "--filter", "lable=x"],
+            1,
+            "no document has the field 'lable', did you mean 'label'? (the fields: concept, label)",
+        ),
+        (["pause", "-c", "mini", "--broker", "redis://127.0.0.1:1"], 2, "No such option '--broker'"),
+        (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--broker", "redis://127.0.0.1:1"], 1, "can't be reached"),
+        (["delete", "--all", "-c", "mini"], 1, "nobody can be asked whether mini with its documents may go"),
     ],
 )
 def test_what_is_refused_is_one_sentence_and_a_status(
@@ -246,7 +295,8 @@ def test_what_is_refused_is_one_sentence_and_a_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("indexer.workers.hints._CONNECT_RETRIES", 0)
-    assert run([*arguments, *(["--home", str(home)] if arguments != ["nonsense"] else [])]) == status
+    home_option = [] if status == 2 and "-c" not in arguments else ["--home", str(home)]
+    assert run([*arguments, *home_option]) == status
     captured = capsys.readouterr()
     assert sentence in captured.err
     assert "Traceback" not in captured.err
@@ -255,6 +305,56 @@ def test_what_is_refused_is_one_sentence_and_a_status(
         assert len(captured.err.strip().splitlines()) == 1
     assert run(["status", "--json", "--home", str(home)]) == 0
     assert [json.loads(line)["collection"] for line in capsys.readouterr().out.splitlines()] == ["mini"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "x", "-c", "none"],
+        ["search", "", "-c", "mini"],
+        ["search", "x", "-c", "mini", "--to", "xx"],
+        ["search", "x", "-c", "mini", "--lang", "german"],
+        ["search", "x", "-c", "mini", "--filter", "lable=x"],
+        ["search", "x", "-c", "mini", "--calibration", "none", "--balance", "1"],
+        [*EVALUATE, "-c", "mini", "--to", "xx"],
+        ["index", "nowhere.jsonl", "-c", "new"],
+        ["calibrate", "-c", "none"],
+    ],
+)
+def test_what_can_not_be_done_is_refused_before_an_encoder_is_loaded(
+    arguments: list[str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object, **__: object) -> None:
+        raise AssertionError("an encoder was loaded")
+
+    for module in ("indexer.index", "query.ranking.query_encoder", "query.fitting.open_collection"):
+        monkeypatch.setattr(f"{module}.open_named", load)
+    assert run([*arguments, "--home", str(home)]) == 1
+
+
+def test_refusals_go_when_their_files_are_read_well_whatever_else_was_read_with_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], word_model: ModelFolder
+) -> None:
+    place, encoder = ["-c", "c", "--home", str(tmp_path / "home")], ["--encoder", str(word_model.path)]
+    folder, good, again = tmp_path / "docs", tmp_path / "good.jsonl", tmp_path / "again.jsonl"
+    folder.mkdir()
+    for file in (good, again):
+        file.write_text(json.dumps({"id": file.stem, "lang": "tr", "text": "satranç ve ekmek"}) + "\n")
+    (folder / "broken.jsonl").write_text("{oops\n")
+    (folder / "typed.jsonl").write_text('{"id": "typed", "text": 7}\n')
+    (folder / "rest.jsonl").write_text("{oops\n")
+
+    def refused_after(*sources: Path) -> list[str]:
+        assert run(["index", *map(str, sources), *encoder, *place, "-q", "--no-calibration"]) == 0
+        capsys.readouterr()
+        assert run(["status", *place, "--json"]) == 0
+        return sorted(Path(finding["place"]).name for finding in json.loads(capsys.readouterr().out)["refused"])
+
+    assert refused_after(good, folder) == ["broken.jsonl:1", "rest.jsonl:1", "typed.jsonl:1"]
+    (folder / "broken.jsonl").write_bytes(again.read_bytes())
+    assert refused_after(folder / "broken.jsonl") == ["rest.jsonl:1", "typed.jsonl:1"]
+    again.write_text('{"id": "typed", "lang": "tr", "text": "ekmek ve su"}\n')
+    assert refused_after(again) == ["rest.jsonl:1"]
 
 
 def test_debug_shows_where_a_refusal_comes_from(home: Path) -> None:

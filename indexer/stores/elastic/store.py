@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from encoders.document import Document, FloatArray, Passages
+from encoders.errors import BadInput
 from indexer.elastic import connection
 from indexer.elastic.address import Address, Credentials
 from indexer.elastic.connection import PAGE, pages
@@ -265,6 +266,18 @@ class ServerStore:
             visible = self._index.client.field_caps(index=self.index, fields=sorted(needed))["fields"]
         if hidden := needed - visible.keys():
             raise NotAllowed(f"{self.address.server} hides {min(hidden)} of {self.index} from this user")
+
+    def require_fields(self, names: Iterable[str]) -> None:
+        """Raise ``BadInput`` if no document has a field of one of these names, or it can't be filtered by."""
+        self._index.refresh()
+        for name in names:
+            query = {"exists": {"field": self._layout.filter_field(name)}}
+            with self._index.store_errors():
+                answer = self._index.client.search(
+                    index=self.index, size=0, query=query, terminate_after=1, allow_partial_search_results=False
+                )
+            if not answer["hits"]["total"]["value"]:
+                raise BadInput(f"no document has the field {name!r}; see to its name")
 
     def count(self, model: str = "") -> dict[str, int]:
         """Number of documents by language; if a model is named, of documents with a vector of that model."""

@@ -164,7 +164,7 @@ def _mates_sentence(mates: MatesSummary) -> str:
 
 
 def _own_language_json(summary: Summary) -> dict[str, Any] | None:
-    return summary.own_language and summary.own_language.as_json()
+    return summary.own_language.as_json() if summary.own_language else None
 
 
 def _own_language_sentence(shares: OwnLanguageShares) -> str:

@@ -16,7 +16,7 @@ from encoders.printable import one_line
 from indexer.text.language_detection import SURE
 from query.calibration.calibration_choice import Mix
 from query.calibration.margin import centring, exponent
-from query.ranking.hits import Hit, ScoreParts
+from query.ranking.hits import Hit, ScoreParts, good_hits
 
 if TYPE_CHECKING:
     from query.ranking.search_choice import SearchChoice
@@ -25,6 +25,7 @@ _PASSAGE_CHARACTERS = 240
 _TITLE_COLUMNS = 48
 """Columns of the title of a document that a folded search shows under a hit."""
 _INDENT = 11
+_END_OF_GOOD_HITS = "     ── most hits below fit other queries as well as this one ──"
 
 
 def show_unread(unread: str, console: Console) -> None:
@@ -44,8 +45,9 @@ def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> No
     """Print each hit: rank, score, language, title, id, the cosine if the score is another number, and the passage.
 
     Below stand the documents about the same thing, if the search was folded. ``balance`` is the search's, for the
-    parts of the scores.
+    parts of the scores. A line marks where the good hits end, if they end in the list.
     """
+    good = good_hits(hits)
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     for rank, hit in enumerate(hits, start=1):
         title = _title(hit)
@@ -65,6 +67,10 @@ def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> No
         if hit.also:
             for line in _lines(also_text(hit.also), width - _INDENT):
                 console.result(f"{' ' * _INDENT}{line}")
+        if rank == good and rank < len(hits):
+            console.result(_END_OF_GOOD_HITS)
+    if hits and good == 0:
+        console.say("most of these hits fit other queries as well as this one; perhaps there is no answer here")
 
 
 def also_text(hits: Sequence[Hit]) -> str:

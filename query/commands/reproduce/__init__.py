@@ -20,7 +20,7 @@ _LINES = {
     "reproduce",
     cls=LazyGroup,
     package=__name__,
-    lines=_LINES,
+    sections={"Commands": _LINES},
 )
 def command() -> None:
     """Compute a paper's table from the data it names, and print the paper's figures beside ours."""

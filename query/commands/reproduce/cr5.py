@@ -11,13 +11,14 @@ import click
 from encoders.console import Console
 from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
+from query.commands.help import Command
 from query.commands.options import PATH, Number, languages_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.reproduce import cr5 as tables
 from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
 
 
-@click.command("cr5")
+@click.command("cr5", cls=Command)
 @click.option("--wikipedia", type=PATH, required=True, metavar="DIR", help="The paper's articles, unpacked.")
 @click.option("--europarl", type=PATH, metavar="DIR", help="Europarl of the first pair of languages.")
 @click.option("--dictionary", type=PATH, metavar="FILE", help="Dinu et al., of the first pair of languages.")

@@ -11,6 +11,7 @@ import click
 from encoders.console import Console
 from encoders.devices import Device
 from encoders.languages import language_list, normalise
+from query.commands.help import Command
 from query.commands.options import FILLED, PATH, default_encoder_option, device_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.evaluation.qrels import read_qrels
@@ -30,7 +31,7 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
     return by_lang
 
 
-@click.command("hmde-clef")
+@click.command("hmde-clef", cls=Command)
 @click.option(
     "--documents",
     callback=_by_language,

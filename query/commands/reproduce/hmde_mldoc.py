@@ -11,6 +11,7 @@ from encoders.console import Console
 from encoders.devices import Device
 from encoders.languages import normalise
 from onnx_export.hmde.settings import FineTuning
+from query.commands.help import Command
 from query.commands.options import PATH, Number, default_encoder_option, device_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.reproduce.classification import labelled_documents, split_by_concept, stored_split, subsampled
@@ -19,7 +20,7 @@ from query.reproduce.hmde_mldoc import SYSTEMS, Accuracies, Accuracy, classify_f
 from query.reproduce.mldoc_data import read_mldoc
 
 
-@click.command("hmde-mldoc")
+@click.command("hmde-mldoc", cls=Command)
 @click.option("--mldoc", type=PATH, metavar="DIR", help="Folder that MLDoc's own script filled.")
 @click.option(
     "--documents", multiple=True, metavar="SOURCE", help="Or documents with the fields label and split (or concept)."

@@ -14,13 +14,14 @@ from encoders.devices import Device
 from encoders.document import EncoderSpec
 from onnx_export.models import open_named
 from query.alignment.gold import stated_pairs
+from query.commands.help import Command
 from query.commands.options import PATH, default_encoder_option, device_option, method_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.reproduce.lawdr import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, alignment_tables
 from query.reproduce.lawdr_data import lett_files
 
 
-@click.command("lawdr")
+@click.command("lawdr", cls=Command)
 @click.option("--wmt16", "lett", type=PATH, metavar="DIR", help="Folder of DOMAIN.lett.gz files.")
 @click.option("--pairs", type=PATH, metavar="FILE", help="True pairs of WMT16: URL in English, tab, in French.")
 @click.option("--wmt19", "commentary", type=PATH, metavar="DIR", help="Unpacked documents.tgz, or the .tsv.gz files.")

@@ -13,6 +13,7 @@ from encoders.document import Document, Encoder
 from encoders.methods.registry import METHODS
 from onnx_export.models import open_named
 from query.alignment.mates_table import Point, Sweep, mates_figure
+from query.commands.help import Command
 from query.commands.options import (
     PATH,
     default_encoder_option,
@@ -26,7 +27,7 @@ from query.evaluation.plots import save_figure
 from query.reproduce.mappings import PAPER, Published, read_jrc, read_wikicomp, retrieve_mates
 
 
-@click.command("mappings")
+@click.command("mappings", cls=Command)
 @click.option("--jrc", type=PATH, metavar="DIR", help="JRC-Acquis, the archives of its languages unpacked.")
 @click.option("--wikipedia", type=PATH, multiple=True, metavar="FILE", help="A wikicomp file; may be repeated.")
 @languages_option("Languages of JRC-Acquis.", default="en,ro,nl,de,fr")

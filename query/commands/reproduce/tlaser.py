@@ -18,6 +18,7 @@ from encoders.methods.combined import SEPARATOR
 from encoders.methods.first import First
 from encoders.methods.registry import SENTENCE_METHODS
 from onnx_export.models import find_model, open_named
+from query.commands.help import Command
 from query.commands.options import PATH, device_option, encoder_option, languages_option, output_options
 from query.report.language_pairs import PairTable
 from query.reproduce import tlaser as tables
@@ -26,7 +27,7 @@ from query.reproduce.classification import averages, labelled_documents
 _AVERAGES = ["", ">cross", ">same", ">all"]
 
 
-@click.command("tlaser")
+@click.command("tlaser", cls=Command)
 @encoder_option("Made by train tlaser, or any other.", required=True)
 @click.option("--mldoc", type=PATH, metavar="DIR", help="Folder of english.train.1000, english.dev and so on.")
 @click.option("--tatoeba", type=PATH, metavar="DIR", help="Folder of tatoeba.deu-eng.deu and so on.")

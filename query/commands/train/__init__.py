@@ -15,6 +15,6 @@ _LINES = {
 }
 
 
-@click.group("train", cls=LazyGroup, package=__name__, lines=_LINES)
+@click.group("train", cls=LazyGroup, package=__name__, sections={"Commands": _LINES})
 def command() -> None:
     """Train an encoder, or maps between the languages of an encoder; the result is a folder."""

@@ -12,6 +12,7 @@ from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
 from encoders.wording import counted
 from indexer.readers.source import ReadOptions
+from query.commands.help import Command
 from query.commands.options import languages_option, output_options, reading_options, seed_option, training_options
 from query.commands.output.trainings import show_trained, show_training
 
@@ -35,7 +36,7 @@ def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> flo
     return number
 
 
-@click.command("cr5")
+@click.command("cr5", cls=Command)
 @training_options
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True, help="Width of the vectors.")
 @click.option(

@@ -13,9 +13,10 @@ from encoders.devices import Device
 from encoders.errors import DragomanError
 from encoders.folder import Precision
 from encoders.hmde.upper import Form
-from encoders.wording import counted
+from encoders.wording import counted, install_command
 from indexer.readers.source import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
+from query.commands.help import Command
 from query.commands.options import (
     Number,
     default_encoder_option,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from query.fitting.unseen_concepts import Comparison
 
 
-@click.command("hmde")
+@click.command("hmde", cls=Command, epilog=f"Training needs PyTorch: {install_command('train')}")
 @training_options
 @default_encoder_option("Lower encoder: an exported one, or with --train-lower a Hugging Face folder or name.")
 @click.option(
@@ -112,7 +113,7 @@ def command(
     A tenth of the concepts is held out: it chooses the step that is kept. At the end the trained encoder, and windows
     without training, search for its pages, and the command says whether the training helped.
 
-    Options left out are the preset's. Needs PyTorch: pip install 'dragoman[train]'.
+    Options left out are the preset's.
     """
     from indexer.readers.documents import Sources  # noqa: PLC0415
     from indexer.training.hmde import train_hmde  # noqa: PLC0415 - imports that --help does not need

@@ -13,6 +13,7 @@ from indexer.readers.documents import Sources
 from indexer.readers.source import ReadOptions
 from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
+from query.commands.help import Command
 from query.commands.options import (
     device_option,
     encoder_option,
@@ -24,7 +25,7 @@ from query.commands.options import (
 from query.commands.output.trainings import show_trained, show_training
 
 
-@click.command("lawdr")
+@click.command("lawdr", cls=Command)
 @training_options
 @encoder_option(f"Encoder of the sentences.  [default: {DEFAULT}]")
 @click.option(

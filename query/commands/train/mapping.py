@@ -13,6 +13,7 @@ from indexer.training.mapping import MappingPlan, learn, require_writable, write
 from indexer.training.mapping_sources import AlignedSources
 from indexer.training.nca import learn_networks
 from onnx_export.huggingface.source import require_torch
+from query.commands.help import Command
 from query.commands.options import (
     PATH,
     Number,
@@ -25,7 +26,7 @@ from query.commands.options import (
 from query.commands.output.mappings import show_maps, show_networks
 
 
-@click.command("mapping")
+@click.command("mapping", cls=Command)
 @click.option("-o", "--output", type=PATH, required=True, help="Folder to make.")
 @click.option(
     "--method",

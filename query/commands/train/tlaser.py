@@ -14,6 +14,7 @@ from encoders.devices import Device
 from encoders.folder import Precision
 from encoders.languages import language_list
 from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
+from query.commands.help import Command
 from query.commands.options import (
     Number,
     device_option,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _COUNT = click.IntRange(1)
 
 
-@click.command("tlaser")
+@click.command("tlaser", cls=Command)
 @training_options
 @click.option(
     "--variant",

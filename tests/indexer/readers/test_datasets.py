@@ -64,5 +64,5 @@ def test_a_name_that_is_not_known_is_refused_at_once() -> None:
 def test_without_the_extra_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     blocked: Any = None
     monkeypatch.setitem(sys.modules, "ir_datasets", blocked)
-    with pytest.raises(MissingPart, match=r"pip install 'dragoman\[datasets\]'"):
+    with pytest.raises(MissingPart, match=r"make install EXTRAS=datasets"):
         read("ir-datasets:vaswani", ReadOptions())

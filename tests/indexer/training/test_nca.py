@@ -26,4 +26,4 @@ def test_without_torch_a_sentence_says_what_to_install(tmp_path: Path, command: 
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    assert done.stderr == ("Error: this needs PyTorch and transformers; install them: pip install 'dragoman[train]'\n")
+    assert done.stderr == ("Error: this needs PyTorch and transformers; install them: make install EXTRAS=train\n")

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.torch
 @pytest.fixture
 def folder(small: ModelFolder, tmp_path: Path) -> ModelFolder:
     """A small encoder with an upper one, both of random weights."""
-    torch = pytest.importorskip("torch", reason="HMDE's upper encoder is made by torch: pip install 'dragoman[train]'")
+    torch = pytest.importorskip("torch", reason="HMDE's upper encoder is made by torch: make install EXTRAS=train")
     from onnx_export.hmde import base as bases
     from onnx_export.hmde.model import Upper
     from onnx_export.hmde.publish import publish

@@ -252,7 +252,7 @@ def test_without_torch_or_transformers_one_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        MissingPart, match=r"^this needs PyTorch and transformers; install them: pip install 'dragoman\[train\]'$"
+        MissingPart, match=r"^this needs PyTorch and transformers; install them: make install EXTRAS=train$"
     ):
         load(hugging_face["bert"])
 

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import subprocess
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -74,3 +75,13 @@ def test_again_it_goes_on_with_what_is_there_and_speaks_json(said: str, home: Pa
     assert (index["encoded"], index["unchanged"]) == (0, 235)
     assert calibrated["calibration"] is None
     assert [line["evaluation"] for line in lines if "evaluation" in line] == [3, 4]
+
+
+def test_the_commands_it_ends_with_run_in_a_new_shell(said: str, home: Path) -> None:
+    commands = re.findall(r"^  (\S.*?)(?:  .*)?$", said.partition("\nNext:\n")[2], re.MULTILINE)
+    assert len(commands) == 7
+    shell = {"PATH": "/usr/bin:/bin", "HOME": str(home), "DRAGOMAN_HOME": str(home)}
+    status = next(command for command in commands if command.endswith(" status"))
+    done = subprocess.run(["/bin/sh", "-c", status], env=shell, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "demo: 235 documents" in done.stdout

@@ -198,5 +198,5 @@ def test_without_torch_one_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     sentence = refusal(MissingPart, hugging_face["bert"], "-o", tmp_path / "made")
-    assert sentence == "this needs PyTorch and transformers; install them: pip install 'dragoman[train]'"
+    assert sentence == "this needs PyTorch and transformers; install them: make install EXTRAS=train"
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ from encoders.document import Document
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.commands.output.hits import parts_line, show_hits
-from query.ranking.hits import Hit, ScoreParts, as_json
+from query.ranking.hits import Hit, ScoreParts, as_json, good_hits
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 
@@ -148,3 +148,38 @@ def test_the_shown_lift_is_the_difference_of_the_shown_scores() -> None:
     parts = ScoreParts(0.5, 0.5, None, None, None, 0.5, None, None, score=1.0004, mate="x", lift=0.1004, words=None)
     assert parts_line(parts, 0.0) == "cosine 0.500; lifted by its mate [x] by 0.101"
     assert "mate" not in parts_line(replace(parts, lift=0.00001), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("fits", "count"),
+    [
+        ([True, True, False, False], 2),
+        ([True, False, True, False, False], 3),
+        ([True, False, False, True, False], 1),
+        ([False, False, True], 0),
+        ([True, True], 2),
+        ([True, None], None),
+        ([], 0),
+    ],
+)
+def test_good_hits_end_where_most_above_fit_and_most_below_do_not(fits: list[bool | None], count: int | None) -> None:
+    assert good_hits([replace(hit("de", "Brot"), fits=flag) for flag in fits]) == count
+
+
+def test_a_line_marks_where_the_good_hits_end(
+    calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "-k", "50"]
+    assert run(["search", QUERY, *place]) == 0
+    above, line, below = capsys.readouterr().out.partition("     ── most hits below fit other queries")
+    assert line
+    assert above.count("[demo:") < below.count("[demo:")
+    assert run(["search", QUERY, *place, "--calibration", "none"]) == 0
+    assert "── most" not in capsys.readouterr().out
+
+
+def test_of_hits_that_all_fit_other_queries_as_well_the_search_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    show_hits([replace(hit("de", "Brot"), fits=False)], Console())
+    shown = capsys.readouterr()
+    assert "──" not in shown.out
+    assert "perhaps there is no answer here" in shown.err

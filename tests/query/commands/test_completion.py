@@ -1,0 +1,86 @@
+"""What the shell completes after Tab."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from encoders.folder import ModelFolder
+from query.cli import run
+from trials import DEMO, ROOT
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> Path:
+    """A home with two collections and an evaluation."""
+    folder = tmp_path_factory.mktemp("completion")
+    place, encoder = ["--home", str(folder), "-q"], ["--encoder", str(word_model.path), "--no-calibration"]
+    for name, langs in {"news": "de tr", "notes": "tr"}.items():
+        sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in langs.split()]
+        assert run(["index", *sources, "-c", name, *encoder, *place]) == 0
+    topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
+    assert run(["evaluate", *topics, "-c", "news", "--no-baseline", *place]) == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("mi", ["migrate"]),
+        ("search x -c n", ["news", "notes"]),
+        ("status -c no", ["notes"]),
+        ("search x -c news --to ", ["de", "tr"]),
+        ("search x -c news --to de,", ["de,de", "de,tr"]),
+        ("search x -c notes --lang ", ["tr"]),
+        ("index x -c c --encoder multi", ["multilingual-e5-small"]),
+        ("runs show ", ["1", "1.de"]),
+        ("runs show 1.", ["1.de"]),
+        ("train hm", ["hmde"]),
+    ],
+)
+def test_names_are_completed(
+    typed: str, completed: list[str], home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _completed(typed, home, monkeypatch, capsys) == completed
+
+
+def test_without_a_home_nothing_is_completed_and_none_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _completed("search x -c ", tmp_path / "home", monkeypatch, capsys) == []
+    assert not (tmp_path / "home").exists()
+
+
+def test_completing_loads_no_encoder(home: Path) -> None:
+    code = (
+        "import sys\nfrom query.cli import root\n"
+        "try:\n    root.main(prog_name='dragoman')\n"
+        "finally:\n    print({'torch', 'onnxruntime', 'transformers'} & set(sys.modules), file=sys.stderr)\n"
+    )
+    environment = {**os.environ, **_variables("search x -c n"), "DRAGOMAN_HOME": str(home)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (["plain,news", "plain,notes"], "set()\n")
+
+
+def _completed(
+    typed: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    """The names that bash is given for a command line after ``dragoman``; folders are left to the shell."""
+    for name, value in {**_variables(typed), "DRAGOMAN_HOME": str(home)}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        run([])
+    answers = [line.partition(",") for line in capsys.readouterr().out.splitlines()]
+    return [value for kind, _, value in answers if kind == "plain"]
+
+
+def _variables(typed: str) -> dict[str, str]:
+    """The variables by which bash asks."""
+    words = f"dragoman {typed}"
+    return {"_DRAGOMAN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
