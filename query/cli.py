@@ -57,7 +57,7 @@ _LONGEST_SENTENCE = 1600
 """Characters of an error that are shown: twenty lines of a terminal."""
 _COMPLETION = """\b
 Commands, options, collections, encoders, runs and languages complete with Tab
-after this line in ~/.bashrc (in ~/.zshrc: zsh_source; fish: fish_source):
+after this line in ~/.bashrc (in ~/.zshrc with zsh_source):
   eval "$(_DRAGOMAN_COMPLETE=bash_source dragoman)"
 """
 

@@ -59,6 +59,32 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"dragoman {command}" in capsys.readouterr().out
 
 
+def test_commands_stand_in_groups_and_common_options_after_a_commands_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    assert re.findall(r"^(\w+):$", capsys.readouterr().out, re.MULTILINE) == ["Options", *_SECTIONS]
+    assert run(["search", "--help"]) == 0
+    own, _, common = capsys.readouterr().out.partition("\nCommon options:\n")
+    assert re.findall(r"^  (?:-\w, )?(--\w+)", common, re.MULTILINE) == [
+        "--home", "--store", "--database", "--json", "--quiet", "--debug", "--help",
+    ]  # fmt: skip
+    assert "-k, --limit" in own
+    assert "--home" not in own
+
+
+def test_only_commands_whose_work_workers_may_do_take_a_broker() -> None:
+    assert {name.split()[0] for name, option in options(root) if "--broker" in option.opts} == {
+        "index", "migrate", "resume", "worker",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("group", ["encoders", "runs", "db", "train", "reproduce"])
+def test_the_lines_of_a_group_are_whole_sentences(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([group, "--help"]) == 0
+    commands = capsys.readouterr().out.partition("\nCommands:\n")[2].rstrip()
+    assert "..." not in commands
+    assert re.fullmatch(r"(?:  \S+ [^.]*(?:\.\w|[^.])*\.\n?)+", commands), commands
+
+
 def test_the_command_page_is_what_help_says() -> None:
     code = "import sys; sys.path[:0] = ['docs', '.']; import cli_page; print(cli_page.page(), end='')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

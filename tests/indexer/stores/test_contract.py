@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection.store_location import StoreLocation
-from indexer.stores.contract import LexicalQuery, Stamp, StoredDocument, VectorQuery, VectorStore
+from indexer.stores.contract import ChecksFields, LexicalQuery, Stamp, StoredDocument, VectorQuery, VectorStore
 
 MODEL, DIM = "model-a", 8
 
@@ -187,6 +187,16 @@ def test_filters_let_through_what_has_the_field(store: VectorStore) -> None:
     assert found(label="news", year="1994") == ["a"]
     assert found(label="sports") == []
     assert found(**{'odd "name"': "x"}) == []
+
+
+def test_a_field_that_no_document_has_is_refused_by_name(store: VectorStore) -> None:
+    store.put(MODEL, [item("a", label="news", year=1994), item("b")])
+    store.publish()
+    assert isinstance(store, ChecksFields)
+    store.require_fields(["label", "year"])
+    for name in ("lable", 'odd "name"', "odd\x00name"):
+        with pytest.raises(BadInput, match="no document has the field"):
+            store.require_fields(["year", name])
 
 
 def test_filters_compare_as_text_and_look_into_lists(store: VectorStore) -> None:

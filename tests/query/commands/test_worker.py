@@ -137,12 +137,12 @@ def test_one_command_indexes_by_workers_into_elasticsearch_and_calibrates(
 ) -> None:
     """Each part that a second machine needs: broker, PostgreSQL, Elasticsearch, a process of the worker."""
     place = ["--home", str(site.settings.home), "--database", new_database(postgres), "--store", elastic_url]
-    place += ["--broker", site.settings.broker]
+    broker = ["--broker", site.settings.broker]
     assert run(["db", "upgrade", *place]) == 0
-    site.start("worker", "--encoder", str(small.path), "--device", "cpu", *place)
+    site.start("worker", "--encoder", str(small.path), "--device", "cpu", *place, *broker)
     sources = [str(source) for source in sorted(DEMO.glob("docs.*.jsonl"))]
     capsys.readouterr()
-    assert run(["index", *sources, "-c", "demo", "--encoder", str(small.path), "--json", "-q", *place]) == 0
+    assert run(["index", *sources, "-c", "demo", "--encoder", str(small.path), "--json", "-q", *place, *broker]) == 0
     report, calibrated = map(json.loads, capsys.readouterr().out.splitlines())
     assert (report["encoded"], report["refused"]) == (235, [])
     assert calibrated["calibration"]
