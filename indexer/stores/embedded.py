@@ -17,6 +17,7 @@ from encoders.folder import make_private_folder
 from indexer.stores import tables, words
 from indexer.stores.admission import admit, other_width, unknown_model
 from indexer.stores.contract import (
+    Filters,
     LexicalHits,
     LexicalQuery,
     MissingDocuments,
@@ -259,6 +260,11 @@ class EmbeddedStore:
         """Number of documents by language; if a model is named, of documents with a vector of that model."""
         with self._file.reading() as connection:
             return tables.count(connection, model)
+
+    def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
+        """Number of documents of the languages that pass the filters."""
+        with self._file.reading() as connection:
+            return tables.count_rows(connection, tables.matching(connection, filters or {}).keys(), langs)
 
     def close(self) -> None:
         """Close the file."""

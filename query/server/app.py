@@ -7,10 +7,11 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from types import FrameType
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -118,6 +119,8 @@ class Service:
         app.include_router(self._api.router(tokens=bool(self._options.tokens)))
         app.get("/metrics", include_in_schema=False)(self._api.metrics)
         app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)(self._front_page)
+        app.head("/api/health", include_in_schema=False)(self._api.health)
+        app.head("/api/ready", include_in_schema=False)(self._api.ready)
         app.api_route(
             "/{path:elastic}", methods=["GET", "POST", "PUT", "DELETE", "HEAD"], include_in_schema=False, name="elastic"
         )(self._elastic.answer)
@@ -182,13 +185,21 @@ async def _refuse(_: Request, error: Exception) -> Response:
     return refusals.answer(error, unfit=409)  # it is as /openapi.json says
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     errors = error.errors() if isinstance(error, RequestValidationError) else []
-    problems = "; ".join(
-        f"{'.'.join(map(str, problem['loc'][1:])) or 'the body'}: {problem['msg']}" for problem in errors[:5]
-    )
+    is_json = "json" in request.headers.get("content-type", "")
+    problems = "; ".join(_problem(problem, is_json=is_json) for problem in errors[:5])
     sentence = f"the request is not as /openapi.json says ({problems})".encode("utf-8", "backslashreplace").decode()
     return JSONResponse({"error": sentence}, 422)  # a name in it may have half of a surrogate pair
+
+
+def _problem(problem: Mapping[str, Any], *, is_json: bool) -> str:
+    place = problem["loc"]
+    if problem["type"] == "json_invalid":
+        return f"the body is no JSON: {problem['ctx']['error']} at character {place[1]}"
+    if place == ("body",) and problem["input"] is not None and not is_json:
+        return "the body is read as JSON only with the header Content-Type: application/json"
+    return f"{'.'.join(map(str, place[1:])) or 'the body'}: {problem['msg']}"
 
 
 async def _http(_: Request, error: Exception) -> Response:
