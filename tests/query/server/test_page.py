@@ -101,6 +101,7 @@ def test_a_search_asked_for_before_the_collections_are_known_waits_for_them(page
         page.goto("/")
         page.fill("#q", "flood in the old town")
         if enters:
+            page.locator("#lang").dispatch_event("change")
             page.keyboard.press("Enter")
         for _ in range(1200):
             page.wait_for_timeout(50)
