@@ -313,5 +313,8 @@ class VectorStore(Protocol):
     def count(self, model: str = "") -> dict[str, int]:
         """Number of documents by language; if a model is named, of documents with a vector of that model."""
 
+    def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
+        """Number of documents of the languages that pass the filters, and that the user of a narrowed view may see."""
+
     def close(self) -> None:
         """Close files and connections; closing twice is harmless."""

@@ -18,6 +18,7 @@ from encoders.wording import did_you_mean
 from indexer.stores import tables, words
 from indexer.stores.admission import admit, other_width, unknown_model
 from indexer.stores.contract import (
+    Filters,
     LexicalHits,
     LexicalQuery,
     MissingDocuments,
@@ -269,6 +270,11 @@ class EmbeddedStore:
         """Number of documents by language; if a model is named, of documents with a vector of that model."""
         with self._file.reading() as connection:
             return tables.count(connection, model)
+
+    def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
+        """Number of documents of the languages that pass the filters."""
+        with self._file.reading() as connection:
+            return tables.count_rows(connection, tables.matching(connection, filters or {}).keys(), langs)
 
     def close(self) -> None:
         """Close the file."""

@@ -279,6 +279,12 @@ def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
     return {row.row: row.doc_id for row in connection.execute(query)}
 
 
+def count_rows(connection: sa.Connection, rows: Collection[int], langs: Sequence[str]) -> int:
+    """Number of documents of the rows that are in one of the languages."""
+    query = sa.select(sa.func.count()).where(_documents.c.row.in_(_LIST), _documents.c.lang.in_(langs))
+    return connection.execute(query, _listed(rows)).scalar_one()
+
+
 def count(connection: sa.Connection, model: str = "") -> dict[str, int]:
     """Number of documents by language; if a model is named, of documents with a vector of that model."""
     query = (

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from encoders.console import Console
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
 from query.commands.help import Command
 from query.commands.options import COLLECTION, FILE, PORT, common_options, device_option, seconds
 
 if TYPE_CHECKING:
-    from uvicorn import Server
-
+    from query.server.app import Server
     from query.service.access import TokenFile
 
 
@@ -122,6 +121,7 @@ def command(
     except ImportError as error:
         raise MissingPart(f"the service needs packages of its own; install them: {install_command('serve')}") from error
     from query.server.app import Service, server  # noqa: PLC0415 - two seconds of imports
+    from query.server.listening import listening  # noqa: PLC0415
     from query.service.access import Token, TokenFile  # noqa: PLC0415
     from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415
 
@@ -142,18 +142,17 @@ def command(
         threads=threads or 2 * (os.cpu_count() or 1),
         **service,
     )
-    http_server = server(Service(options), options, host, port)
-    console.say(f"serving at http://{f'[{host}]' if ':' in host else host}:{port}/ (stop with Ctrl-C)")
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
-    if hasattr(signal, "SIGHUP"):
-        _handle_hangup(http_server, token_file)
-    try:
-        http_server.run()
-    except SystemExit as error:  # uvicorn exits if it can't listen
-        raise BadInput(
-            f"the service can't listen at {host}:{port}; see what does (another service?), or take another --port"
-        ) from error
+    with listening(host, port) as sockets:
+        http_server = server(Service(options), options)
+        console.say(f"serving at http://{f'[{host}]' if ':' in host else host}:{port}/ (stop with Ctrl-C)")
+        for signal_number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
+        if hasattr(signal, "SIGHUP"):
+            _handle_hangup(http_server, token_file)
+        try:
+            http_server.run(sockets)
+        except SystemExit as error:  # uvicorn exits if the application does not start
+            raise StoreError("the service did not start; the lines above say why") from error
 
 
 def _handle_hangup(http_server: Server, token_file: TokenFile | None) -> None:

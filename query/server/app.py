@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
+import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from types import FrameType
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -19,6 +24,7 @@ from starlette.exceptions import HTTPException
 from encoders.errors import BadInput, DragomanError
 from indexer.elastic.address import SCHEMES, Credentials, without_credentials
 from query.ranking.searcher import EmptyCollection
+from query.server.listening import BACKLOG
 from query.server.page import SearchPage
 from query.service import refusals
 from query.service.connection import BoundedConnection
@@ -33,6 +39,7 @@ from query.service.routes import EMPTY, READY, Api
 from query.service.search_threads import SearchThreads
 from query.service.upstream import Upstream
 
+_logger = logging.getLogger("dragoman.service")
 _EVERY = 5.0
 """Seconds between two checks of the collections."""
 
@@ -40,7 +47,7 @@ _EVERY = 5.0
 class _ElasticPath(Convertor[str]):
     """Paths that are not the service's own, so that the service's own answer 405 to other methods."""
 
-    regex = r"(?!api/|metrics$|openapi\.json$).*"
+    regex = r"(?!api(?:/|$)|metrics$|openapi\.json$).*"
 
     def convert(self, value: str) -> str:
         return value
@@ -106,11 +113,14 @@ class Service:
             version=version("dragoman"),
             docs_url=None,  # FastAPI's documentation pages load scripts from another host
             redoc_url=None,
+            redirect_slashes=False,
             lifespan=self._lifespan,
         )
         app.include_router(self._api.router(tokens=bool(self._options.tokens)))
         app.get("/metrics", include_in_schema=False)(self._api.metrics)
-        app.get("/", include_in_schema=False)(self._front_page)
+        app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)(self._front_page)
+        app.head("/api/health", include_in_schema=False)(self._api.health)
+        app.head("/api/ready", include_in_schema=False)(self._api.ready)
         app.api_route(
             "/{path:elastic}", methods=["GET", "POST", "PUT", "DELETE", "HEAD"], include_in_schema=False, name="elastic"
         )(self._elastic.answer)
@@ -175,13 +185,21 @@ async def _refuse(_: Request, error: Exception) -> Response:
     return refusals.answer(error, unfit=409)  # it is as /openapi.json says
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     errors = error.errors() if isinstance(error, RequestValidationError) else []
-    problems = "; ".join(
-        f"{'.'.join(map(str, problem['loc'][1:])) or 'the body'}: {problem['msg']}" for problem in errors[:5]
-    )
+    is_json = "json" in request.headers.get("content-type", "")
+    problems = "; ".join(_problem(problem, is_json=is_json) for problem in errors[:5])
     sentence = f"the request is not as /openapi.json says ({problems})".encode("utf-8", "backslashreplace").decode()
     return JSONResponse({"error": sentence}, 422)  # a name in it may have half of a surrogate pair
+
+
+def _problem(problem: Mapping[str, Any], *, is_json: bool) -> str:
+    place = problem["loc"]
+    if problem["type"] == "json_invalid":
+        return f"the body is no JSON: {problem['ctx']['error']} at character {place[1]}"
+    if place == ("body",) and problem["input"] is not None and not is_json:
+        return "the body is read as JSON only with the header Content-Type: application/json"
+    return f"{'.'.join(map(str, place[1:])) or 'the body'}: {problem['msg']}"
 
 
 async def _http(_: Request, error: Exception) -> Response:
@@ -191,21 +209,36 @@ async def _http(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": sentences.get(status, "the request can't be read")}, status, headers)
 
 
-def server(service: Service, options: ServiceOptions, host: str, port: int) -> uvicorn.Server:
-    """A uvicorn server, not started: connections are bounded, no proxy's headers are trusted, and it stops in order."""
-    return uvicorn.Server(
+class Server(uvicorn.Server):
+    """A uvicorn server that logs why it stops."""
+
+    _signal: int | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop in order; the signal is logged later, as a signal may interrupt the writing of the log."""
+        self._signal = self._signal or sig
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Log the reason, answer the requests that have begun, and close all connections."""
+        at = f" at {signal.Signals(self._signal).name}" if self._signal else ""
+        _logger.warning("the service stops%s; requests that have begun are still answered", at)
+        await super().shutdown(sockets)
+
+
+def server(service: Service, options: ServiceOptions) -> Server:
+    """A server, not started: connections are bounded, no proxy's headers are trusted, and it stops in order."""
+    return Server(
         uvicorn.Config(
             service.app,
             http=BoundedConnection,
-            host=host,
-            port=port,
             log_config=None,  # the command's formatter escapes what callers send
             log_level="warning",
             access_log=False,
             server_header=False,
             proxy_headers=False,
             ws="none",
-            backlog=128,  # as many connections are taken before one of them is counted
+            backlog=BACKLOG,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(options.seconds) + 1,
         )

@@ -191,8 +191,8 @@ def is_elastic(scope: Scope) -> bool:
     path = scope["path"]
     if path == "/":
         accept = dict(scope["headers"]).get(b"accept", b"")
-        return scope["method"] == "HEAD" or (b"json" in accept and b"html" not in accept)
-    return not (path in {"/metrics", "/openapi.json"} or path.startswith("/api/"))
+        return b"json" in accept and b"html" not in accept
+    return not (path in {"/api", "/metrics", "/openapi.json"} or path.startswith("/api/"))
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import Any
 import httpx
 
 from query.server.app import Service, server
+from query.server.listening import listening
 from query.service.options import ServiceOptions
 from trials import ROOT
 from trials.command import DRAGOMAN
@@ -29,23 +29,20 @@ _STOPPED_WITHIN = 120.0
 def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
     """Start a service and yield a client of it, when the service has opened all collections that it can open."""
     service = Service(options)
-    # without the protocol's number asyncio would not send small responses at once
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.bind(("127.0.0.1", 0))
-    running = server(service, options, "127.0.0.1", 0)
-    thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listening])), daemon=True)
-    thread.start()
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    try:
-        wait_until_opened(url)
-        with httpx.Client(base_url=url, timeout=60, **client) as opened:
-            yield opened
-    finally:
-        running.should_exit = True
-        thread.join(_STOPPED_WITHIN)
-        listening.close()
-        if thread.is_alive():
-            raise TimeoutError(f"the service at {url} does not stop")
+    with listening("127.0.0.1", 0) as sockets:
+        running = server(service, options)
+        thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets)), daemon=True)
+        url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+        thread.start()
+        try:
+            wait_until_opened(url)
+            with httpx.Client(base_url=url, timeout=60, **client) as opened:
+                yield opened
+        finally:
+            running.should_exit = True
+            thread.join(_STOPPED_WITHIN)
+            if thread.is_alive():
+                raise TimeoutError(f"the service at {url} does not stop")
 
 
 @contextmanager

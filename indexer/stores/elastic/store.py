@@ -18,6 +18,7 @@ from indexer.elastic.connection import PAGE, pages
 from indexer.elastic.errors import NotAllowed
 from indexer.stores.admission import Admission, admit, other_width, unknown_model
 from indexer.stores.contract import (
+    Filters,
     LexicalHits,
     LexicalQuery,
     NearestDocuments,
@@ -289,6 +290,16 @@ class ServerStore:
                 index=self.index, size=0, query=query, aggs={"langs": terms}, allow_partial_search_results=False
             )
         return {bucket["key"]: bucket["doc_count"] for bucket in answer["aggregations"]["langs"]["buckets"]}
+
+    def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
+        """Number of documents of the languages that pass the filters, and that the user of a narrowed view may see."""
+        self._index.refresh()
+        query = {"bool": {"should": [{"bool": {"filter": self._layout.filters(lang, filters)}} for lang in langs]}}
+        with self._index.store_errors():
+            answer = self._index.client.search(
+                index=self.index, size=0, query=query, track_total_hits=True, allow_partial_search_results=False
+            )
+        return int(answer["hits"]["total"]["value"])
 
     def close(self) -> None:
         """Close the connections."""

@@ -222,9 +222,10 @@ class ElasticEndpoint:
             hits = result.hits
             if not hits and caller.authorization and isinstance(searcher.store, OnServer):
                 searcher.store.require_visible(searcher.stored_model)
+            matching = _matching(searcher, search, hits, filters, caller.authorization)
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))
-        return response.answer(search, hits, name, sources, place.read_fields[0], took), result.logged
+        return response.answer(search, hits, name, sources, place.read_fields[0], matching, took), result.logged
 
     def _check_credentials(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
         """Refuse credentials of another place than the documents', and filters that read other indices."""
@@ -268,6 +269,18 @@ def _narrowed(
     except BadInput:  # the vectors are in a companion index, which does not have the fields of the caller's clauses
         filters = query_clause.as_filters(search.filters, place.read_fields)
     return replace(searcher, store=store.narrowed((), authorization)), filters
+
+
+def _matching(
+    searcher: Searcher, search: CrossLingual, hits: Sequence[Hit], filters: Mapping[str, Any] | None, authorization: str
+) -> int:
+    """Number of documents that the search can find, whatever its ``from`` and ``size``."""
+    if len(hits) < search.asked.k:
+        return len(hits)
+    targets = searcher.targets(search.asked.to)
+    if search.filters or authorization:
+        return max(len(hits), searcher.store.count_passing(targets, filters))
+    return max(len(hits), sum(searcher.languages[lang] for lang in targets))
 
 
 def _sources(searcher: Searcher, hits: Sequence[Hit], place: _Place) -> tuple[str, Mapping[str, Mapping[str, Any]]]:

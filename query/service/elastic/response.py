@@ -11,6 +11,7 @@ from typing import Any
 
 from query.ranking.hits import Hit
 from query.service.elastic.query_clause import CrossLingual, Highlight
+from query.service.messages import MOST
 
 
 def answer(
@@ -19,12 +20,14 @@ def answer(
     index: str,
     sources: Mapping[str, Mapping[str, Any]],
     text_field: str,
+    matching: int,
     took: int,
 ) -> dict[str, Any]:
     """The body of an answer.
 
     The search says which of all ``hits`` are shown. A hit without a source was deleted meanwhile, and is left out. A
-    passage is a highlight of the ``text_field``, which has the text of a source.
+    passage is a highlight of the ``text_field``, which has the text of a source. The total counts those of the
+    ``matching`` documents that ``from`` and ``size`` can page through.
     """
     shown = [hit for hit in hits[search.start : search.start + search.size] if hit.doc_id in sources]
     tags = _tags(search.highlight, text_field)
@@ -33,13 +36,12 @@ def answer(
         includes, excludes = map(_any_of, _patterns(search.source))
         for hit_json in hits_json:
             hit_json["_source"] = _filtered(sources[hit_json["_id"]], includes, excludes)
-    capped = len(hits) == search.asked.k
     return {
         "took": took,
         "timed_out": False,
         "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
         "hits": {
-            "total": {"value": len(hits), "relation": "gte" if capped else "eq"},
+            "total": {"value": min(matching, MOST), "relation": "gte" if matching > MOST else "eq"},
             "max_score": hits[0].score if hits else None,
             "hits": hits_json,
         },

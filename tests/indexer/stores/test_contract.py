@@ -199,6 +199,14 @@ def test_a_field_that_no_document_has_is_refused_by_name(store: VectorStore) -> 
             store.require_fields(["year", name])
 
 
+def test_documents_that_pass_filters_are_counted_by_language(store: VectorStore) -> None:
+    store.put(MODEL, [item("a", label="news"), item("b", "de", label="news"), item("c", "fr", label="news"), item("d")])
+    assert store.count_passing(["en", "de"], {"label": "news"}) == 2
+    assert store.count_passing(["en", "de"], {"label": ["help", "news"]}) == 2
+    assert store.count_passing(["en", "fr"]) == 3
+    assert store.count_passing(["en"], {"label": "help"}) == store.count_passing(["fi"]) == 0
+
+
 def test_filters_compare_as_text_and_look_into_lists(store: VectorStore) -> None:
     store.put(MODEL, [item("a", draft=True, tags=["x", "y"], year=1994, score=0.5), item("b", draft=False, tags=[])])
     query = {"en": random_vectors(1)}

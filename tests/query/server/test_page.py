@@ -17,11 +17,12 @@ from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
+from query.cli import run
 from query.query_log.tables import SearchRow
 from query.server.page import SearchPage
 from query.service.options import ServiceOptions
 from tests.conftest import skip_or_fail
-from trials import page_attacks
+from trials import DEMO, page_attacks
 from trials.servers.service import serving
 
 
@@ -100,6 +101,7 @@ def test_a_search_asked_for_before_the_collections_are_known_waits_for_them(page
         page.goto("/")
         page.fill("#q", "flood in the old town")
         if enters:
+            page.locator("#lang").dispatch_event("change")
             page.keyboard.press("Enter")
         for _ in range(1200):
             page.wait_for_timeout(50)
@@ -163,6 +165,84 @@ def test_the_address_is_the_search(page: Any, browser: Any) -> None:
     other.close()
     page.go_back()
     until(page, "new Set([...document.querySelectorAll('.tongue')].map(one => one.textContent)).size > 1")
+
+
+def test_a_bookmark_of_a_collection_that_is_gone_shows_no_hits_of_another(
+    browser: Any, demo_by_words: Settings, word_model: ModelFolder, tmp_path: Path
+) -> None:
+    shutil.copytree(demo_by_words.home, tmp_path / "home")
+    own, source = Settings.read(home=tmp_path / "home"), str(DEMO / "docs.de.jsonl")
+    index([source], "alpha", settings=own, encoder=str(word_model.path), device="cpu")
+    with serving(ServiceOptions(own, device="cpu")) as client:
+        page = browser.new_page(base_url=str(client.base_url))
+        page.goto("/?c=demo")
+        page.wait_for_selector("#hits .hint")
+        page.fill("#q", "Brot backen")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#hits h2")
+        bookmark = page.url
+        assert "c=demo" in bookmark
+        assert run(["delete", "-c", "demo", "--all", "-y", "--home", str(own.home), "-q"]) == 0
+        for address in (bookmark, bookmark.replace("c=demo", "c=toString"), "/?c=demo"):
+            page.goto(address)
+            page.wait_for_selector("#status.bad")
+            name = "toString" if "toString" in address else "demo"
+            assert page.locator("#status").inner_text() == f"There is no collection “{name}” here. Choose another."
+            assert page.locator("#hits li").count() == 0
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#status.bad")
+            assert page.locator("#hits li").count() == 0
+        page.select_option("#collection", "alpha")
+        page.wait_for_selector("#hits li")
+        assert "c=alpha" in page.url
+        page.go_back()
+        page.wait_for_selector("#status.bad")
+        assert page.locator("#hits li").count() == 0
+        page.close()
+
+
+def test_the_address_of_a_search_names_its_collection_though_there_is_one(page: Any) -> None:
+    ask(page, "flood in the old town")
+    assert "c=demo" in page.url
+    page.goto("/?q=bread")
+    page.wait_for_selector("#hits h2")
+    assert "c=demo" in page.url
+
+
+def test_a_search_of_many_collections_that_names_none_is_not_made_in_the_first(
+    browser: Any, service: httpx.Client
+) -> None:
+    (demo,) = service.get("/api/collections").json()["collections"]
+    answer = json.dumps({"collections": [{**demo, "name": "alpha"}, demo], "away": {"beta": "it can't be read"}})
+    page = browser.new_page(base_url=str(service.base_url))
+    page.route("**/api/collections", lambda route: route.fulfill(body=answer))
+    page.goto("/?q=bread")
+    page.wait_for_selector("#status.bad")
+    assert "does not say which collection" in page.locator("#status").inner_text()
+    page.select_option("#collection", "demo")
+    page.wait_for_selector("#hits h2, #hits .hint")
+    page.goto("/?q=bread&c=beta")
+    page.wait_for_selector("#status.bad")
+    assert page.locator("#status").inner_text() == "Beta: it can't be read."
+    page.close()
+
+
+def test_the_language_of_each_text_is_marked_for_the_browser_s_translation(page: Any) -> None:
+    """Readers aloud go by it, too."""
+    ask(page, "眠れない夜に何をすればいいか")
+    assert page.locator("html").get_attribute("lang") == "en"
+    languages = page.locator(".tongue").all_inner_texts()
+    marks = "all => all.map(one => [one.lang, one.dir, one.translate])"
+    titles = page.locator("#hits h2").evaluate_all(marks)
+    assert titles == page.locator("#hits blockquote").evaluate_all(marks)
+    assert {direction for _, direction, _ in titles} == {"auto"}
+    assert {translated for _, _, translated in titles} == {True}
+    assert page.locator("#hits h2[translate=yes], #hits blockquote[translate=yes]").count() == 2 * len(titles)
+    names = "codes => codes.map(code => new Intl.DisplayNames(['en'], {type: 'language'}).of(code))"
+    assert page.evaluate(names, [lang for lang, _, _ in titles]) == languages
+    page.locator("#hits h2 button").first.click()
+    page.wait_for_selector("dialog[open]")
+    assert page.locator("#title[translate=yes], #text[translate=yes]").evaluate_all(marks) == [titles[0]] * 2
 
 
 def test_the_dial_ranks_anew(page: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -204,6 +206,7 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
         ({"query": "coffee", "to": []}, 422, "to: List should have at least 1 item"),
         ({"query": "coffee", "lang": "klingonian"}, 409, "is no language code|is no known language"),
         ({"query": "coffee", "collection": "nope"}, 404, "there is no collection 'nope'"),
+        ([], 422, "the body: Input should be a valid dictionary"),
         ({"query": "coffee", "calibration": "ffff"}, 409, "no calibrations of demo begin with 'ffff'"),
         ({"query": "coffee", "balance": 1.5}, 422, "balance"),
         ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "margin and weights need a calibration"),
@@ -225,14 +228,28 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
         ({"query": "coffee", "collection": "a\x00"}, 422, "collection"),
     ],
 )
-def test_what_cannot_be_searched_is_a_sentence(
-    service: httpx.Client, asked: dict[str, Any], status: int, sentence: str
-) -> None:
-    import json
-    import re
-
+def test_what_cannot_be_searched_is_a_sentence(service: httpx.Client, asked: Any, status: int, sentence: str) -> None:
     answer = service.post("/api/search", content=json.dumps(asked), headers={"Content-Type": "application/json"})
     assert answer.status_code == status
+    assert re.search(sentence, answer.json()["error"])
+
+
+@pytest.mark.parametrize(
+    ("media", "body", "sentence"),
+    [
+        ("application/json", "{query: coffee}", "the body is no JSON: Expecting .* at character 1"),
+        ("application/json", "", "the body: Field required"),
+        (
+            "application/x-www-form-urlencoded",
+            '{"query": "coffee"}',
+            "the body is read as JSON only with the header Content-Type: application/json",
+        ),
+    ],
+    ids=["no JSON", "no body", "as curl sends it by itself"],
+)
+def test_a_body_that_cannot_be_read_is_a_sentence(service: httpx.Client, media: str, body: str, sentence: str) -> None:
+    answer = service.post("/api/search", content=body, headers={"Content-Type": media})
+    assert answer.status_code == 422
     assert re.search(sentence, answer.json()["error"])
 
 
@@ -290,11 +307,34 @@ def test_a_switch_of_calibration_shows_at_once(own: Settings) -> None:
 
 
 def test_another_method_on_our_path_gets_405(service: httpx.Client) -> None:
-    for method, path in (("PUT", "/api/search"), ("DELETE", "/api/collections"), ("POST", "/metrics")):
+    for method, path in (
+        ("PUT", "/api/search"),
+        ("GET", "/api/search"),
+        ("DELETE", "/api/collections"),
+        ("OPTIONS", "/api/health"),
+        ("POST", "/metrics"),
+    ):
         answer = service.request(method, path)
         assert (answer.status_code, answer.json()) == (405, {"error": "this path does not take that method"})
         assert answer.headers["Allow"]
-    assert service.get("/api/nowhere").json() == {"error": "there is nothing at this path"}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/nowhere", "/api/search/", "/api/documents", "/api/_search"])
+def test_a_path_under_api_that_is_none_gets_404_in_our_shape(service: httpx.Client, method: str, path: str) -> None:
+    answer = service.request(method, path, follow_redirects=False)
+    assert (answer.status_code, answer.json()) == (404, {"error": "there is nothing at this path"})
+
+
+def test_a_monitor_that_asks_for_heads_gets_them(calibrated: Settings) -> None:
+    """Also while the Elasticsearch server behind the service does not answer."""
+    options = ServiceOptions(calibrated, device="cpu", elastic="http://127.0.0.1:9")
+    with serving(options) as client:
+        for path in ("/", "/api/health", "/api/ready"):
+            head, whole = client.head(path), client.get(path)
+            assert (head.status_code, head.content) == (200, b"")
+            assert head.headers["Content-Type"] == whole.headers["Content-Type"]
+        assert "script-src" in client.head("/").headers["Content-Security-Policy"]
 
 
 def test_a_filter_by_a_missing_field_finds_nothing(service: httpx.Client) -> None:

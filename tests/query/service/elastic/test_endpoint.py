@@ -116,7 +116,7 @@ def test_hits_come_from_every_language_in_elasticsearchs_own_shape(site: Site, a
         assert passage[3:-4] in f"{shown[hit['_id']].title}\n{shown[hit['_id']].text}"
     assert [hit["_score"] for hit in hits] == sorted((hit["_score"] for hit in hits), reverse=True)
     assert answer["hits"]["max_score"] == hits[0]["_score"]
-    assert answer["hits"]["total"] == {"value": 8, "relation": "gte"}
+    assert answer["hits"]["total"] == {"value": 60, "relation": "eq"}
     assert answer.meta.headers["x-elastic-product"] == "Elasticsearch"
 
 
@@ -162,6 +162,30 @@ def test_pages_follow_each_other(site: Site, application: Elasticsearch) -> None
     whole = application.search(index=site.index, query=query, size=10)["hits"]["hits"]
     second = application.search(index=site.index, query=query, size=5, from_=5)["hits"]["hits"]
     assert [hit["_id"] for hit in second] == [hit["_id"] for hit in whole[5:]]
+
+
+@pytest.mark.parametrize("to", [None, ["de", "ja"]])
+@pytest.mark.parametrize("filters", [[], [{"range": {"year": {"gte": 2002}}}], [{"term": {"year": 1789}}]])
+def test_the_total_is_the_number_of_hits_that_pages_go_through(
+    site: Site, application: Elasticsearch, to: Sequence[str] | None, filters: Sequence[dict[str, Any]]
+) -> None:
+    asked = {"bool": {"must": clause("printing", lang="en", to=to), "filter": filters}}
+    total = application.search(index=site.index, query=asked, size=0)["hits"]["total"]
+    paged_through(application, site.index, asked, total)
+    without_clause = {"bool": {"filter": [*filters, {"terms": {"language": to or LANGS}}]}}
+    assert total == {"value": application.count(index=site.index, query=without_clause)["count"], "relation": "eq"}
+
+
+def paged_through(application: Elasticsearch, index: str, query: dict[str, Any], total: dict[str, Any]) -> None:
+    """See that every page says the same total, and that there are as many hits, each once."""
+    seen: list[str] = []
+    while True:
+        hits = application.search(index=index, query=query, from_=len(seen), size=7)["hits"]
+        assert hits["total"] == total
+        if not hits["hits"]:
+            break
+        seen += [hit["_id"] for hit in hits["hits"]]
+    assert len(seen) == len(set(seen)) == total["value"]
 
 
 def test_ordinary_filters_hold(site: Site, application: Elasticsearch) -> None:
@@ -285,6 +309,22 @@ def test_other_reads_pass_through(site: Site, application: Elasticsearch) -> Non
         assert not application.exists(index=site.index, id="no such/id")
         with pytest.raises(NotFoundError):
             application.get(index=site.index, id="no such")
+
+
+def test_other_applications_leave_our_field_out_by_excluding_it(site: Site) -> None:
+    """As the guide says; hits of the clause come without the field."""
+    page, owners = site.documents[0].doc_id, {"headline", "body", "language", "year", "shelf"}
+    with client_of(site.server) as direct:
+        asks: tuple[Callable[..., Any], ...] = (
+            lambda **excluding: direct.search(index=site.index, size=1, **excluding)["hits"]["hits"][0],
+            lambda **excluding: direct.get(index=site.index, id=page, **excluding),
+            lambda **excluding: direct.mget(index=site.index, ids=[page], **excluding)["docs"][0],
+        )
+        for ask in asks:
+            assert ask()["_source"].keys() == {*owners, "dragoman"}
+            assert ask(source_excludes=["dragoman"])["_source"].keys() == owners
+        (hit,) = direct.search(index=site.index, size=1, source={"excludes": ["dragoman"]})["hits"]["hits"]
+        assert hit["_source"].keys() == owners
 
 
 _YEARS = {"years": {"terms": {"field": "year"}}}
@@ -606,6 +646,12 @@ def test_a_collection_of_this_machine_answers_in_the_same_shape(calibrated: Sett
         assert answer["hits"]["hits"]
         assert {hit["_source"]["fields"]["label"] for hit in answer["hits"]["hits"]} == {"digital"}
         assert all(hit["highlight"]["text"] for hit in answer["hits"]["hits"])
+        digital = sum(
+            hit["fields"]["label"] == "digital"
+            for hit in client.post("/api/search", json={"query": "Brot", "lang": "de", "k": 235}).json()["hits"]
+        )
+        assert answer["hits"]["total"] == {"value": digital, "relation": "eq"}
+        paged_through(application, "demo", query, answer["hits"]["total"])
         with pytest.raises(BadRequestError, match="range can't filter this collection"):
             application.search(
                 index="demo", query={"bool": {"must": clause("a"), "filter": {"range": {"a": {"gt": 1}}}}}

@@ -1,0 +1,66 @@
+"""The sockets that the service listens at."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from encoders.errors import BadInput
+
+BACKLOG = 128
+"""Connections that wait until they are taken; as many are taken before one of them is counted."""
+_MISSING = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+"""Errors of an address that the host's name has and this machine lacks, as ``::1`` where there is no IPv6."""
+
+
+@contextmanager
+def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Listen at every address of a host, and close the sockets at the end; port 0 takes a free port.
+
+    Raises:
+        BadInput: the host has no address on this machine, or the port is taken or not allowed.
+    """
+    with ExitStack() as stack:
+        try:
+            sockets = [stack.enter_context(one) for one in _listen(host, port)]
+        except OSError as error:
+            raise BadInput(
+                f"the service can't listen at {host}:{port} ({error.strerror}); "
+                "stop what listens there, or take another --port or --host"
+            ) from error
+        yield sockets
+
+
+def _listen(host: str, port: int) -> Iterator[socket.socket]:
+    """The sockets; an address that this machine lacks is left out if the host has another."""
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    missing: list[OSError] = []
+    for family, _, protocol, _, address in addresses:
+        try:
+            yield _socket(family, protocol, address)
+        except OSError as error:
+            if error.errno not in _MISSING:
+                raise
+            missing.append(error)
+    if len(missing) == len(addresses):
+        raise missing[0]
+
+
+def _socket(family: int, protocol: int, address: Any) -> socket.socket:
+    # without the protocol's number asyncio would not send small responses at once
+    opened = socket.socket(family, socket.SOCK_STREAM, protocol)
+    try:
+        if os.name == "posix":  # elsewhere the option would let another service take the port
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.bind(address)
+        opened.listen(BACKLOG)
+    except OSError:
+        opened.close()
+        raise
+    return opened
