@@ -1,6 +1,6 @@
 """On a GPU: tokens a second beside sentence-transformers and the card's limit, pages a second by a worker, and MAP.
 
-About ten minutes on one card; ``--device cpu --documents 1`` tries the command itself. Needs ``dragoman[gpu]``, torch
+About ten minutes on one card; ``--device cpu --documents 1`` tries the command itself. Needs the extra ``gpu``, torch
 for CUDA and sentence-transformers; for the worker Elasticsearch, PostgreSQL and Redis, or ``--no-worker``.
 """
 
