@@ -74,6 +74,7 @@ class Searcher:
         detector: detects a query's language among the collection's languages.
         calibration: makes languages comparable; none: documents are ranked by plain cosine.
         weights: weights of the parts of combined vectors instead of the calibration's; empty: the calibration's.
+        opening: the opening of the store; searchers made from this one share it.
     """
 
     collection: str

@@ -1,3 +1,3 @@
 """The public API is tested with an encoder that takes milliseconds for a text."""
 
-from tests.query.conftest import calibrated_by_words, demo_by_words, homes_by_words, word_model  # noqa: F401
+from tests.query.conftest import demo_by_words, homes_by_words, word_model  # noqa: F401

@@ -180,10 +180,10 @@ def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoma
         dragoman.status("demo", settings=demo_by_words)
 
 
-def test_judged_topics_decide_a_calibration(calibrated_by_words: dragoman.Settings) -> None:
+def test_what_judged_topics_decide_is_not_stated_too(settings: dragoman.Settings) -> None:
     files = {"topics": DEMO / "topics.tsv", "qrels": str(DEMO / "qrels.txt")}
     with pytest.raises(dragoman.BadInput, match="topics decide how to rank; leave balance, margin, rank"):
-        dragoman.calibrate("demo", settings=calibrated_by_words, balance=0.5, **files)  # type: ignore[arg-type]
+        dragoman.calibrate("demo", settings=settings, balance=0.5, **files)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
