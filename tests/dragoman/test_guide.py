@@ -30,6 +30,9 @@ def run(title: str, names: dict[str, Any]) -> None:
         exec(compile(program, f"{title} in python.md", "exec", dont_inherit=True), names)  # noqa: S102
 
 
+pytestmark = pytest.mark.parts
+
+
 @pytest.fixture(scope="module")
 def guide(tmp_path_factory: pytest.TempPathFactory, default_opened_once: None) -> Iterator[dict[str, Any]]:
     """The names that the guide's programs share; the collection of the first program is there."""
