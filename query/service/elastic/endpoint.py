@@ -18,6 +18,7 @@ from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.elastic.address import SCHEMES, Address
 from indexer.stores.attached.address import Attachment, is_attached
+from indexer.stores.attached.companion_index import CompanionStore
 from indexer.stores.contract import OnServer
 from query.ranking.hits import Hit
 from query.ranking.searcher import Searcher
@@ -273,10 +274,16 @@ def _narrowed(
 
 def _matching(
     searcher: Searcher, search: CrossLingual, hits: Sequence[Hit], filters: Mapping[str, Any] | None, authorization: str
-) -> int:
-    """Number of documents that the search can find, whatever its ``from`` and ``size``."""
+) -> int | None:
+    """Number of documents that the search can find, whatever its ``from`` and ``size``.
+
+    None: at least the hits. The rules of an index whose vectors lie beside it do not hold in the index of the vectors,
+    where a count would tell of documents that are hidden from the caller.
+    """
     if len(hits) < search.asked.k:
         return len(hits)
+    if authorization and isinstance(searcher.store, CompanionStore):
+        return None
     targets = searcher.targets(search.asked.to)
     if search.filters or authorization:
         return max(len(hits), searcher.store.count_passing(targets, filters))

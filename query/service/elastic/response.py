@@ -20,14 +20,14 @@ def answer(
     index: str,
     sources: Mapping[str, Mapping[str, Any]],
     text_field: str,
-    matching: int,
+    matching: int | None,
     took: int,
 ) -> dict[str, Any]:
     """The body of an answer.
 
     The search says which of all ``hits`` are shown. A hit without a source was deleted meanwhile, and is left out. A
     passage is a highlight of the ``text_field``, which has the text of a source. The total counts those of the
-    ``matching`` documents that ``from`` and ``size`` can page through.
+    ``matching`` documents that ``from`` and ``size`` can page through; none: it is at least the number of hits.
     """
     shown = [hit for hit in hits[search.start : search.start + search.size] if hit.doc_id in sources]
     tags = _tags(search.highlight, text_field)
@@ -41,11 +41,17 @@ def answer(
         "timed_out": False,
         "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
         "hits": {
-            "total": {"value": min(matching, MOST), "relation": "gte" if matching > MOST else "eq"},
+            "total": _total(len(hits), matching),
             "max_score": hits[0].score if hits else None,
             "hits": hits_json,
         },
     }
+
+
+def _total(found: int, matching: int | None) -> dict[str, Any]:
+    if matching is None:
+        return {"value": found, "relation": "gte"}
+    return {"value": min(matching, MOST), "relation": "gte" if matching > MOST else "eq"}
 
 
 def _hit(search: CrossLingual, hit: Hit, index: str, text_field: str, tags: tuple[str, str] | None) -> dict[str, Any]:
