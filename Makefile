@@ -70,15 +70,15 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[cpu,train,datasets,elastic,serve,dev]'
+	$(INSTALL) -e '.[$(RUNTIME),train,datasets,elastic,serve,dev]'
 	touch $@ $(VENV)/.base
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[cpu,train,datasets,elastic,serve,dev,bench]'
+	$(INSTALL) -e '.[$(RUNTIME),train,datasets,elastic,serve,dev,bench]'
 	touch $@ $(VENV)/.base
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[cpu,docs]'
+	$(INSTALL) -e '.[$(RUNTIME),docs]'
 	touch $@ $(VENV)/.base
 
 clean: ## remove all that was made, .venv too

@@ -22,7 +22,9 @@ def page() -> str:
     """The page as it should be."""
     parts = [_HEAD]
     for path, command in _walk("dragoman", root):
-        context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
+        context = click.Context(
+            command, info_name=path, max_content_width=100, terminal_width=100, help_option_names=["-h", "--help"]
+        )
         parts.append(f"## {path}\n\n```\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
 

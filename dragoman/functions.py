@@ -17,6 +17,7 @@ from indexer import index as indexing
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.indexing.pipeline import IndexReport
+from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger.database import open_database
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
@@ -52,6 +53,7 @@ def index(
     device: Device = "auto",
     prune: bool = False,
     rebuild: bool = False,
+    on_duplicate: OnDuplicate = "last",
     calibrate: bool = True,
     console: Console | None = None,
 ) -> IndexReport:
@@ -71,6 +73,7 @@ def index(
         device: where to encode.
         prune: remove documents that none of the sources has any more.
         rebuild: build the collection anew from these sources alone, with another encoder or method if given.
+        on_duplicate: which of several documents with one id counts, ``last`` or ``first``; ``error``: none is indexed.
         calibrate: whether to calibrate at the end; if false, languages are not made comparable.
         console: shows the progress; by default only warnings are shown.
 
@@ -91,14 +94,14 @@ def index(
             ledger = indexing.index_by_workers(
                 names, collection,
                 settings=settings, options=options, encoder=reference, method=method,
-                prune=prune, rebuild=rebuild, console=console,
+                prune=prune, rebuild=rebuild, on_duplicate=on_duplicate, console=console,
             )  # fmt: skip
             report = watch_run(ledger, settings, console)
         else:
             report = indexing.index(
                 names, collection,
                 settings=settings, options=options, encoder=reference, method=method, device=device,
-                prune=prune, rebuild=rebuild, console=console,
+                prune=prune, rebuild=rebuild, on_duplicate=on_duplicate, console=console,
             )  # fmt: skip
     if not report.encoded and not report.unchanged:
         reason = f" ({report.refused[0].place}: {report.refused[0].text})" if report.refused else ""

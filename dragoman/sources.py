@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from encoders.errors import BadInput, StoreError
 from encoders.folder import FILE_MODE, make_private_folder
 from indexer.collection.settings import Settings
+from indexer.readers.record import lacks_id
 from indexer.readers.source import ReadOptions
 from indexer.stores.names import check_collection_name
 
@@ -29,7 +30,7 @@ def source_names(
     The file has the same name each time: to the ledger, all records of a collection are one source.
 
     Raises:
-        BadInput: there is no source, a record can't be written as JSON, or the options are for files only.
+        BadInput: there is no source, a record has no id or can't be written as JSON, or the options are for files only.
         StoreError: the file of records can't be written, or another process writes it.
     """
     names: list[str] = []
@@ -45,7 +46,7 @@ def source_names(
                 records = stack.enter_context(_opened(collection, settings))
                 names.append(records.name)
             with _file_errors(records.name):
-                records.write(_line(source, number))
+                records.write(_line(source, number, options))
         if not names:
             raise BadInput("there is nothing to index; give names of files or folders, or dicts with id and text")
         if records is not None:
@@ -59,8 +60,16 @@ def _listed(sources: Source | Iterable[Source]) -> Iterable[Source]:
     return [sources] if isinstance(sources, str | os.PathLike | Mapping) else sources
 
 
-def _line(record: Mapping[str, Any], number: int) -> str:
-    """A record as a line of ASCII, which is read alike in every encoding of a language."""
+def _line(record: Mapping[str, Any], number: int, options: ReadOptions) -> str:
+    """A record as a line of ASCII, which is read alike in every encoding of a language.
+
+    A record without an id would take the id of an earlier call's record.
+    """
+    if lacks_id(record, options):
+        raise BadInput(
+            f"source {number} has no id; give each dict an id, or name the field that holds it: "
+            "ReadOptions(fields={'id': NAME})"
+        )
     try:
         return json.dumps(dict(record)) + "\n"
     except (TypeError, ValueError) as error:

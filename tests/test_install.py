@@ -41,9 +41,18 @@ def test_onnx_runtime_for_cuda_stays_until_the_cpus_is_asked_for(tmp_path: Path)
     assert re.search(r"uninstall .*onnxruntime onnxruntime-gpu\n.* -e '\.\[gpu\]'", _make("gpu", tmp_path))
 
 
-def _make(extras: str, environment: Path) -> str:
-    """The commands of ``make install`` in an environment."""
-    command = ["make", "-n", "install", f"EXTRAS={extras}", f"VENV={environment}"]
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("target", ["lint", "bench", "docs"])
+def test_other_targets_install_no_second_onnx_runtime(target: str, tmp_path: Path) -> None:
+    (tmp_path / "lib/python3.11/site-packages/onnxruntime_gpu-1.27.0.dist-info").mkdir(parents=True)
+    commands = _make("", tmp_path, target)
+    assert "-e '.[gpu," in commands
+    assert "-e '.[cpu" not in commands
+
+
+def _make(extras: str, environment: Path, target: str = "install") -> str:
+    """The commands of a target of ``make`` in an environment."""
+    command = ["make", "-n", target, f"EXTRAS={extras}", f"VENV={environment}"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 

@@ -75,6 +75,11 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
         assert not anchor or anchor in _anchors(target), f"{page.name} links to {link}, a heading that is not there"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_page_has_a_heading_and_text(page: Path) -> None:
+    assert {"heading_open", "paragraph_open"} <= {token.type for token in _tokens(page)}, f"{page.name} is empty"
+
+
 def test_the_navigation_names_pages_that_are_there() -> None:
     assert not set(_site_navigation()) - set(PAGES)
 

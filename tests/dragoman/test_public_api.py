@@ -137,6 +137,13 @@ def test_sources_that_can_not_be_read_are_refused_before_a_model_is_loaded(
     assert not list(settings.home.glob("*.jsonl"))
 
 
+def test_a_dict_without_an_id_is_refused_before_it_replaces_an_earlier_one(
+    settings: dragoman.Settings, word_model: ModelFolder
+) -> None:
+    with pytest.raises(dragoman.BadInput, match=r"source 2 has no id; give each dict an id"):
+        dragoman.index([RECORDS[0], {"text": "Kein Name."}], "c", settings=settings, encoder=word_model.path)
+
+
 def test_a_format_or_an_encoding_is_for_files(settings: dragoman.Settings) -> None:
     with pytest.raises(dragoman.BadInput, match="dicts have no format and no encoding"):
         dragoman.index(RECORDS, "c", settings=settings, options=dragoman.ReadOptions(format="csv"))

@@ -73,7 +73,7 @@ def command(
     options: ReadOptions,
     console: Console,
 ) -> None:
-    """Learn one space for the words of all languages in SOURCEs (Cr5), in seconds, without a network.
+    """Learn one space for the words of all languages in SOURCEs (Cr5), in seconds to minutes, without a network.
 
     Documents need the field concept, the same for translations of one another or for pages about the same thing; a few
     hundred concepts are enough to start with. FOLDER then is an encoder of hundreds of thousands of words a second.
