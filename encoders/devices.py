@@ -106,7 +106,7 @@ def worker_devices(device: Device) -> list[Device]:
     if device != "cuda" or not is_installed("onnxruntime-gpu"):
         return [device]
     cards = [f"cuda:{number}" for number in range(_visible_count()) if _is_usable(number)]
-    return cards if len(cards) > 1 else [device]
+    return cards if cards and cards != ["cuda:0"] else [device]
 
 
 def check_runtime() -> None:

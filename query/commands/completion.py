@@ -50,11 +50,13 @@ def _items(names: Iterable[str], typed: str) -> list[CompletionItem]:
 
 def _read(context: click.Context, names: Callable[[sa.Engine], list[str]]) -> list[str]:
     """Names from the database of the command; none if it is not there, or can't be read: Tab shows no errors."""
-    settings = Settings.read(*(context.params.get(place) for place in ("home", "store", "database")))
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - Tab in other places needs no database
+
     try:
+        settings = Settings.read(*(context.params.get(place) for place in ("home", "store", "database")))
         with _database(settings) as engine:
             return names(engine) if engine else []
-    except (DragomanError, OSError):
+    except (DragomanError, OSError, SQLAlchemyError):
         return []
 
 

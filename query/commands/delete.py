@@ -55,7 +55,7 @@ def _delete_collection(
 ) -> None:
     name, attached = collection.name, is_attached(collection.store)
     removed = "what was attached (their documents stay)" if attached else "its documents"
-    if ask and not sys.stdin.isatty():
+    if ask and not (sys.stdin and sys.stdin.isatty()):
         raise BadInput(f"nobody can be asked whether {name} with {removed} may go; give -y to remove it without asking")
     if ask:
         click.confirm(f"Remove {name} with {removed}, runs and evaluations?", abort=True, err=True)

@@ -18,7 +18,7 @@ def program() -> str:
     scripts = Path(sys.executable).parent
     own = shutil.which(_NAME, path=str(scripts))
     if own is None:  # the packages are run from their sources
-        return f"{shlex.quote(sys.executable)} -m query.cli"
+        return f"{shlex.quote(sys.executable)} -m dragoman"
     in_shell = shutil.which(_NAME)
     if in_shell and Path(in_shell).resolve() == Path(own).resolve():
         return _NAME

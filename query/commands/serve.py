@@ -142,8 +142,8 @@ def command(
         threads=threads or 2 * (os.cpu_count() or 1),
         **service,
     )
+    http_server = server(Service(options), options)
     with listening(host, port) as sockets:
-        http_server = server(Service(options), options)
         console.say(f"serving at http://{f'[{host}]' if ':' in host else host}:{port}/ (stop with Ctrl-C)")
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop

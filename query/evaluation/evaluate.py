@@ -131,8 +131,7 @@ def _warn_of_other_judgements(
 ) -> None:
     if isinstance(earlier, list):
         run = earlier[0].run
-        judged_by = (run.setup.qrels_hash, run.setup.settings.get("to"))
-        if judged_by != (setup.qrels_hash, setup.settings["to"]):
+        if run.judged_by != (setup.qrels_hash, setup.judged_languages):
             console.warn(f"run {run.id} was scored by other qrels or another --to; part of the difference is theirs")
 
 

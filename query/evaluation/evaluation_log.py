@@ -50,6 +50,12 @@ class Setup:
     topics_hash: str
     qrels_hash: str
 
+    @property
+    def judged_languages(self) -> list[str] | None:
+        """Languages of the documents whose judgements count, in order; none: all languages."""
+        to = self.settings.get("to")
+        return None if to is None else sorted(to)
+
 
 class EvaluationRow(Base):
     """One ``dragoman evaluate``; the database makes the columns of ``setup`` from its fields."""
@@ -122,11 +128,12 @@ class LoggedRun(Base):
 
     def judged_as(self, other: LoggedRun) -> bool:
         """Whether the same judgements scored both runs: the same qrels, for documents of the same languages."""
-        return self._judged_by == other._judged_by
+        return self.judged_by == other.judged_by
 
     @property
-    def _judged_by(self) -> tuple[str, object]:
-        within = [self.lang] if self.kind in {"same", "bm25"} else self.setup.settings.get("to")
+    def judged_by(self) -> tuple[str, list[str] | None]:
+        """Hash of the qrels, and languages of the documents whose judgements count; none: all languages."""
+        within = [self.lang] if self.kind in {"same", "bm25"} else self.setup.judged_languages
         return self.setup.qrels_hash, within
 
     def topic(self, qid: str) -> str:

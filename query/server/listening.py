@@ -37,7 +37,8 @@ def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 def _listen(host: str, port: int) -> Iterator[socket.socket]:
     """The sockets; an address that this machine lacks is left out if the host has another."""
-    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    addresses = list(dict.fromkeys(found))  # a name may have an address twice
     missing: list[OSError] = []
     for family, _, protocol, _, address in addresses:
         try:

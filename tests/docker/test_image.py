@@ -140,7 +140,7 @@ def test_installed_by_its_script_it_indexes_and_searches_as_nobody_with_nothing_
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "Commands:" in dragoman("--help")
+    assert "Everyday:" in dragoman("--help")
     documents = installed / "docs.jsonl"
     texts = {"en": "The flood broke the bridge over the river.", "de": "Die Bäckerei öffnet morgens um sechs."}
     documents.write_text("".join(json.dumps({"id": lang, "lang": lang, "text": texts[lang]}) + "\n" for lang in texts))

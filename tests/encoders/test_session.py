@@ -110,7 +110,7 @@ def test_cuda_asked_for_and_not_there_is_refused_not_replaced(default_folder: Mo
 
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         pytest.skip("this ONNX Runtime has CUDA")
-    with pytest.raises(MissingPart, match=r"dragoman\[gpu\].*--device cpu"):
+    with pytest.raises(MissingPart, match=r"make install EXTRAS=gpu.*--device cpu"):
         OnnxSession(default_folder, device="cuda")
     assert OnnxSession(default_folder, device="auto").device == "cpu"
 

@@ -110,8 +110,9 @@ def command(
     negatives are drawn. FOLDER then is an encoder: documents go through both of its graphs, queries through the lower
     one alone. If training was stopped or killed, the same command continues it.
 
-    A tenth of the concepts is held out: it chooses the step that is kept. At the end the trained encoder, and windows
-    without training, search for its pages, and the command says whether the training helped.
+    A tenth of the concepts (about 2,048 pages at most) is held out: it chooses the step that is kept. At the end the
+    trained encoder, and windows without training, search for its pages, and the command says whether the training
+    helped.
 
     Options left out are the preset's.
     """

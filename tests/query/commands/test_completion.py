@@ -72,7 +72,7 @@ def _completed(
     typed: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> list[str]:
     """The names that bash is given for a command line after ``dragoman``; folders are left to the shell."""
-    for name, value in {**_variables(typed), "DRAGOMAN_HOME": str(home)}.items():
+    for name, value in {**_variables(typed), "DRAGOMAN_HOME": str(home), "DRAGOMAN_CACHE": str(home / "cache")}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit):
         run([])

@@ -77,7 +77,7 @@ def test_ids_that_clash_are_warned_of_with_q_and_on_duplicate_decides(
     assert captured.err.startswith("warning: 2 ids stand more than once in the sources: 1 (")
     first = said(capsys, *index, "--on-duplicate", "first")
     assert (first["encoded"], first["unchanged"], first["duplicates"]) == (2, 0, 2)
-    assert [remark["doc_id"] for remark in first["remarks"]] == ["1", "2"]
+    assert [remark["id"] for remark in first["remarks"]] == ["1", "2"]
 
 
 def test_standard_input_is_indexed_and_goes_on_where_the_same_input_was_interrupted(
