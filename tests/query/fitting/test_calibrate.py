@@ -430,19 +430,22 @@ def test_an_index_run_calibrates_by_itself(
     assert calibration_table.all_calibrations(connect(settings.database), "c") == []
 
 
-@pytest.mark.parametrize("each", [1, 2, pytest.param(5, marks=pytest.mark.parts)])
-def test_a_tiny_collection_loses_nothing_by_being_calibrated(settings: Settings, tmp_path: Path, each: int) -> None:
-    """Four languages with a few documents each, all of other subjects, asked for by their titles in each language."""
+def _found_at_first(folder: Path, each: int, draw: int = 0) -> list[tuple[bool, bool]]:
+    """Whether titles find their document at first, by plain cosine and calibrated, an entry for each title.
+
+    Four languages have a few documents each, all about other subjects; their titles ask in each language.
+    """
     pages = {
         lang: {one["concept"]: one for one in map(json.loads, (DEMO / f"docs.{lang}.jsonl").read_text().splitlines())}
         for lang in ("de", "en", "ja", "ru")
     }
+    settings = Settings.read(home=folder / "home")
     expected: dict[str, str] = {}
     sources = []
     for lang, here in pages.items():
-        chosen = sorted(here.keys() & pages["en"].keys() - expected.keys())[:each]
+        chosen = sorted(here.keys() & pages["en"].keys() - expected.keys())[4 * draw : 4 * draw + each]
         expected |= {concept: here[concept]["id"] for concept in chosen}
-        sources.append(tmp_path / f"{lang}.jsonl")
+        sources.append(folder / f"{lang}.jsonl")
         sources[-1].write_text("\n".join(json.dumps(here[concept]) for concept in chosen), encoding="utf-8")
     index([str(source) for source in sources], "demo", settings=settings, device="cpu")
     calibrate("demo", settings, device="cpu")
@@ -454,9 +457,28 @@ def test_a_tiny_collection_loses_nothing_by_being_calibrated(settings: Settings,
     right = []
     for ranking in (RankingOptions(calibration="none"), RankingOptions()):
         with Searcher.open("demo", settings, device="cpu", ranking=ranking) as opened:
-            found = opened.rank(queries, k=1)
-        right.append(sum(one.doc_ids[0] == expected[query.doc_id] for one, query in zip(found, queries, strict=True)))
-    assert right[1] >= right[0] * (1 if each < 5 else 1.5)
+            ranked = opened.rank(queries, k=1)
+        right.append([one.doc_ids[0] == expected[query.doc_id] for one, query in zip(ranked, queries, strict=True)])
+    return list(zip(*right, strict=True))
+
+
+@pytest.mark.parametrize("each", [2, pytest.param(5, marks=pytest.mark.parts)])
+def test_a_tiny_collection_loses_nothing_by_being_calibrated(tmp_path: Path, each: int) -> None:
+    plain, calibrated = map(sum, zip(*_found_at_first(tmp_path, each), strict=True))
+    assert calibrated >= plain * (1 if each < 5 else 1.5)
+
+
+@pytest.mark.parts
+def test_collections_of_four_documents_lose_no_more_than_chance(tmp_path: Path) -> None:
+    """A sign test at 5 % over five collections: one answer more or less depends on the processor's int8 arithmetic."""
+    found = []
+    for draw in range(5):
+        (tmp_path / str(draw)).mkdir()
+        found += _found_at_first(tmp_path / str(draw), 1, draw)
+    lost = sum(plain and not calibrated for plain, calibrated in found)
+    gained = sum(calibrated and not plain for plain, calibrated in found)
+    assert len(found) > 70
+    assert lost - gained <= 1.645 * (lost + gained) ** 0.5
 
 
 def test_a_calibration_says_what_the_previous_one_had(home: Settings) -> None:
