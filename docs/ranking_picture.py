@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from query import RankingOptions, Searcher
+from dragoman import RankingOptions, Searcher
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 

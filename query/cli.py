@@ -95,9 +95,7 @@ def run(arguments: list[str]) -> int:
     """Run the command with arguments and return its exit status."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it complains of a cache that it can do without
     try:
-        root.main(args=arguments, prog_name="dragoman", standalone_mode=False)
-    except click.exceptions.Exit as exit_:
-        return exit_.exit_code
+        returned = root.main(args=arguments, prog_name="dragoman", standalone_mode=False)
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(file=shown)
@@ -115,7 +113,7 @@ def run(arguments: list[str]) -> int:
             raise
         click.echo(f"Error: {one_line(_cut(sentence))}", err=True)
         return 1
-    return 0
+    return returned if isinstance(returned, int) else 0  # a command that ends with click's Exit returns its status
 
 
 def _sentence(error: Exception) -> str:

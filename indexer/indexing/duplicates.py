@@ -74,9 +74,9 @@ def _first_places(doc_ids: Collection[str], sources: Sequence[str], options: Rea
     places: dict[str, list[str]] = {doc_id: [] for doc_id in doc_ids}
     missing = 2 * len(places)
     for document in _documents(sources, options):
-        found = places.get(document.doc_id)
-        if found is not None and len(found) < 2:
-            found.append(document.place)
+        id_places = places.get(document.doc_id)
+        if id_places is not None and len(id_places) < 2:
+            id_places.append(document.place)
             missing -= 1
             if not missing:
                 break

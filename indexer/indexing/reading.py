@@ -44,8 +44,8 @@ def run_fingerprint(
     Raises:
         BadInput: as ``check_sources``.
     """
-    kept = "first" if on_duplicate == "first" else "last"
-    return short_hash(check_sources(sources, options), str(generation), kept)
+    winner = "first" if on_duplicate == "first" else "last"
+    return short_hash(check_sources(sources, options), str(generation), winner)
 
 
 def readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:

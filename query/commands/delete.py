@@ -57,8 +57,9 @@ def _delete_collection(
     removed = "what was attached (their documents stay)" if attached else "its documents"
     if ask and not (sys.stdin and sys.stdin.isatty()):
         raise BadInput(f"nobody can be asked whether {name} with {removed} may go; give -y to remove it without asking")
-    if ask:
-        click.confirm(f"Remove {name} with {removed}, runs and evaluations?", abort=True, err=True)
+    if ask and not click.confirm(f"Remove {name} with {removed}, runs and evaluations?", err=True):
+        console.result("nothing was removed")
+        raise click.exceptions.Exit(1)
     detached = remove_collection(engine, collection, settings, forget=forget)
     if attached:
         show_detached(collection, detached, console, forget=forget)

@@ -237,7 +237,8 @@ class Searcher:
             A list of hits, which also has ``lang``, the language of the query.
 
         Raises:
-            BadInput: the text is empty, k is below 1, ``to`` is a string, or a language is not in the collection.
+            BadInput: the text is empty, k is below 1, ``to`` is a string, a language is not in the collection, or
+                nothing is found as no document has a field of the filters.
             StoreError: the searcher is closed, or another process opened it.
         """
         self._check(k)
@@ -254,6 +255,8 @@ class Searcher:
         plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
 
         def result(hits: Sequence[Hit]) -> Hits:
+            if not hits and filters and isinstance(self.store, ChecksFields):
+                self.store.require_fields(filters)
             return Hits(hits, query.lang, confidence)
 
         def ranked(count: int) -> Ranking:

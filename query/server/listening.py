@@ -26,7 +26,7 @@ def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
     """
     with ExitStack() as stack:
         try:
-            sockets = [stack.enter_context(one) for one in _listen(host, port)]
+            sockets = [stack.enter_context(opened) for opened in _listen(host, port)]
         except OSError as error:
             raise BadInput(
                 f"the service can't listen at {host}:{port} ({error.strerror}); "
@@ -37,8 +37,8 @@ def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 def _listen(host: str, port: int) -> Iterator[socket.socket]:
     """The sockets; an address that this machine lacks is left out if the host has another."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    addresses = list(dict.fromkeys(found))  # a name may have an address twice
+    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    addresses = list(dict.fromkeys(answers))  # a name may have an address twice
     missing: list[OSError] = []
     for family, _, protocol, _, address in addresses:
         try:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import BadInput, MissingPart, ModelMismatch
+from encoders.wording import did_you_mean
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection, NoCollection
 from indexer.ledger.database import connect
@@ -166,7 +167,9 @@ class OpenCollections:
         """
         served = self._options.collections
         if served and name not in served:
-            raise NoCollection(f"there is no collection {name!r} here; there are: {', '.join(served)}")
+            raise NoCollection(
+                f"there is no collection {name!r} here{did_you_mean(name, served)} (there are: {', '.join(served)})"
+            )
         opened, last_run_ended = self._acquire(name)
         try:
             self._recount(opened, last_run_ended)

@@ -16,8 +16,8 @@ from indexer.index import index
 from onnx_export import models
 from onnx_export.default_model.export import export_default
 from onnx_export.models import DEFAULT, are_for_cards, default_path, find_model, open_named
-from query import Searcher
 from query.cli import run
+from query.ranking.searcher import Searcher
 from tests.encoders.cards import Library, Sessions, install_cards, install_provider
 from trials import DEMO
 

@@ -1,5 +1,6 @@
 """The command, as a user types it: results on stdout, all else on stderr, an exit status that tells."""
 
+import io
 import json
 import os
 import re
@@ -331,6 +332,20 @@ def test_what_is_refused_is_one_sentence_and_a_status(
         assert len(captured.err.strip().splitlines()) == 1
     assert run(["status", "--json", "--home", str(home)]) == 0
     assert [json.loads(line)["collection"] for line in capsys.readouterr().out.splitlines()] == ["mini"]
+
+
+def test_a_collection_stays_where_the_answer_is_no(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = io.StringIO("n\n")
+    monkeypatch.setattr(answers, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", answers)
+    assert run(["delete", "--all", "-c", "mini", "--home", str(home)]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("Remove mini with its documents, runs and evaluations? [y/N]")
+    assert "nothing was removed" in captured.out + captured.err
+    assert "interrupted" not in captured.err
+    assert run(["status", "-c", "mini", "--home", str(home)]) == 0
 
 
 @pytest.mark.parametrize(

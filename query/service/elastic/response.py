@@ -48,9 +48,9 @@ def answer(
     }
 
 
-def _total(found: int, matching: int | None) -> dict[str, Any]:
+def _total(hit_count: int, matching: int | None) -> dict[str, Any]:
     if matching is None:
-        return {"value": found, "relation": "gte"}
+        return {"value": hit_count, "relation": "gte"}
     return {"value": min(matching, MOST), "relation": "gte" if matching > MOST else "eq"}
 
 

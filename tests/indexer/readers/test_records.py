@@ -410,11 +410,14 @@ def test_standard_input_is_json_lines_and_can_be_read_again(monkeypatch: pytest.
     give(b'{"id": "a", "text": "x"}\n{"text": "y"}\n{broken\n')
     first, again = (list(read("-", ReadOptions())) for _ in range(2))
     assert first == again
-    assert [document.doc_id for document in documents(first)] == ["a", "stdin:2"]
+    doc_ids = [document.doc_id for document in documents(first)]
+    assert doc_ids == ["a", "stdin-d03a262e:2"]
     assert [refusal.place for refusal in refusals(first)] == ["standard input:3"]
     before = fingerprint("-", ReadOptions())
     give(b'{"id": "a", "text": "x"}\n{"text": "y"}\n{broken\n')
     assert fingerprint("-", ReadOptions()) == before
+    give(b'{"id": "a", "text": "x"}\n{"text": "z"}\n')
+    assert not {"", *doc_ids[1:]} & {document.doc_id for document in documents(list(read("-", ReadOptions())))}
     give(gzip.compress(b"id,text\nb,z\n"))
     assert fingerprint("-", ReadOptions()) != before
     assert list(read("-", ReadOptions(format="csv"))) == [Document("b", "und", "z")]

@@ -12,8 +12,8 @@ from encoders.document import Document
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from indexer.collection.settings import Settings
-from query import Searcher
 from query.cli import run
+from query.ranking.searcher import Searcher
 from tests.indexer.training.indexed import indexed_by
 from trials import DEMO
 

@@ -33,8 +33,8 @@ from indexer.training import hmde_material
 from indexer.training.hmde import concepts_held_out
 from indexer.training.hmde_material import load_or_prepare
 from onnx_export.hmde.settings import PRESETS, settings_of
-from query import Searcher
 from query.cli import run
+from query.ranking.searcher import Searcher
 from tests.indexer.training.indexed import indexed_by
 from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
 from trials import DEMO

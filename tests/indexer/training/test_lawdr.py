@@ -15,8 +15,8 @@ from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.readers.documents import Sources
 from indexer.training.lawdr import train_lawdr
-from query import Searcher
 from query.cli import run
+from query.ranking.searcher import Searcher
 from tests.indexer.training.indexed import indexed_by
 from trials import DEMO, ROOT
 

@@ -19,8 +19,8 @@ from indexer.training.aligned_corpus import gather, hold_out
 from indexer.training.tlaser import gate_texts
 from onnx_export.graphs.parity import compare
 from onnx_export.tlaser.batches import Batches
-from query import Searcher
 from query.cli import run
+from query.ranking.searcher import Searcher
 from tests.conftest import until
 from tests.onnx_export.conftest import _exports_once  # noqa: F401
 from trials.servers.shared import once

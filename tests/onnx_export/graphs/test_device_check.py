@@ -63,6 +63,11 @@ def test_the_command_compares_the_default_encoder_with_its_float32_build(
     assert "in int8 on cpu: " in said
 
 
+def test_an_encoder_that_fails_its_check_gives_status_1(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_check.DeviceCheck, "passed", False)
+    assert run(["encoders", "check", str(small.path), "--device", "cpu"]) == 1
+
+
 def test_without_the_device_it_is_refused(small: ModelFolder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["encoders", "check", str(small.path), "--device", "cuda"]) == 1
     assert "CUDA was asked for" in capsys.readouterr().err

@@ -21,8 +21,8 @@ from indexer.collection.collection import register
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.stores.attached.address import Attachment
-from query import Searcher
 from query.cli import run
+from query.ranking.searcher import Searcher
 from tests.conftest import read_documents
 from trials.servers.elastic import client_of
 

@@ -17,7 +17,6 @@ from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import connect, open_database, transaction
-from query import Searcher
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import CalibrationChoice
@@ -31,6 +30,7 @@ from query.fitting.probe import UNBALANCED
 from query.fitting.request import CalibrationRequest, JudgedTopics
 from query.fitting.upkeep import is_calibrated, keep_calibrated
 from query.ranking.search_choice import RankingOptions
+from query.ranking.searcher import Searcher
 from tests.query.conftest import copied
 from trials import DEMO
 

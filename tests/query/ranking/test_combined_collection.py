@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
-from query import Searcher
 from query.cli import root, run
 from query.ranking.search_choice import RankingOptions
+from query.ranking.searcher import Searcher
 from tests.query.conftest import moved
 from trials import DEMO
 

@@ -14,12 +14,12 @@ from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.readers.documents import Sources
 from indexer.training.cr5 import train_cr5
-from query import Searcher
 from query.calibration.calibration_choice import CalibrationChoice
 from query.cli import root, run
 from query.fitting import calibrate as calibrating
 from query.fitting.request import CalibrationRequest
 from query.ranking.search_choice import RankingOptions
+from query.ranking.searcher import Searcher
 from trials import DEMO
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es")]

@@ -16,7 +16,6 @@ from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
-from query import Searcher
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL_MIX, CalibrationChoice, Mix
 from query.commands.output.hits import parts_line, score_formula
@@ -31,6 +30,7 @@ from query.ranking import fair_ranker as ranking_module
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.passages import opening_lengths
 from query.ranking.search_choice import RankingOptions, SearchChoice
+from query.ranking.searcher import Searcher
 from tests.query.synthetic import TopicEncoder, filled, page
 from trials import DEMO
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from encoders.document import Document
 from indexer.text.language_detection import Detector
-from query import Searcher
 from query.calibration.calibration_choice import CalibrationChoice
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.hits import Hit, as_json, folded
 from query.ranking.search_choice import SearchChoice
+from query.ranking.searcher import Searcher
 from tests.query.synthetic import TopicEncoder, filled, page
 
 FOUR = ("de", "fr", "ja", "ru")

@@ -14,9 +14,9 @@ from encoders.errors import BadInput, ModelMismatch, StoreError
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
-from query import Searcher
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
+from query.ranking.searcher import Searcher
 from trials import DEMO, ROOT
 
 
@@ -176,7 +176,7 @@ _FORKS = """
 import os, sys
 from encoders.errors import StoreError
 from indexer.collection.settings import Settings
-from query import Searcher
+from query.ranking.searcher import Searcher
 
 settings = Settings.read(home=sys.argv[1])
 searcher = Searcher.open("demo", settings, device="cpu")

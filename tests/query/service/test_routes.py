@@ -16,12 +16,12 @@ import pytest
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from onnx_export.models import DEFAULT
-from query import Searcher
 from query.calibration import table as calibration_table
 from query.migration.migrate import migrate
 from query.query_log.judged_queries import logged_searches
 from query.ranking.hits import Hit, as_json
 from query.ranking.search_choice import RankingOptions
+from query.ranking.searcher import Searcher
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
 
@@ -337,6 +337,13 @@ def test_a_monitor_that_asks_for_heads_gets_them(calibrated: Settings) -> None:
         assert "script-src" in client.head("/").headers["Content-Security-Policy"]
 
 
-def test_a_filter_by_a_missing_field_finds_nothing(service: httpx.Client) -> None:
-    for name in ("\x00", 'a"b', "a\\", "$", "a.b[0]", ""):
-        assert search(service, "bread", filters={name: "x"})["hits"] == [], name
+@pytest.mark.parametrize("field", ["\x00", 'a"b', "a\\", "$", "a.b[0]", "", "labels"])
+def test_a_filter_by_a_missing_field_is_a_sentence(service: httpx.Client, field: str) -> None:
+    answer = service.post("/api/search", json={"query": "bread", "filters": {field: "x"}})
+    assert answer.status_code == 409
+    assert answer.json()["error"].startswith(f"no document has the field {field!r}")
+    assert ("did you mean 'label'?" in answer.json()["error"]) == (field == "labels")
+
+
+def test_a_filter_that_no_document_passes_finds_nothing(service: httpx.Client) -> None:
+    assert search(service, "bread", filters={"label": "no such label"})["hits"] == []

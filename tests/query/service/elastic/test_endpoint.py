@@ -17,10 +17,10 @@ from elasticsearch import AuthorizationException, BadRequestError, Elasticsearch
 from encoders.document import Document
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
-from query import Searcher
 from query.cli import run
 from query.query_log.judged_queries import logged_searches
 from query.ranking.search_choice import RankingOptions
+from query.ranking.searcher import Searcher
 from query.service.elastic.endpoint import _require_existing
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
