@@ -1,6 +1,7 @@
 """A model on disk: ``config.json``, the ONNX graph, ``tokenizer.json``, ``MODEL_CARD.md``, ``parity.json``.
 
 A Cr5 model has ``vocabulary.json`` for its tokenizer: the words of each language, in the order of the graph's ids.
+HMDE and Cr5 models have ``training_texts.npy``, keys of the texts that taught them.
 
 Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), and returns ``vectors``, float32
 (texts, dim), unit rows: pooling and normalisation are in the graph, so that any consumer of ONNX can run it.
@@ -39,7 +40,7 @@ _FILES = frozenset(
     {
         "config.json", "model.onnx", "model.onnx.data", "tokenizer.json", "vocabulary.json", "MODEL_CARD.md",
         "parity.json", "curve.jsonl", "curve.png", "lawdr.npz", "hmde.json", "upper.onnx", "upper.onnx.data",
-        "weights.safetensors",
+        "weights.safetensors", "training_texts.npy",
     }
 )  # fmt: skip
 """Names of all files that a model folder may have, whatever made it."""

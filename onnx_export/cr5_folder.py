@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,17 @@ from encoders.cr5.model import Cr5Model, Table, quantised
 from encoders.document import short_hash
 from encoders.folder import ModelConfig, ModelFolder, Precision, publishing
 from encoders.text.words import RULES
+from encoders.training_texts import write_training_texts
 
 _OPSET, _IR = 18, 10
 
 
-def publish(model: Cr5Model, target: Path, precision: Precision, about: Mapping[str, str]) -> ModelFolder:
+def publish(
+    model: Cr5Model, target: Path, precision: Precision, about: Mapping[str, str], taught_by: Iterable[int] = ()
+) -> ModelFolder:
     """Write the folder of a model with a float32 table, which int8 quantises; the card has a line for each fact.
+
+    ``taught_by`` has the keys of the training texts.
 
     Raises:
         MissingPart: the target can't be written, or its disk is full.
@@ -46,6 +51,7 @@ def publish(model: Cr5Model, target: Path, precision: Precision, about: Mapping[
         vocabularies = {lang: list(words) for lang, words in model.vocabularies.items()}
         (folder / config.tokenizer_name).write_text(json.dumps(vocabularies, ensure_ascii=False), encoding="utf-8")
         (folder / "MODEL_CARD.md").write_text(_card(config, model, about), encoding="utf-8")
+        write_training_texts(folder, taught_by)
     return ModelFolder.open(target)
 
 

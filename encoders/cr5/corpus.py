@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,6 +13,7 @@ from scipy.sparse import csr_array
 from encoders.cr5.vocabulary import BagCounter
 from encoders.document import Document, IntArray
 from encoders.text.words import words
+from encoders.training_texts import text_key
 
 CONCEPT = "concept"
 
@@ -45,6 +48,7 @@ class Corpus:
         self._counters: dict[str, BagCounter] = {}
         self._labels: dict[str, list[tuple[int, int]]] = {}
         self._concepts: dict[str, int] = {}
+        self._text_keys: dict[str, array[int]] = {}
 
     def add(self, document: Document) -> None:
         """Add a document."""
@@ -53,6 +57,7 @@ class Corpus:
         if concept is None or concept == "":
             self.without_concept += 1
             return
+        self._text_keys.setdefault(document.lang, array("Q")).append(text_key(document.text_hash))
         self.add_words(document.lang, str(concept), words(document.content, document.lang))
 
     def add_words(self, lang: str, concept: str, text_words: list[str]) -> None:
@@ -67,7 +72,12 @@ class Corpus:
         part.documents, part.without_concept, part._concepts = self.documents, self.without_concept, self._concepts
         part._counters = {lang: self._counters[lang] for lang in languages}
         part._labels = {lang: self._labels[lang] for lang in languages}
+        part._text_keys = {lang: self._text_keys[lang] for lang in languages if lang in self._text_keys}
         return part
+
+    def text_keys(self) -> Iterator[int]:
+        """The keys of the added documents that have a concept."""
+        return chain.from_iterable(self._text_keys.values())
 
     def languages(self) -> dict[str, int]:
         """Number of documents with a concept, by language."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from encoders.console import Progress
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
-from indexer.readers.formats import read
+from indexer.readers.formats import read_all
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from indexer.text.language_detection import Detector
 
@@ -49,7 +48,7 @@ class SourceDocuments:
             MissingPart: a source needs an extra that is not installed.
         """
         self._sources = sources
-        self._readings = chain.from_iterable([read(name, sources.options) for name in sources.names])
+        self._readings = read_all(sources.names, sources.options)
         self.refused: list[Refusal] = []
         self.remarks: list[Remark] = []
         self.others: Counter[str] = Counter()

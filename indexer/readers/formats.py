@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 
 from encoders.document import short_hash
@@ -45,9 +46,14 @@ _ARRAY_OF_OBJECTS = re.compile(rb"\[\s*\{")
 
 
 def read_all(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
-    """Read sources one after another; ids of files carry the label of their source, so that they are not the same."""
+    """Read sources one after another; ids of files carry the label of their source, so that they are not the same.
+
+    Raises:
+        BadInput: at once, as in ``read``.
+        MissingPart: as in ``read``.
+    """
     labels = source_labels(sources)
-    return (reading for source in sources for reading in read(source, options, labels.get(source, "")))
+    return chain.from_iterable([read(source, options, labels.get(source, "")) for source in sources])
 
 
 def read(source: str, options: ReadOptions, label: str = "") -> Iterator[Reading]:

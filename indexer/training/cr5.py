@@ -120,7 +120,7 @@ def _train(
         "Training": f"{settings.pairs}{' over ' + ', '.join(settings.pivots) if settings.pivots else ''}",
         "Ridge (λ)": f"{fitted.ridge_:g}{' by cross-validation over concepts' if fitted.tried_ else ''}",
     }
-    folder = publish(fitted.model_, target, precision, about)
+    folder = publish(fitted.model_, target, precision, about, corpus.text_keys())
     return Cr5Report(
         folder=folder,
         documents=fitted.documents_,

@@ -113,7 +113,7 @@ def train_hmde(
     validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
     triples = Triples(material.pages, settings.seed, validation_concepts)
     training = _new_training(base, triples, validation_concepts, settings, work_folder, device)
-    resumed = training.step if training.resume(_run_id(settings, lower_id, material)) else 0
+    resumed = training.step if training.resume(_run_id(settings, lower_id, material, validation_concepts)) else 0
     if resumed:
         console.say(f"goes on after step {resumed:,}")
     step_triples = settings.batch * settings.accumulate
@@ -122,8 +122,21 @@ def train_hmde(
     drawn = triples.languages(triples.draw(0, training.step * step_triples))
     counts = Counter(page.lang for page in material.pages)
     facts = training_facts(training, counts, drawn, encoder)
+    taught_by = [
+        key
+        for page, key in zip(material.pages, material.text_keys, strict=True)
+        if page.concept not in validation_concepts
+    ]
     folder, parity = publish(
-        training.upper, base, target, precision, facts, {"curve.png": _picture(curve)}, console, force=force
+        training.upper,
+        base,
+        target,
+        precision,
+        facts,
+        {"curve.png": _picture(curve)},
+        console,
+        taught_by=taught_by,
+        force=force,
     )
     shutil.rmtree(work_folder)
     return HmdeReport(
@@ -158,11 +171,12 @@ def _lower_id(base: Base, settings: Settings) -> str:
     return short_hash(model, config.graph, str(config.max_tokens))
 
 
-def _run_id(settings: Settings, lower_id: str, material: Material) -> str:
+def _run_id(settings: Settings, lower_id: str, material: Material, validation_concepts: set[str]) -> str:
     """Identifies everything that a checkpoint depends on."""
     settings_json = json.dumps(asdict(settings), sort_keys=True)
     pages_json = json.dumps([asdict(page) for page in material.pages])
-    return short_hash(settings_json, lower_id, *material.hashes, pages_json)
+    concepts_json = json.dumps(sorted(validation_concepts))
+    return short_hash(settings_json, lower_id, *material.hashes, pages_json, concepts_json)
 
 
 def _new_training(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,7 @@ from encoders.console import Console
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from encoders.hmde.triples import TripleDocument, page_of
+from encoders.training_texts import text_key
 from encoders.wording import counted
 from indexer.readers.documents import SourceDocuments, Sources
 
@@ -33,11 +35,13 @@ class Material:
         pages: a page for each row of the lower encoder; if the lower encoder knows no sentence of the document, the
             page has no concept and no categories.
         hashes: a hash of the texts of each batch of documents.
+        text_keys: (pages,) key of each document's text.
         cut: number of documents with more sentences than the lower encoder keeps.
     """
 
     pages: list[TripleDocument]
     hashes: list[str]
+    text_keys: Sequence[int]
     cut: int
 
 
@@ -72,10 +76,12 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
     """
     pages: list[TripleDocument] = []
     hashes: list[str] = []
+    text_keys = array("Q")
     parts: list[Part] = []
     documents = SourceDocuments(sources).read()
     with console.progress("preparing", total, "documents") as progress:
         while batch := list(islice(documents, _BATCH)):
+            text_keys.extend(text_key(document.text_hash) for document in batch)
             hashes.append(short_hash(lower_id, *(document.text_hash for document in batch)))
             part = load_or_prepare(batch, lower, place / f"part-{len(parts):05}.npz", hashes[-1], console)
             parts.append(part)
@@ -90,7 +96,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
             "again when they can be read whole"
         )
     lower.take(parts)
-    return Material(pages, hashes, cut=sum(int((part["left_out"] > 0).sum()) for part in parts))
+    return Material(pages, hashes, text_keys, cut=sum(int((part["left_out"] > 0).sum()) for part in parts))
 
 
 def load_or_prepare(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, file_hash, link_files, publishing
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
+from encoders.training_texts import write_training_texts
 from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, read_texts
 from onnx_export.graphs.publishing import check_graph, require_parity, write_graph, write_json
 from onnx_export.hmde.base import Base, FrozenBase, TrainedBase
@@ -40,12 +41,13 @@ def publish(
     extra: Mapping[str, bytes],
     console: Console,
     *,
+    taught_by: Iterable[int] = (),
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
     """Write the model folder; the upper graph and a trained lower encoder's graph must pass the parity gate.
 
-    ``about`` has entries of ``hmde.json`` about the training, ``extra`` the contents of further files by name. A frozen
-    lower encoder's graph keeps its precision.
+    ``about`` has entries of ``hmde.json`` about the training, ``extra`` the contents of further files by name, and
+    ``taught_by`` the keys of the training texts. A frozen lower encoder's graph keeps its precision.
 
     Raises:
         BadInput: parity is below the bar.
@@ -81,6 +83,7 @@ def publish(
         write_json(draft / ABOUT, {**facts, "parity": report.as_json()})
         for name, data in extra.items():
             (draft / name).write_bytes(data)
+        write_training_texts(draft, taught_by)
         card = draft / _CARD
         text = card.read_text(encoding="utf-8") if card.is_file() else _lower_card(config)
         card.unlink(missing_ok=True)  # the card may be a link to the base folder's card

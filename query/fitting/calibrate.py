@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from encoders.console import Console
 from encoders.devices import Device
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
+from onnx_export.models import taught_shares
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import DEFAULT
@@ -35,11 +37,13 @@ class CalibrationReport:
     Attributes:
         stored: the new calibration, now active.
         lost: what the previous calibration ranked with and the new one does not: maps, or a common space; or nothing.
+        taught: share of the sampled documents that taught an encoder, by the encoder's name.
     """
 
     stored: StoredCalibration
     decision: Decision
     lost: Literal["", "maps", "a common space"]
+    taught: Mapping[str, float] = field(default_factory=dict)
 
 
 def calibrate(
@@ -133,7 +137,16 @@ def _keep(
     )
     stored = calibration_table.keep(opened.engine, name, fitted, summary)
     cancel_abandoned_migration(opened.engine, name)
-    return CalibrationReport(stored, decision, _lost(previous, fitted))
+    return CalibrationReport(stored, decision, _lost(previous, fitted), _taught(opened, fitted, samples))
+
+
+def _taught(opened: OpenCollection, fitted: Calibration, samples: CalibrationSamples) -> dict[str, float]:
+    """Share of the pseudo-queries' documents that taught the encoder of documents, and that of queries."""
+    doc_ids = sorted({doc_id for sources in samples.sources.values() for doc_id in sources} - {""})
+    stamps = opened.store.stamps(opened.collection.model, doc_ids)
+    query_encoder = query_encoder_spec(fitted)
+    references = [opened.collection.encoder, *([query_encoder.encoder] if query_encoder else [])]
+    return taught_shares(references, [stamp.text_hash for stamp in stamps.values()], opened.console)
 
 
 def _lost(previous: Calibration | None, fitted: Calibration) -> Literal["", "maps", "a common space"]:

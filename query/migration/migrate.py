@@ -20,7 +20,7 @@ from encoders.maps.mates import MateScores
 from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from indexer.collection.settings import Settings
-from onnx_export.models import absolute, open_named
+from onnx_export.models import absolute, open_named, taught_shares
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
@@ -56,6 +56,7 @@ class MigrationReport:
         queries: number of queries that the overlap was measured on.
         logged: whether these queries are from the log; else they are documents' titles and first sentences.
         calibration: the new active calibration; none if the collection has not migrated.
+        taught: share of these documents that taught an encoder, by the encoder's name.
     """
 
     query_encoder: QueryEncoderSpec
@@ -67,6 +68,7 @@ class MigrationReport:
     queries: int
     logged: bool
     calibration: StoredCalibration | None
+    taught: Mapping[str, float]
 
 
 def migrate(
@@ -109,6 +111,8 @@ def migrate(
         recipe, mates, quality = choose_recipe(samples, seed)
         every = {lang: np.ones(len(paired.old), dtype=np.bool_) for lang, paired in samples.items()}
         weights = map_learner(samples, every)(recipe)
+        text_hashes = [document.text_hash for paired in samples.values() for document in paired.documents]
+        taught = taught_shares([opened.collection.encoder, encoder], text_hashes, console)
     documents = {lang: len(paired.documents) for lang, paired in samples.items()}
     about = {
         "method": f"migration to {encoder} by {new.spec.method}",
@@ -134,7 +138,7 @@ def migrate(
                 hits_after = compared.first(migrated)
     shared = overlap(hits_before, hits_after)
     return MigrationReport(
-        query_encoder, documents, recipe, mates, quality, shared, len(compared.queries), compared.logged, stored
+        query_encoder, documents, recipe, mates, quality, shared, len(compared.queries), compared.logged, stored, taught
     )
 
 

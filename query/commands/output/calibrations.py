@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -52,6 +52,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             "mates": summary.mates and asdict(summary.mates),
             "common_space": summary.common_space and asdict(summary.common_space),
             "own_language": _own_language_json(summary),
+            "taught": dict(report.taught),
             "probe": [trial.as_dict() for trial in decision.tried],
         }
     )
@@ -74,6 +75,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         console.say(_own_language_sentence(own_language))
     for sentence in _measured(decision.decided_by, summary):
         console.say(sentence)
+    show_taught(report.taught, console)
     if report.lost:
         console.warn(
             f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
@@ -92,6 +94,15 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         console.say(
             f"{summary.drift[worst]:.0%} of the pseudo-queries in {worst} have other first ten documents than before, "
             "the largest share of any language"
+        )
+
+
+def show_taught(taught: Mapping[str, float], console: Console) -> None:
+    """Say which encoders learnt from the documents that they were measured by; ``taught`` has shares of documents."""
+    for name, share in taught.items():
+        console.say(
+            f"{name} learnt from {share:.0%} of the documents in this sample, which flatters it: expect less of "
+            "documents that it has not seen"
         )
 
 

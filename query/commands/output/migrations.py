@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from encoders.console import Console
 from encoders.wording import counted
+from query.commands.output.calibrations import show_taught
 from query.migration.candidate_maps import FEWEST
 from query.migration.finish import ReencodingReport
 from query.migration.migrate import KEPT, MigrationReport
@@ -30,6 +31,7 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
             "overlap": report.overlap,
             "overlap_queries": report.queries,
             "logged": report.logged,
+            "taught": dict(report.taught),
         }
     )
     console.table(
@@ -46,6 +48,7 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
         f"the map, learnt of {counted(sum(report.documents.values()), 'document')}, finds {report.mates.rate:.1%} of "
         f"held-out documents' new vectors, and keeps {quality.kept:.0%} of what encoding everything again would give"
     )
+    show_taught(report.taught, console)
     if quality.queries < FEWEST:
         console.warn(
             f"the advice is that of {counted(quality.queries, 'query', 'queries')}; a larger --sample says more"

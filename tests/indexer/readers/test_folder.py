@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from encoders.document import Document
+from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.formats import read, read_all
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
@@ -190,6 +191,8 @@ def test_the_ids_of_files_carry_their_source_where_several_are_read(
     x, y, z = tmp_path / "x", tmp_path / "y", tmp_path / "z" / "x"
     assert ids(y) == ["doc.txt", "rows.csv:2"]
     assert ids(x, y) == ["x/doc.txt", "y/doc.txt", "y/rows.csv:2"]
+    training = SourceDocuments(Sources([str(x), str(y)])).read()
+    assert [document.doc_id for document in training] == ids(x, y)
     assert ids(x / "doc.txt", y / "rows.csv") == ["doc.txt", "rows.csv:2"]
     assert ids(x / "doc.txt", y / "doc.txt") == ["x/doc.txt", "y/doc.txt"]
     assert ids(z, x) == ["z/x/sub/doc.txt", f"{tmp_path.name}/x/doc.txt"]

@@ -21,18 +21,20 @@ from encoders.console import Console
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.hmde.triples import TripleDocument
+from encoders.hmde.triples import TripleDocument, page_of
 from encoders.hmde.upper import UpperSession
 from encoders.methods.hmde import Hmde
 from encoders.methods.registry import open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
+from encoders.training_texts import count_taught
 from indexer.collection.settings import Settings
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.training import hmde_material
 from indexer.training.hmde import concepts_held_out
 from indexer.training.hmde_material import load_or_prepare
 from onnx_export.hmde.settings import PRESETS, settings_of
+from onnx_export.hmde.settings import Settings as HmdeSettings
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.indexer.training.indexed import indexed_by
@@ -85,6 +87,12 @@ def test_the_folder_says_what_it_was_trained_on_and_how(trained: ModelFolder) ->
     said = json.loads((trained.path / "hmde.json").read_text())
     assert said["settings"]["batch"] == 6
     assert said["languages"] == {"de": 24, "es": 24}
+    pages = list(SourceDocuments(Sources(SOURCES)).read())
+    settings = HmdeSettings(**said["settings"])
+    concepts, _ = concepts_held_out([page_of(page.lang, page.fields) for page in pages], settings)
+    held_out = [page.text_hash for page in pages if page.fields["concept"] in concepts]
+    assert count_taught(trained.path, [page.text_hash for page in pages]) == len(pages) - len(held_out)
+    assert count_taught(trained.path, held_out) == 0
     assert sum(said["triples"].values()) == 4 * 6
     assert [point["step"] for point in said["curve"]] == [0, 2, 4]
     assert said["parity"]["passed"]

@@ -1,0 +1,64 @@
+"""An encoder that is measured by the pages that taught it is named, with their share."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from encoders.training_texts import FILE, count_taught, text_key, write_training_texts
+from indexer.collection.settings import Settings
+from query.cli import run
+from trials import DEMO
+
+
+def sources(*langs: str) -> list[str]:
+    return [str(DEMO / f"docs.{lang}.jsonl") for lang in langs]
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """A Cr5 folder of the demo's articles in two languages."""
+    target = tmp_path_factory.mktemp("trained") / "words"
+    options = ["--dimensions", "20", "--ridge", "1", "-q"]
+    assert run(["train", "cr5", *sources("de", "en"), "-o", str(target), *options]) == 0
+    return ModelFolder.open(target)
+
+
+def test_texts_are_counted_by_their_hashes(tmp_path: Path) -> None:
+    hashes = [f"{number:032x}" for number in range(1 << 64, 9 << 64, 1 << 64)]
+    assert count_taught(tmp_path, hashes) == 0
+    write_training_texts(tmp_path, map(text_key, [*hashes[:3], hashes[0]]))
+    assert [count_taught(tmp_path, hashes), count_taught(tmp_path, hashes[2:]), count_taught(tmp_path, [])] == [3, 1, 0]
+    assert (tmp_path / FILE).stat().st_size == 128 + 3 * 8
+    (tmp_path / FILE).write_bytes(b"no array")
+    with pytest.raises(BadInput, match="train the encoder again"):
+        count_taught(tmp_path, hashes)
+
+
+@pytest.mark.parametrize(("langs", "share"), [(["de", "en"], 1.0), (["en", "es"], 0.5), (["es", "fr"], 0.0)])
+def test_calibrate_names_an_encoder_that_learnt_from_the_collections_pages(
+    words: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str], langs: Sequence[str], share: float
+) -> None:
+    home = ["-c", "mini", "--home", str(settings.home)]
+    command = ["index", *sources(*langs), "--encoder", f"multilingual-e5-small + {words.path}", "--no-calibration"]
+    assert run([*command, "-q", *home]) == 0
+    capsys.readouterr()
+    assert run(["calibrate", "--json", *home]) == 0
+    captured = capsys.readouterr()
+    told: dict[str, Any] = json.loads(captured.out)
+    assert told["taught"] == ({str(words.path): share} if share else {})
+    assert (f"learnt from {share:.0%} of the documents in this sample" in captured.err) == bool(share)
+
+
+def test_migrate_names_an_encoder_that_learnt_from_the_collections_pages(
+    words: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = ["-c", "mini", "--home", str(settings.home)]
+    assert run(["index", *sources("de", "en", "es"), "--no-calibration", "-q", *home]) == 0
+    capsys.readouterr()
+    assert run(["migrate", "--encoder", str(words.path), "--dry-run", "--json", "-q", *home]) == 0
+    assert json.loads(capsys.readouterr().out)["taught"] == {str(words.path): pytest.approx(2 / 3)}
