@@ -97,7 +97,7 @@ def command(
         address = _server(settings)
         attachment = Attachment(address.server, index, companion=address.prefix if companion else "", **fields)
     with (
-        console.if_interrupted(f"interrupted; what is attached stays. Go on with: dragoman attach -c {name}"),
+        console.if_interrupted(f"what is attached stays. Go on with: dragoman attach -c {name}"),
         AttachedCollection.open(
             name, attachment, settings=settings, encoder=encoder, method=method, device=device, console=console
         ) as attached,

@@ -29,7 +29,7 @@ from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
 from query.fitting.upkeep import is_upkeep_due, keep_calibrated
 
-_HINT = "interrupted; stored documents stay. Give the same command again to go on"
+_HINT = "stored documents stay. Give the same command again to go on"
 
 
 @click.command("index", cls=Command)

@@ -294,16 +294,29 @@ def test_filters_and_target_languages_hold(searcher: Searcher) -> None:
     assert searcher.search("Erdbeben", lang="de", filters={"concept": "nothing"}) == []
 
 
+ITALIAN = {
+    "earthquake": "cosa fare durante un terremoto",
+    "mould": "come togliere la muffa dal muro",
+    "migraine": "rimedi contro il mal di testa",
+    "bicycle-repair": "riparare una gomma bucata della bicicletta",
+    "river-floods": "il fiume ha allagato la città",
+}
+
+
 @pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("lang", ["und", "it", "sw"])
 def test_a_query_in_a_language_that_the_collection_lacks_is_answered(
     searcher: Searcher, lang: str, hybrid: bool
 ) -> None:
-    choice = replace(searcher.choice, hybrid=hybrid)
-    hits = searcher.search("cosa fare durante un terremoto", lang=lang, k=10, choice=choice)
-    assert len(hits) == 10
-    assert np.isfinite([hit.score for hit in hits]).all()
-    assert sum(hit.document.fields["concept"] == "earthquake" for hit in hits) >= 3
+    """Five queries are judged together: in one, which of two nearly equal leaders lifts its mates hangs on the CPU."""
+    choice, answers = replace(searcher.choice, hybrid=hybrid), list[int]()
+    for concept, query in ITALIAN.items():
+        hits = searcher.search(query, lang=lang, k=10, choice=choice)
+        assert len(hits) == 10
+        assert np.isfinite([hit.score for hit in hits]).all()
+        answers.append(sum(hit.document.fields["concept"] == concept for hit in hits))
+    assert sum(answers) >= 25, answers
+    assert sum(of_query >= 3 for of_query in answers) >= 4, answers
 
 
 def test_balance_needs_a_calibration(demo: Settings) -> None:
