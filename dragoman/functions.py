@@ -211,7 +211,7 @@ def evaluate(
         fields: parts of a topic that form the query: ``title``, ``description``, ``narrative``.
         measures: names of ir-measures.
         depth: number of documents ranked per topic.
-        tag: name of the run; empty: the encoder's.
+        tag: name of the run; empty: the encoder's name and how it ranks.
         compared_with: id of a logged run, or a TREC run file.
         baseline: also rank within each topic's own language, by the encoder and by BM25.
         ranking: how to rank otherwise than by the active calibration.

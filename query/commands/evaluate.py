@@ -60,7 +60,7 @@ from query.ranking.search_choice import RankingOptions
     type=FILE,
     help="Write the main run here in TREC format: with several topic languages, the pooled run.",
 )
-@click.option("--tag", default="", help="Name of the run.  [default: the encoder's]")
+@click.option("--tag", default="", help="Name of the run.  [default: encoder and ranking]")
 @click.option(
     "--compare",
     "compared_with",

@@ -21,6 +21,7 @@ from query.evaluation import evaluation_log
 from query.evaluation.fairness import is_fairness
 from query.evaluation.measures import JUDGED
 from query.evaluation.output_files import require_writable, write_lines
+from query.evaluation.run_settings import differences
 from query.evaluation.significance import compare, corrected
 
 
@@ -90,6 +91,9 @@ def compare_runs(
         ]
     )
     show_comparisons(comparisons, console)
+    made_otherwise = {run.id: differences(run, baseline) for run, _ in compared}
+    for run_id, of_run in made_otherwise.items():
+        console.result(f"{run_id} against {baseline.id}: {', '.join(of_run) or 'all settings are the same'}")
     for run, _ in compared:
         if not run.judged_as(baseline):
             console.warn(
@@ -102,7 +106,11 @@ def compare_runs(
         save_figure(difference_figure(drawn), plot)
         console.say(f"Differences in {tested[0]} drawn to {plot}")
     console.emit(
-        {"comparisons": [comparison_json(comparison) for comparison in comparisons], "plot": plot and str(plot)}
+        {
+            "comparisons": [comparison_json(comparison) for comparison in comparisons],
+            "differences": made_otherwise,
+            "plot": plot and str(plot),
+        }
     )
 
 

@@ -15,6 +15,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.evaluation import evaluation_log
 from query.evaluation.measures import JUDGED, Scores
+from query.evaluation.run_settings import default_tag
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns, rank_and_score, score_external, within_languages
 from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topic_set import TopicSet
@@ -100,8 +101,8 @@ def evaluate_collection(
 ) -> Evaluation:
     """Rank every topic against a collection, score the rankings, and log them.
 
-    The encoder's name replaces an empty tag of the plan; the options ``ranking`` replace those of the calibration. The
-    results are compared with ``compared_with``, a logged run or a TREC run file.
+    The encoder's name and how it ranks replace an empty tag of the plan; the options ``ranking`` replace those of the
+    calibration. The results are compared with ``compared_with``, a logged run or a TREC run file.
 
     Raises:
         BadInput: there is no such collection or run, or no topic has a relevant document.
@@ -115,7 +116,7 @@ def evaluate_collection(
         earlier = _earlier_runs(engine, compared_with) if compared_with else None
         with Searcher.open(collection, settings, ranking=ranking, console=console, to=plan.to) as searcher:
             to = plan.to and searcher.targets(plan.to)
-            plan = replace(plan, tag=plan.tag or searcher.spec.name, to=to)
+            plan = replace(plan, tag=plan.tag or default_tag(searcher, to), to=to)
             with console.progress("evaluating", sum(map(len, topic_set.topics.values())), "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
             setup = _setup(searcher, plan, topic_set)

@@ -9,6 +9,7 @@ from typing import Any
 from encoders.console import Console, values_of
 from query.commands.output.evaluations import relevant_counts_json, show_relevant_counts
 from query.evaluation.evaluation_log import LoggedRun
+from query.evaluation.run_settings import ranking_in_words, settings_in_words
 
 _RUN_NAMES = (
     "id",
@@ -37,6 +38,7 @@ def show_logged_runs(runs: Sequence[LoggedRun], console: Console) -> None:
         [
             {
                 "run": run.id,
+                "-ranking": "BM25" if run.kind == "bm25" else ranking_in_words(run.setup.settings),
                 "-collection": run.setup.collection,
                 "-when (UTC)": f"{run.created:%Y-%m-%d %H:%M}",
                 "-tag": run.setup.tag,
@@ -68,6 +70,9 @@ def show_logged_run(
     console.emit({**_run_json(run), "scores": scores})
     console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC on {run.setup.collection}, {_topics_in(run)}")
     console.result(f"tag {run.setup.tag} · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}")
+    if run.kind != "bm25":
+        settings = settings_in_words(run.setup.settings)
+        console.result(" · ".join(f"{name} {words}" for name, words in settings.items()))
     console.result(f"topics {run.setup.topics} ({run.setup.topics_hash}) · qrels {run.setup.qrels_hash}")
     if other_runs:
         console.result(f"with {', '.join(other_runs)}")
@@ -94,11 +99,13 @@ def _first_ten(names: Sequence[str]) -> str:
 
 def _run_json(run: LoggedRun) -> dict[str, Any]:
     """A logged run as JSON values."""
+    ranking = "BM25" if run.kind == "bm25" else ranking_in_words(run.setup.settings)
     return {
         **values_of(run, *_RUN_NAMES),
         "created": f"{run.created.isoformat()}Z",
         **asdict(run.setup),
         "topics": run.topics,
         "topic_files": run.setup.topics,
+        "ranking": ranking,
         "found": relevant_counts_json(run.relevant_counts),
     }
