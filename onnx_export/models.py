@@ -189,10 +189,13 @@ def make_models(reference: str, console: Console, placement: Placement = CPU) ->
 def taught_shares(references: Iterable[str], text_hashes: Collection[str], console: Console) -> dict[str, float]:
     """Share of texts, given by their hashes, that taught each encoder of the references; encoders of none are left out.
 
+    Nobody knows which texts taught the default encoder, so it is left out, too.
+
     Raises:
         BadInput: there is no such encoder, or its folder is damaged.
     """
     names = dict.fromkeys(name for reference in references for name in reference.split(SEPARATOR))
+    names.pop(DEFAULT, None)
     counts = {name: count_taught(find_model(name, console).path, text_hashes) for name in names}
     return {name: count / len(text_hashes) for name, count in counts.items() if count}
 

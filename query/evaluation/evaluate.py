@@ -11,8 +11,10 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
+from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from onnx_export.models import taught_shares
 from query.evaluation import evaluation_log
 from query.evaluation.measures import JUDGED, Scores
 from query.evaluation.run_settings import default_tag
@@ -20,6 +22,7 @@ from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns, rank_and_sc
 from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run
+from query.ranking.query_encoder import encoder_references
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 
@@ -37,6 +40,7 @@ class Evaluation:
     """An evaluation that was logged.
 
     Attributes:
+        taught: share of the relevant documents that taught an encoder, by the encoder's name.
         compared_with: the runs to compare with: a run from a TREC file, without documents in other languages than those
             searched, or logged runs; none if nothing was named.
     """
@@ -46,6 +50,7 @@ class Evaluation:
     plan: EvaluationPlan
     topic_set: TopicSet
     scored_runs: ScoredRuns
+    taught: Mapping[str, float]
     compared_with: Run | Sequence[EarlierRun] | None
 
     @property
@@ -120,11 +125,21 @@ def evaluate_collection(
             with console.progress("evaluating", sum(map(len, topic_set.topics.values())), "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
             setup = _setup(searcher, plan, topic_set)
+            row = collections.find(engine, collection)
+            references = encoder_references(row, searcher.calibration) if row else []
+            taught = taught_shares(references, _relevant_texts(searcher, scored_runs), console)
             _warn_of_other_judgements(earlier, setup, console)
             if isinstance(earlier, Run) and plan.to is not None:
                 earlier = within_languages(earlier, searcher, searcher.targets(plan.to))
         number = evaluation_log.log(engine, setup, scored_runs.runs)
-    return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
+    return Evaluation(number, setup, plan, topic_set, scored_runs, taught, earlier)
+
+
+def _relevant_texts(searcher: Searcher, scored_runs: ScoredRuns) -> list[str]:
+    """Hashes of the texts of the relevant documents."""
+    doc_ids = {qrel.doc_id for qrel in scored_runs.qrels if qrel.relevance > 0}
+    stamps = searcher.store.stamps(searcher.stored_model, sorted(doc_ids))
+    return [stamp.text_hash for stamp in stamps.values()]
 
 
 def _warn_of_other_judgements(

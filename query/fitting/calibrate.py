@@ -27,7 +27,7 @@ from query.fitting.mined_mates import mine_mates
 from query.fitting.open_collection import OpenCollection
 from query.fitting.request import CalibrationRequest, InheritedInput
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
-from query.ranking.query_encoder import query_encoder_spec
+from query.ranking.query_encoder import encoder_references, query_encoder_spec
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,7 @@ def _taught(opened: OpenCollection, fitted: Calibration, samples: CalibrationSam
     """Share of the pseudo-queries' documents that taught the encoder of documents, and that of queries."""
     doc_ids = sorted({doc_id for sources in samples.sources.values() for doc_id in sources} - {""})
     stamps = opened.store.stamps(opened.collection.model, doc_ids)
-    query_encoder = query_encoder_spec(fitted)
-    references = [opened.collection.encoder, *([query_encoder.encoder] if query_encoder else [])]
+    references = encoder_references(opened.collection, fitted)
     return taught_shares(references, [stamp.text_hash for stamp in stamps.values()], opened.console)
 
 

@@ -25,6 +25,12 @@ def effective_query_encoder(collection: Collection, calibration: Calibration | N
     )
 
 
+def encoder_references(collection: Collection, calibration: Calibration | None) -> list[str]:
+    """The encoder of a collection's documents, and under a calibration that names another for queries that encoder."""
+    query_encoder = query_encoder_spec(calibration)
+    return [collection.encoder, *([query_encoder.encoder] if query_encoder else [])]
+
+
 def open_query_encoder(
     collection: Collection, calibration: Calibration | None, device: Device, console: Console
 ) -> Encoder:

@@ -75,7 +75,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         console.say(_own_language_sentence(own_language))
     for sentence in _measured(decision.decided_by, summary):
         console.say(sentence)
-    show_taught(report.taught, console)
+    show_taught(report.taught, "the documents in this sample", console)
     if report.lost:
         console.warn(
             f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
@@ -97,12 +97,12 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         )
 
 
-def show_taught(taught: Mapping[str, float], console: Console) -> None:
-    """Say which encoders learnt from the documents that they were measured by; ``taught`` has shares of documents."""
+def show_taught(taught: Mapping[str, float], measured_by: str, console: Console) -> None:
+    """Say which encoders learnt from the documents that they were measured by; ``taught`` has shares of these."""
     for name, share in taught.items():
         console.say(
-            f"{name} learnt from {share:.0%} of the documents in this sample, which flatters it: expect less of "
-            "documents that it has not seen"
+            f"{name} learnt from {share:.0%} of {measured_by}, which flatters it: expect less of documents that it has "
+            "not seen"
         )
 
 

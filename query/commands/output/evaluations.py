@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from encoders.console import Console
+from query.commands.output.calibrations import show_taught
 from query.commands.output.comparisons import comparison_json
 from query.evaluation.evaluate import Evaluation
 from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, RelevantCounts, is_fairness
@@ -38,6 +39,7 @@ def show_evaluation(evaluation: Evaluation, console: Console) -> None:
     for measure in fair:
         console.result(_meaning(measure))
     show_relevant_counts(scored_runs.main.relevant_counts, console)
+    show_taught(evaluation.taught, "the relevant documents", console)
     for sentence in _omitted_topics(scored_runs):
         console.say(sentence)
     console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
@@ -107,6 +109,7 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
         ],
         "comparisons": [comparison_json(comparison) for comparison in comparisons],
         "remarks": scored_runs.remarks,
+        "taught": dict(evaluation.taught),
     }
 
 

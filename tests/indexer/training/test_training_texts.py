@@ -62,3 +62,18 @@ def test_migrate_names_an_encoder_that_learnt_from_the_collections_pages(
     capsys.readouterr()
     assert run(["migrate", "--encoder", str(words.path), "--dry-run", "--json", "-q", *home]) == 0
     assert json.loads(capsys.readouterr().out)["taught"] == {str(words.path): pytest.approx(2 / 3)}
+
+
+def test_evaluate_names_an_encoder_that_learnt_from_the_relevant_pages(
+    words: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = ["-c", "mini", "--home", str(settings.home)]
+    encoder = f"multilingual-e5-small + {words.path}"
+    assert run(["index", *sources("de", "es"), "--encoder", encoder, "--no-calibration", "-q", *home]) == 0
+    judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
+    for to, share in (("de", 1.0), ("es", 0.0)):
+        capsys.readouterr()
+        assert run(["evaluate", *judged, "--to", to, "--no-baseline", "--json", *home]) == 0
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)["taught"] == ({str(words.path): share} if share else {})
+        assert ("learnt from 100% of the relevant documents" in captured.err) == bool(share)
