@@ -62,17 +62,23 @@ def _read(context: click.Context, names: Callable[[sa.Engine], list[str]]) -> li
 
 @contextmanager
 def _database(settings: Settings) -> Iterator[sa.Engine | None]:
-    """The database as it is; none where a file of SQLite is missing, which opening it would make."""
+    """The database as it is; none where a file of SQLite is missing, or the tables are of another version.
+
+    Tab neither makes nor upgrades a database.
+    """
     from sqlalchemy.engine import make_url  # noqa: PLC0415
 
-    from indexer.ledger.database import open_database  # noqa: PLC0415
+    from indexer.ledger.database import is_current, open_engine  # noqa: PLC0415
 
     url = make_url(settings.database)
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
         yield None
         return
-    with open_database(settings.database) as engine:
-        yield engine
+    engine = open_engine(settings.database)
+    try:
+        yield engine if is_current(engine) else None
+    finally:
+        engine.dispose()
 
 
 def _collection_names(engine: sa.Engine) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,17 @@ def test_without_a_home_nothing_is_completed_and_none_is_made(
 ) -> None:
     assert _completed("search x -c ", tmp_path / "home", monkeypatch, capsys) == []
     assert not (tmp_path / "home").exists()
+
+
+def test_a_database_of_an_earlier_version_is_not_upgraded_by_tab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "dragoman.db")) as database:
+        database.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        database.execute("INSERT INTO alembic_version VALUES ('0000')")
+        database.commit()
+        assert _completed("search x -c ", tmp_path, monkeypatch, capsys) == []
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("alembic_version",)]
 
 
 def test_completing_loads_no_encoder(home: Path) -> None:
