@@ -6,17 +6,20 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from encoders.devices import Placement, place
-from encoders.document import FloatArray, Int32Array
+from encoders.document import FloatArray
 from encoders.folder import ModelFolder, Precision
+from encoders.hmde.upper import GRAPH as UPPER
+from encoders.hmde.upper import UpperSession, is_hmde
+from encoders.hmde.upper import padded as upper_padded
 from encoders.session import OnnxSession, load_graph, padded
 from encoders.text.tokens import Tokenizer
-from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, gate_rows
+from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, gate_rows, with_documents
 
 _SHAPES = frozenset(
     {
@@ -31,13 +34,13 @@ _SECONDS = 3.0
 
 @dataclass(frozen=True)
 class DeviceCheck:
-    """What a graph does on a device.
+    """What a folder's graphs do on a device.
 
     Attributes:
         device: the card's name, or ``cpu``.
-        nodes: number of nodes of each operation, by provider.
+        nodes: number of nodes of each operation, by provider, over all graphs.
         parity: against the reference; none without a reference.
-        tokens: tokens of the gate's texts a second; tokenising is not timed.
+        tokens: tokens of the gate's texts a second, through the graph of texts; tokenising is not timed.
         memory: bytes of the card that were taken meanwhile, by any process; 0 on the CPU.
     """
 
@@ -80,10 +83,11 @@ class DeviceCheck:
 def check_device(
     folder: ModelFolder, placement: Placement, texts: Sequence[GateText], reference: FloatArray | None = None
 ) -> DeviceCheck:
-    """Run a folder's graph where it was placed, and compare its vectors with (texts, dim) reference vectors.
+    """Run a folder's graphs where they were placed, and compare the vectors with (texts, dim) reference vectors.
 
     On a card the reference is by default the same graph on the CPU, which computes an fp16 graph in float32: so half
-    arithmetic is compared with exact arithmetic. Of an HMDE folder the lower graph alone is checked.
+    arithmetic is compared with exact arithmetic. In an HMDE folder the lower graph makes queries' vectors, and both
+    graphs together documents' vectors.
 
     Raises:
         BadInput: the graph can't be loaded, or its vectors are not finite numbers.
@@ -100,22 +104,31 @@ def check_device(
     left = place(placement.device).card
     if reference is None and placement.card:
         reference = encode(folder, texts)
+    ids, mask = padded(rows[:4], tokenizer.pad)
+    nodes = _nodes(folder.graph, placement, {"input_ids": ids, "attention_mask": mask})
+    if is_hmde(folder):
+        sentences, sentence_mask = upper_padded([vectors[:3], vectors[:2]])
+        for provider, counts in _nodes(
+            folder.path / UPPER, placement, {"sentences": sentences, "mask": sentence_mask}
+        ).items():
+            nodes.setdefault(provider, Counter()).update(counts)
+        vectors = with_documents(UpperSession(folder, placement.device), texts, vectors)
+        reference = None if reference is None else with_documents(UpperSession(folder, "cpu"), texts, reference)
     return DeviceCheck(
         placement.card.name if placement.card else "cpu",
         folder.config.precision,
-        _nodes(folder, placement, rows[:4], tokenizer.pad),
+        nodes,
         None if reference is None else compare(folder.config.precision, texts, vectors, reference),
         speed,
         placement.card.free - left.free if placement.card and left else 0,
     )
 
 
-def _nodes(folder: ModelFolder, placement: Placement, rows: Sequence[Int32Array], pad: int) -> dict[str, Counter[str]]:
-    """Number of nodes of each operation, by the provider that ran them, of one batch."""
+def _nodes(graph: Path, placement: Placement, batch: Mapping[str, Any]) -> dict[str, Counter[str]]:
+    """Number of nodes of each operation, by the provider that ran them, of one batch of the graph's inputs."""
     with tempfile.TemporaryDirectory() as scratch:
-        session = load_graph(folder.graph, placement, profile=Path(scratch) / "nodes")
-        ids, mask = padded(rows, pad)
-        session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})
+        session = load_graph(graph, placement, profile=Path(scratch) / "nodes")
+        session.run(["vectors"], batch)
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
     nodes: dict[str, Counter[str]] = {}
     for event in events:

@@ -14,6 +14,7 @@ from encoders.devices import Device
 from encoders.document import BoolArray, FloatArray, Int32Array, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
+from encoders.hmde.upper import UpperSession
 from encoders.session import OnnxSession
 from encoders.text.tokens import Tokenizer
 
@@ -157,6 +158,22 @@ def gate_rows(folder: ModelFolder, tokenizer: Tokenizer, texts: Sequence[GateTex
         ids = tokens.ids[: folder.config.max_tokens - overhead]
         rows.append(tokenizer.query(ids) if is_query else tokenizer.segment(ids))
     return rows
+
+
+def gate_documents(texts: Sequence[GateText], most: int) -> dict[int, list[int]]:
+    """The gate's documents for HMDE: row of a document's text → rows of 1 to ``most`` texts that follow each other."""
+    rows = [row for row, text in enumerate(texts) if text.role == "document"]
+    return {
+        row: [rows[(first + offset) % len(rows)] for offset in range(1 + first % most)]
+        for first, row in enumerate(rows)
+    }
+
+
+def with_documents(upper: UpperSession, texts: Sequence[GateText], vectors: FloatArray) -> FloatArray:
+    """Vectors of the gate's texts by a lower encoder, (texts, dim), with documents' vectors by the upper encoder."""
+    documents, result = gate_documents(texts, upper.file.shape.sentences), vectors.copy()
+    result[list(documents)] = upper.documents([vectors[rows] for rows in documents.values()])
+    return result
 
 
 def compare(

@@ -16,7 +16,15 @@ from encoders.document import FloatArray
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, file_hash, link_files, publishing
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from encoders.training_texts import write_training_texts
-from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, read_texts
+from onnx_export.graphs.parity import (
+    GateText,
+    ParityReport,
+    compare,
+    encode,
+    gate_documents,
+    read_texts,
+    with_documents,
+)
 from onnx_export.graphs.publishing import check_graph, require_parity, write_graph, write_json
 from onnx_export.hmde.base import Base, FrozenBase, TrainedBase
 from onnx_export.hmde.lower_encoders.adapters import merge_adapters
@@ -109,22 +117,12 @@ def _write_lower(
 def _compare_both(
     upper: Upper, folder: ModelFolder, texts: Sequence[GateText], lower: FloatArray, precision: Precision
 ) -> ParityReport:
-    """Compare both graphs together with torch.
-
-    A document consists of 1 to ``upper.shape.sentences`` consecutive texts; only the lower encoder encodes a query.
-    """
-    graph_vectors = encode(folder, texts)
-    session = UpperSession(folder, "cpu")
-    text_rows = [row for row, text in enumerate(texts) if text.role == "document"]
-    documents = [
-        [text_rows[(first + offset) % len(text_rows)] for offset in range(1 + first % upper.shape.sentences)]
-        for first in range(len(text_rows))
-    ]
-    graph_vectors[text_rows] = session.documents([graph_vectors[rows] for rows in documents])
-    reference = lower.copy()
-    stack, mask = padded([lower[rows] for rows in documents])
+    """Compare both graphs together with torch."""
+    graph_vectors = with_documents(UpperSession(folder, "cpu"), texts, encode(folder, texts))
+    reference, documents = lower.copy(), gate_documents(texts, upper.shape.sentences)
+    stack, mask = padded([lower[rows] for rows in documents.values()])
     with torch.no_grad():
-        reference[text_rows] = upper(torch.from_numpy(stack), torch.from_numpy(mask)).numpy()
+        reference[list(documents)] = upper(torch.from_numpy(stack), torch.from_numpy(mask)).numpy()
     return compare(precision, texts, graph_vectors, reference)
 
 

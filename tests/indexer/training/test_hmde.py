@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +19,8 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
-from encoders.document import Document, unit_rows
+from encoders.devices import CPU
+from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.hmde.triples import TripleDocument, page_of
@@ -33,6 +35,8 @@ from indexer.readers.documents import SourceDocuments, Sources
 from indexer.training import hmde_material
 from indexer.training.hmde import concepts_held_out
 from indexer.training.hmde_material import load_or_prepare
+from onnx_export.graphs import device_check
+from onnx_export.graphs.parity import encode, read_texts
 from onnx_export.hmde.settings import PRESETS, settings_of
 from onnx_export.hmde.settings import Settings as HmdeSettings
 from query.cli import run
@@ -307,6 +311,25 @@ def test_few_enough_pages_are_held_out_that_a_validation_takes_seconds() -> None
 )
 def test_nothing_is_held_out_where_it_would_judge_nothing_or_leave_nothing(concepts: dict[str, str]) -> None:
     assert concepts_held_out(_pages(concepts), replace(PRESETS["small"], held_out=1.0)) == (set(), set())
+
+
+def test_a_check_on_a_device_runs_both_graphs(
+    small_trained: ModelFolder, small: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_check, "_SECONDS", 0.1)
+    texts = read_texts()
+    vectors = encode(small_trained, texts)
+    check = device_check.check_device(small_trained, CPU, texts, vectors)
+    assert check.passed
+    (both,), (lower,) = (one.nodes.values() for one in (check, device_check.check_device(small, CPU, texts)))
+    assert both.total() > lower.total()
+    documents, signs = UpperSession.documents, iter([-1.0, 1.0])  # of the device's upper encoder, of the reference's
+
+    def turned(upper: UpperSession, sentences: Sequence[FloatArray]) -> FloatArray:
+        return np.float32(next(signs)) * documents(upper, sentences)
+
+    monkeypatch.setattr(UpperSession, "documents", turned)
+    assert not device_check.check_device(small_trained, CPU, texts, vectors).passed
 
 
 def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(small_trained: ModelFolder, small: ModelFolder) -> None:
