@@ -30,6 +30,7 @@ from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, 
 from encoders.folder import ModelFolder
 from encoders.hmde.triples import Triples, held_out, page_of
 from encoders.hmde.upper import UpperSession
+from encoders.training_texts import text_key
 from indexer.training.hmde import training_facts
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
@@ -104,6 +105,7 @@ def train(settings: Settings, collections: Sequence[str], target: Path, vectors:
         training_facts(training, langs, drawn, vectors.encoder),
         {},
         QUIET,
+        taught_by=[text_key(page.text_hash) for page, _ in taught],
     )
 
 

@@ -18,24 +18,34 @@ def text_key(text_hash: str) -> int:
     return int(text_hash[:16], 16)
 
 
-def write_training_texts(folder: Path, keys: Iterable[int]) -> None:
-    """Write the keys of the texts that taught an encoder into its folder, 8 bytes a text."""
+def write_training_texts(folder: Path, keys: Iterable[int] | None) -> None:
+    """Write the keys of the texts that taught an encoder into its folder, 8 bytes a text; no file if nobody knows them.
+
+    A file that the folder has by a link to its base's folder goes.
+    """
     file = folder / FILE
-    file.unlink(missing_ok=True)  # it may be a link to the base folder's file
-    np.save(file, np.unique(np.fromiter(keys, dtype=np.uint64)))
+    file.unlink(missing_ok=True)
+    if keys is not None:
+        np.save(file, np.unique(np.fromiter(keys, dtype=np.uint64)))
+
+
+def has_training_texts(folder: Path) -> bool:
+    """Whether a folder says which texts taught its encoder."""
+    return (folder / FILE).is_file()
 
 
 def count_taught(folder: Path, text_hashes: Collection[str]) -> int:
-    """Number of texts, given by their hashes, that taught the encoder of a folder; 0 if the folder does not say.
+    """Number of texts, given by their hashes, that taught the encoder of a folder that says so.
 
     Raises:
         BadInput: the folder's file can't be read.
     """
     file = folder / FILE
-    if not file.is_file():
-        return 0
     try:
         taught = np.load(file, mmap_mode="r")
     except (OSError, EOFError, ValueError) as error:
         raise BadInput(f"{file} can't be read ({error}); train the encoder again") from error
-    return int(np.isin(np.fromiter(map(text_key, text_hashes), dtype=np.uint64), taught).sum())
+    keys = np.fromiter(map(text_key, text_hashes), dtype=np.uint64)
+    places = np.searchsorted(taught, keys)  # reads a few pages of the file
+    inside = places < len(taught)
+    return int((taught[places[inside]] == keys[inside]).sum())

@@ -21,11 +21,15 @@ _OPSET, _IR = 18, 10
 
 
 def publish(
-    model: Cr5Model, target: Path, precision: Precision, about: Mapping[str, str], taught_by: Iterable[int] = ()
+    model: Cr5Model,
+    target: Path,
+    precision: Precision,
+    about: Mapping[str, str],
+    taught_by: Iterable[int] | None = None,
 ) -> ModelFolder:
     """Write the folder of a model with a float32 table, which int8 quantises; the card has a line for each fact.
 
-    ``taught_by`` has the keys of the training texts.
+    ``taught_by`` has the keys of the training texts; none: nobody knows these.
 
     Raises:
         MissingPart: the target can't be written, or its disk is full.

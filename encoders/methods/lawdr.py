@@ -14,6 +14,7 @@ from encoders.folder import ModelFolder, link_files, publishing
 from encoders.methods.density import DensityWeights
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
+from encoders.training_texts import FILE as TRAINING_TEXTS
 
 _FILE = "lawdr.npz"
 _CARD = "MODEL_CARD.md"
@@ -75,7 +76,7 @@ def publish(base: ModelFolder, density: DensityWeights, target: Path) -> ModelFo
         MissingPart: the target can't be written, or its disk is full.
     """
     with publishing(target, base.config, instead="with -o") as temporary:
-        link_files(base, temporary, left_out={_FILE, _CARD})
+        link_files(base, temporary, left_out={_FILE, _CARD, TRAINING_TEXTS})
         density.save(temporary / _FILE)
         card = base.path / _CARD
         about = card.read_text(encoding="utf-8").split(_HEADING)[0].rstrip() if card.is_file() else f"# {target.name}"

@@ -78,9 +78,9 @@ def read(source: str, options: ReadOptions, label: str = "") -> Iterator[Reading
     if source.startswith(elastic.PREFIX):
         return elastic.read_index(source, options)
     if source == STANDARD_INPUT:
-        kept = kept_input()
+        standard_input = kept_input()
         # the name holds a hash: records without an id don't overwrite those that another stream gave
-        file = SourceFile(kept.path, f"stdin-{kept.digest[:8]}", title="standard input")
+        file = SourceFile(standard_input.path, f"stdin-{standard_input.digest[:8]}", title="standard input")
         return _read_files([file], replace(options, format=options.format or "jsonl"))
     return _read_files(source_files(_existing(source), label), options)
 

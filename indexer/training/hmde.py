@@ -119,14 +119,10 @@ def train_hmde(
     step_triples = settings.batch * settings.accumulate
     console.say(f"to draw: {_share(settings.steps * step_triples, triples)}")
     curve = training.run(console)
-    drawn = triples.languages(triples.draw(0, training.step * step_triples))
+    rows = triples.draw(0, training.step * step_triples)
+    drawn = triples.languages(rows)
     counts = Counter(page.lang for page in material.pages)
     facts = training_facts(training, counts, drawn, encoder)
-    taught_by = [
-        key
-        for page, key in zip(material.pages, material.text_keys, strict=True)
-        if page.concept not in validation_concepts
-    ]
     folder, parity = publish(
         training.upper,
         base,
@@ -135,7 +131,7 @@ def train_hmde(
         facts,
         {"curve.png": _picture(curve)},
         console,
-        taught_by=taught_by,
+        taught_by=[material.text_keys[row] for row in np.unique(rows)],
         force=force,
     )
     shutil.rmtree(work_folder)

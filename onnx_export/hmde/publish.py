@@ -49,13 +49,13 @@ def publish(
     extra: Mapping[str, bytes],
     console: Console,
     *,
-    taught_by: Iterable[int] = (),
+    taught_by: Iterable[int] | None = None,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
     """Write the model folder; the upper graph and a trained lower encoder's graph must pass the parity gate.
 
     ``about`` has entries of ``hmde.json`` about the training, ``extra`` the contents of further files by name, and
-    ``taught_by`` the keys of the training texts. A frozen lower encoder's graph keeps its precision.
+    ``taught_by`` the keys of the training texts, if they are known. A frozen lower encoder's graph keeps its precision.
 
     Raises:
         BadInput: parity is below the bar.

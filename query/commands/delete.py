@@ -58,7 +58,8 @@ def _delete_collection(
     if ask and not (sys.stdin and sys.stdin.isatty()):
         raise BadInput(f"nobody can be asked whether {name} with {removed} may go; give -y to remove it without asking")
     if ask and not click.confirm(f"Remove {name} with {removed}, runs and evaluations?", err=True):
-        console.result("nothing was removed")
+        console.emit({"collection": name, "collection_deleted": False})
+        console.say("nothing was removed")
         raise click.exceptions.Exit(1)
     detached = remove_collection(engine, collection, settings, forget=forget)
     if attached:

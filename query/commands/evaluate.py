@@ -14,8 +14,7 @@ from indexer.ledger.database import open_database
 from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import FILE, FILLED, collection_option, common_options, ranking_options
-from query.commands.output.comparisons import show_comparisons
-from query.commands.output.evaluations import evaluation_json, show_evaluation, show_weeks
+from query.commands.output.evaluations import show_compared, show_weeks
 from query.evaluation import evaluation_log
 from query.evaluation.evaluate import evaluate_collection
 from query.evaluation.file_patterns import expand
@@ -51,7 +50,9 @@ from query.ranking.search_choice import RankingOptions
 @click.option("--lang", default="", help="Language of topics that name none.", shell_complete=completion.languages)
 @click.option("--encoding", default="", help="Encoding of the topics' files.  [default: UTF-8, then what they declare]")
 @click.option("--fields", default=",".join(FIELDS), show_default=True, help=f"Parts of a topic: {', '.join(PARTS)}.")
-@click.option("--measures", default=" ".join(DEFAULT_MEASURES), show_default=True, help="Names of ir-measures.")
+@click.option(
+    "--measures", default=" ".join(DEFAULT_MEASURES), show_default=True, help="Names of ir-measures or trec_eval."
+)
 @click.option(
     "--depth", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Documents ranked a topic."
 )
@@ -128,11 +129,7 @@ def command(
     if run_file:
         with open_database(settings.database) as engine:
             write_lines(run_file, evaluation_log.export(engine, str(evaluation.number)))
-    show_evaluation(evaluation, console)
-    comparisons = evaluation.comparisons()
-    if comparisons:
-        show_comparisons(comparisons, console)
-    console.emit(evaluation_json(evaluation, comparisons))
+    show_compared(evaluation, console)
 
 
 def _fields(text: str) -> list[str]:

@@ -91,7 +91,7 @@ def command(
     same command is given again. At the end the collection is calibrated, unless its calibration still fits.
 
     A whole file's id is its path in its SOURCE, after the SOURCE's name if several are given. A CSV, TSV or JSON record
-    without an id gets one of its file and line.
+    without an id gets one of its file and line, on standard input of a hash of all that is given and the line.
 
     With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. Once the
     sources are read, the run goes on without this command: Ctrl-C only stops watching.

@@ -9,20 +9,26 @@ import click
 
 from encoders.console import Console
 from encoders.errors import BadInput
+from encoders.languages import language_list
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.commands import completion
 from query.commands.help import Group
-from query.commands.options import COLLECTION, FILE, common_options
+from query.commands.options import COLLECTION, FILE, FILLED, common_options
 from query.commands.output.comparisons import comparison_json, show_comparisons
+from query.commands.output.evaluations import show_compared
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
 from query.evaluation import evaluation_log
 from query.evaluation.fairness import is_fairness
-from query.evaluation.measures import JUDGED
+from query.evaluation.file_patterns import expand
+from query.evaluation.foreign_run import import_run
+from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures
 from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.run_settings import differences
+from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.significance import compare, corrected
+from query.evaluation.topic_set import read_topic_set
 
 
 @click.group("runs", cls=Group, invoke_without_command=True)
@@ -63,6 +69,57 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
     show_logged_run(run, scores, [member.id for member in members if member.id != run.id], console)
 
 
+@command.command("import", short_help="Score and log a run of any system.")
+@click.argument("file", type=FILLED, metavar="FILE")
+@click.option("--topics", "topic_files", multiple=True, required=True, type=FILLED, metavar="FILE", help="Its topics.")
+@click.option(
+    "--qrels",
+    "qrel_files",
+    multiple=True,
+    required=True,
+    type=FILLED,
+    metavar="FILE",
+    help="Judgements in TREC format.",
+)
+@click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
+@click.option("--lang", default="", help="Language of topics that name none.")
+@click.option(
+    "--measures", default=" ".join(DEFAULT_MEASURES), show_default=True, help="Names of ir-measures or trec_eval."
+)
+@click.option("--tag", default="", help="Name of the run.  [default: the file's]")
+@click.option(
+    "--compare",
+    "compared_with",
+    default="",
+    metavar="RUN",
+    help="Compare with a logged run, or another run file.",
+    shell_complete=completion.runs,
+)
+@common_options
+def import_file(
+    file: str,
+    topic_files: tuple[str, ...],
+    qrel_files: tuple[str, ...],
+    langs: str,
+    lang: str,
+    measures: str,
+    tag: str,
+    compared_with: str,
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Score a run of any system, from a TREC run file, and log it; no collection is needed.
+
+    The run's topics are plain ids where --topics are in one language, else qid.lang, as dragoman runs export writes
+    them. --topics and --qrels are as in dragoman evaluate.
+    """
+    topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
+    topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang)
+    plan = EvaluationPlan(parse_measures([measures]), tag)
+    evaluation = import_run(Path(file), topic_set, settings, plan, compared_with=compared_with, console=console)
+    show_compared(evaluation, console)
+
+
 @command.command("compare", short_help="Test runs against the first one, topic by topic.")
 @click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]", shell_complete=completion.runs)
 @click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all that score and are shared]")
@@ -91,9 +148,9 @@ def compare_runs(
         ]
     )
     show_comparisons(comparisons, console)
-    made_otherwise = {run.id: differences(run, baseline) for run, _ in compared}
-    for run_id, of_run in made_otherwise.items():
-        console.result(f"{run_id} against {baseline.id}: {', '.join(of_run) or 'all settings are the same'}")
+    differences_by_run = {run.id: differences(run, baseline) for run, _ in compared}
+    for run_id, run_differences in differences_by_run.items():
+        console.result(f"{run_id} against {baseline.id}: {', '.join(run_differences) or 'all settings are the same'}")
     for run, _ in compared:
         if not run.judged_as(baseline):
             console.warn(
@@ -108,7 +165,7 @@ def compare_runs(
     console.emit(
         {
             "comparisons": [comparison_json(comparison) for comparison in comparisons],
-            "differences": made_otherwise,
+            "differences": differences_by_run,
             "plot": plot and str(plot),
         }
     )

@@ -17,12 +17,12 @@ from indexer.ledger.database import open_database
 from onnx_export.models import taught_shares
 from query.evaluation import evaluation_log
 from query.evaluation.measures import JUDGED, Scores
-from query.evaluation.run_settings import default_tag
+from query.evaluation.run_settings import default_tag, maps_of
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns, rank_and_score, score_external, within_languages
 from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run
-from query.ranking.query_encoder import encoder_references
+from query.ranking.query_encoder import encoders_with_methods
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 
@@ -40,7 +40,6 @@ class Evaluation:
     """An evaluation that was logged.
 
     Attributes:
-        taught: share of the relevant documents that taught an encoder, by the encoder's name.
         compared_with: the runs to compare with: a run from a TREC file, without documents in other languages than those
             searched, or logged runs; none if nothing was named.
     """
@@ -50,13 +49,17 @@ class Evaluation:
     plan: EvaluationPlan
     topic_set: TopicSet
     scored_runs: ScoredRuns
-    taught: Mapping[str, float]
     compared_with: Run | Sequence[EarlierRun] | None
 
     @property
     def means(self) -> Mapping[str, float]:
         """Mean of each measure over the topics of the main run: over all languages of topics, or the only one."""
         return self.scored_runs.main.scores.means
+
+    @property
+    def taught(self) -> Mapping[str, float]:
+        """Share of the relevant documents that taught an encoder, by the encoder's name."""
+        return dict(self.setup.settings.get("taught", {}))
 
     def comparisons(self) -> list[Comparison]:
         """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.
@@ -118,41 +121,52 @@ def evaluate_collection(
         console.warn("there are topics that name no language; say which with --lang en")
     with open_database(settings.database) as engine:
         evaluation_log.require_writable(engine)
-        earlier = _earlier_runs(engine, compared_with) if compared_with else None
+        earlier = earlier_runs(engine, compared_with) if compared_with else None
         with Searcher.open(collection, settings, ranking=ranking, console=console, to=plan.to) as searcher:
             to = plan.to and searcher.targets(plan.to)
-            plan = replace(plan, tag=plan.tag or default_tag(searcher, to), to=to)
+            calibration_id = ranking.calibration if ranking else ""
+            plan = replace(plan, tag=plan.tag or default_tag(searcher, to, calibration_id), to=to)
             with console.progress("evaluating", sum(map(len, topic_set.topics.values())), "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
-            setup = _setup(searcher, plan, topic_set)
             row = collections.find(engine, collection)
-            references = encoder_references(row, searcher.calibration) if row else []
-            taught = taught_shares(references, _relevant_texts(searcher, scored_runs), console)
-            _warn_of_other_judgements(earlier, setup, console)
+            encoders = encoders_with_methods(row, searcher.calibration) if row else []
+            taught = taught_shares(encoders, lambda: _relevant_texts(searcher, topic_set, scored_runs), console)
+            setup = _setup(searcher, plan, topic_set, taught)
+            warn_of_other_judgements(earlier, setup, console)
             if isinstance(earlier, Run) and plan.to is not None:
                 earlier = within_languages(earlier, searcher, searcher.targets(plan.to))
         number = evaluation_log.log(engine, setup, scored_runs.runs)
-    return Evaluation(number, setup, plan, topic_set, scored_runs, taught, earlier)
+    return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
 
 
-def _relevant_texts(searcher: Searcher, scored_runs: ScoredRuns) -> list[str]:
-    """Hashes of the texts of the relevant documents."""
-    doc_ids = {qrel.doc_id for qrel in scored_runs.qrels if qrel.relevance > 0}
+def _relevant_texts(searcher: Searcher, topic_set: TopicSet, scored_runs: ScoredRuns) -> list[str]:
+    """Hashes of the texts of the documents that are relevant for the topics."""
+    qids = {topic.qid for topics in topic_set.topics.values() for topic in topics}
+    doc_ids = {qrel.doc_id for qrel in scored_runs.qrels if qrel.relevance > 0 and qrel.query_id in qids}
     stamps = searcher.store.stamps(searcher.stored_model, sorted(doc_ids))
     return [stamp.text_hash for stamp in stamps.values()]
 
 
-def _warn_of_other_judgements(
+def warn_of_other_judgements(
     earlier: Run | list[EarlierRun] | None, setup: evaluation_log.Setup, console: Console
 ) -> None:
+    """Warn if an earlier run was scored by other judgements than those of a setup."""
     if isinstance(earlier, list):
         run = earlier[0].run
         if run.judged_by != (setup.qrels_hash, setup.judged_languages):
             console.warn(f"run {run.id} was scored by other qrels or another --to; part of the difference is theirs")
 
 
-def _setup(searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet) -> evaluation_log.Setup:
-    plan_settings = {"fields": list(plan.fields), "to": plan.to and list(plan.to), "depth": plan.depth}
+def _setup(
+    searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet, taught: Mapping[str, float]
+) -> evaluation_log.Setup:
+    plan_settings = {
+        "fields": list(plan.fields),
+        "to": plan.to and list(plan.to),
+        "depth": plan.depth,
+        "maps": maps_of(searcher),
+        "taught": dict(taught),
+    }
     return evaluation_log.Setup(
         collection=searcher.collection,
         tag=plan.tag,
@@ -166,7 +180,7 @@ def _setup(searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet) -> eva
     )
 
 
-def _earlier_runs(engine: sa.Engine, name: str) -> Run | list[EarlierRun]:
+def earlier_runs(engine: sa.Engine, name: str) -> Run | list[EarlierRun]:
     """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked."""
     if Path(name).is_file():
         return Run.read_trec(name)

@@ -44,7 +44,9 @@ class Scores:
 
 
 def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
-    """Measures by their ir-measures names, and ``Judged@10``; a string may hold several names between blanks or commas.
+    """Measures by the names of ir-measures or trec_eval, and ``Judged@10``.
+
+    A string may hold several names between blanks or commas.
 
     Raises:
         BadInput: no measure is named, a name is no measure, or a measure lacks its cutoff or a program.
@@ -79,12 +81,25 @@ def _parse_measure(name: str) -> Measure:
         measure = ir_measures.parse_measure(name)
         measure.validate_params()
     except (ValueError, NameError, KeyError, TypeError, AssertionError) as error:
-        raise BadInput(f"{name!r} is no measure; {_HINT}") from error
+        measure = _trec_measure(name)
+        if measure is None:
+            raise BadInput(f"{name!r} is no measure; {_HINT}") from error
     if "cutoff" in measure.params and measure["cutoff"] < 1:
         raise BadInput(f"{name!r} looks at no document at all; give it a number from 1")
     if not ir_measures.DefaultPipeline.supports(measure):
         raise BadInput(f"{name!r} lacks a cutoff such as @10, or a program that is not installed; {_HINT}")
     return measure
+
+
+def _trec_measure(name: str) -> Measure | None:
+    """The measure that trec_eval calls by a name, such as ``map``, ``ndcg_cut_10``, ``P_10``; none: not exactly one."""
+    import ir_measures  # noqa: PLC0415
+
+    try:
+        measures = ir_measures.parse_trec_measure(name)
+    except (ValueError, KeyError, TypeError):
+        return None
+    return measures[0] if len(measures) == 1 else None
 
 
 def relevant_topics(qrels: Iterable[Qrel]) -> set[str]:

@@ -1,91 +1,130 @@
-"""How a run was ranked: in words, as the end of its tag, and what differs between two runs."""
+"""Describe how a run was ranked, and how two runs differ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from query.calibration.common_space import CommonSpaceCalibration
+from query.calibration.mapped_calibration import MappedCalibration
 from query.evaluation.evaluation_log import LoggedRun
 from query.ranking.searcher import Searcher
 
-_UNKNOWN = "not logged"
 _KINDS = {
     "language": "topics of a language",
     "pooled": "topics of all languages",
     "same": "documents of the topics' language alone",
     "bm25": "BM25 on documents of the topics' language",
 }
+_OF_TOPICS = ("topic fields", "documents in", "depth", "collection size")
+"""Names of the settings that decide a run of BM25, too."""
 
 
-def default_tag(searcher: Searcher, to: Sequence[str] | None) -> str:
-    """The encoder's name, then ``plain`` or ``fair``, then what a person chose otherwise than the calibration."""
+def maps_of(searcher: Searcher) -> str:
+    """How a searcher maps queries: by a method's maps, by a common space, or not (empty)."""
+    calibration = searcher.calibration
+    if isinstance(calibration, MappedCalibration):
+        return str(calibration.maps.about.get("method", "maps"))
+    return "common space" if isinstance(calibration, CommonSpaceCalibration) else ""
+
+
+def default_tag(searcher: Searcher, to: Sequence[str] | None, calibration_id: str = "") -> str:
+    """The encoder's name, then ``plain`` or ``fair``, then what a person chose otherwise than the calibration.
+
+    ``calibration_id`` is that of a calibration that a person named.
+    """
     choice, calibration = searcher.choice, searcher.calibration
-    words = [searcher.spec.name, "plain" if calibration is None else "fair"]
+    parts = [searcher.spec.name, "plain" if calibration is None else "fair"]
     if calibration is not None:
-        words += [f"balance-{choice.balance:g}"] if choice.balance != calibration.balance else []
-        words += [choice.margin] if choice.margin != calibration.margin else []
-        words += [] if choice.passages else ["no-passages"]
-        words += ["no-mates"] if calibration.lift and not choice.lift else []
-        words += [f"weights-{'-'.join(f'{weight:g}' for weight in searcher.weights)}"] if searcher.weights else []
-    words += ["hybrid"] if choice.hybrid else []
-    words += [f"to-{'-'.join(to)}"] if to is not None else []
-    return "-".join(words)
+        parts += [f"calibration-{calibration.id[:8]}"] if calibration_id else []
+        parts += ["maps"] if isinstance(calibration, MappedCalibration) else []
+        parts += [f"balance-{choice.balance:g}"] if choice.balance != calibration.balance else []
+        parts += [choice.margin] if choice.margin != calibration.margin else []
+        parts += [] if choice.passages else ["no-passages"]
+        has_mates = calibration.lift or calibration.second_look
+        parts += ["no-mates"] if has_mates and not (choice.lift or choice.second_look) else []
+        parts += [f"weights-{'-'.join(f'{weight:g}' for weight in searcher.weights)}"] if searcher.weights else []
+    parts += ["hybrid"] if choice.hybrid else []
+    parts += [f"to-{'-'.join(to)}"] if to is not None else []
+    return "-".join(parts)
 
 
-def settings_in_words(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of a logged run that decide its ranking, by their names; a name's value is a few words."""
+def settings_in_words(run: LoggedRun) -> dict[str, str]:
+    """The settings that decide a run's ranking, by their names; settings that were not logged are left out.
 
-    def words(name: str, absent: str = _UNKNOWN) -> str:
-        value = settings.get(name, _UNKNOWN)
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        if isinstance(value, list):
-            return " ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in value) or absent
-        return absent if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
+    Of an imported run only its file is known.
+    """
+    settings = run.setup.settings
+    if "file" in settings:
+        return {"imported from": str(settings["file"])}
+    own_language = [run.lang] if run.kind in {"same", "bm25"} else None
     languages = settings.get("languages")
-    return {
-        "encoder": words("encoder"),
-        "method": words("method"),
-        "graph": words("build"),
-        "calibration": words("calibration", "none"),
-        "balance": words("balance"),
-        "margin": words("margin"),
-        "weights": words("weights", "none"),
-        "passages": words("passages"),
-        "mix": words("mix"),
-        "mates' lift": words("lift"),
-        "bar": words("bar"),
-        "second look": words("second_look"),
-        "hybrid": words("hybrid"),
-        "topic fields": words("fields"),
-        "documents in": words("to", "all languages"),
-        "depth": words("depth"),
-        "documents": f"{sum(languages.values()):,}" if languages else _UNKNOWN,
+    values: dict[str, Any] = {
+        "encoder": settings.get("encoder"),
+        "method": settings.get("method"),
+        "calibration": settings.get("calibration") or "none",
+        "maps": (settings["maps"] or "none") if "maps" in settings else None,
+        "balance": settings.get("balance"),
+        "margin": settings.get("margin"),
+        "weights": settings.get("weights"),
+        "passages": settings.get("passages"),
+        "mix": settings.get("mix"),
+        "mates' lift": settings.get("lift"),
+        "bar": settings.get("bar"),
+        "second look": settings.get("second_look"),
+        "hybrid": settings.get("hybrid"),
+        "topic fields": settings.get("fields"),
+        "documents in": own_language or settings.get("to") or "all languages",
+        "depth": settings.get("depth"),
+        "collection size": sum(languages.values()) if languages else None,
     }
+    shown = {name: _shown(value) for name, value in values.items() if value not in (None, "", [])}
+    return {name: shown[name] for name in _OF_TOPICS if name in shown} if run.kind == "bm25" else shown
 
 
-def ranking_in_words(settings: Mapping[str, Any]) -> str:
-    """How a logged run was ranked, in a line: what a search with ``--explain`` says of itself."""
+def _shown(value: Any) -> str:
+    """A setting's value in a few words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(map(_shown, value))
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def ranking_in_words(run: LoggedRun) -> str:
+    """How a run was ranked, in a line."""
+    settings = run.setup.settings
+    if run.kind == "bm25":
+        return "BM25"
+    if "file" in settings:
+        return f"imported from {settings['file']}"
     if settings.get("calibration") is None:
         return "plain cosine, hybrid" if settings.get("hybrid") else "plain cosine"
-    words = [f"balance {settings.get('balance', 0):g}", str(settings.get("margin", ""))]
-    words += ["passages"] if settings.get("passages") else []
-    words += ["mates"] if settings.get("lift") else []
-    words += ["hybrid"] if settings.get("hybrid") else []
-    return ", ".join(words)
+    parts = [f"balance {settings.get('balance', 0):g}", str(settings.get("margin", ""))]
+    parts += [str(settings["maps"])] if settings.get("maps") else []
+    parts += ["passages"] if settings.get("passages") else []
+    parts += ["mates"] if settings.get("lift") or settings.get("second_look") else []
+    weights = settings.get("weights", [])
+    parts += [f"weights {_shown(weights)}"] if len(weights) > 1 else []
+    parts += ["hybrid"] if settings.get("hybrid") else []
+    return ", ".join(parts)
 
 
-def differences(run: LoggedRun, other: LoggedRun) -> list[str]:
+def differences(run: LoggedRun, against: LoggedRun) -> list[str]:
     """What differs between two runs, each as ``balance 0.75 (not 0)``; empty if they were made alike."""
     pairs = [
-        ("", _KINDS[run.kind], _KINDS[other.kind]),
-        ("language", run.lang, other.lang),
-        ("collection", run.setup.collection, other.setup.collection),
-        ("topics", run.setup.topics_hash, other.setup.topics_hash),
-        ("judgements", run.setup.qrels_hash, other.setup.qrels_hash),
+        ("", _KINDS[run.kind], _KINDS[against.kind]),
+        ("language", run.lang, against.lang),
+        ("collection", run.setup.collection or "none", against.setup.collection or "none"),
+        ("topics", run.setup.topics, against.setup.topics),
+        ("hash of topics", run.setup.topics_hash, against.setup.topics_hash),
+        ("hash of judgements", run.setup.qrels_hash, against.setup.qrels_hash),
     ]
-    if "bm25" not in {run.kind, other.kind}:
-        others = settings_in_words(other.setup.settings)
-        pairs += [(name, words, others[name]) for name, words in settings_in_words(run.setup.settings).items()]
-    return [f"{name} {words} (not {other})".strip() for name, words, other in pairs if words != other]
+    if run.setup.model and against.setup.model and "bm25" not in {run.kind, against.kind}:
+        pairs += [("model", run.setup.model, against.setup.model), ("graph", run.setup.build, against.setup.build)]
+    values, others = settings_in_words(run), settings_in_words(against)
+    if values.keys() & others.keys():
+        pairs += [(name, value, others[name]) for name, value in values.items() if name in others]
+    else:
+        pairs.append(("", ranking_in_words(run), ranking_in_words(against)))
+    return [f"{name} {value} (not {other})".strip() for name, value, other in pairs if value != other]

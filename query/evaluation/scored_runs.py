@@ -270,23 +270,49 @@ def within_languages(run: Run, searcher: Searcher, langs: Sequence[str]) -> Run:
     return Run(run.tag, rankings)
 
 
-def score_external(
-    run: Run, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel], measures: Sequence[Measure]
-) -> Scores:
-    """Score a run of another system over the same topics and judgements.
+def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[str, Run]:
+    """A run's rankings of the topics, by topic language, with the topics' own ids.
 
     The run's topics are ``qid.lang``, or plain ids if ``topics`` are in one language.
 
     Raises:
         BadInput: the run has none of the topics.
     """
-    qids = {topic.qid for lang_topics in topics.values() for topic in lang_topics}
-    if len(topics) == 1 and qids & run.rankings.keys():
-        return score(run, qrels, measures, qids)
-    pooled_qids = {f"{topic.qid}.{lang}" for lang, lang_topics in topics.items() for topic in lang_topics}
-    if not pooled_qids & run.rankings.keys():
-        raise BadInput(
-            f"the run {run.tag!r} has none of the topics; name those of several languages like {min(pooled_qids)}"
-        )
-    pooled_qrels = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in topics for qrel in qrels]
-    return score(run, pooled_qrels, measures, pooled_qids)
+    named = {lang: {f"{topic.qid}.{lang}": topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
+    if len(topics) == 1:
+        ((lang, lang_topics),) = topics.items()
+        plain = {topic.qid: topic.qid for topic in lang_topics}
+        named = {lang: plain} if plain.keys() & run.rankings.keys() else named
+    if not any(qids.keys() & run.rankings.keys() for qids in named.values()):
+        first = min(name for qids in named.values() for name in qids)
+        raise BadInput(f"the run {run.tag!r} has none of the topics; name those of several languages like {first}")
+    return {
+        lang: Run(run.tag, {qid: run.rankings[name] for name, qid in qids.items() if name in run.rankings})
+        for lang, qids in named.items()
+    }
+
+
+def score_by_language(
+    parts: Mapping[str, Run], topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel], measures: Sequence[Measure]
+) -> dict[str, Scores]:
+    """Scores of the runs of each topic language; a language none of whose topics has a relevant document is left out.
+
+    Raises:
+        BadInput: no topic has a relevant document.
+    """
+    qids = {lang: {topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
+    judged = relevant_topics(qrels)
+    judged_langs = [lang for lang in parts if qids[lang] & judged] or list(parts)
+    return {lang: score(parts[lang], qrels, measures, qids[lang]) for lang in judged_langs}
+
+
+def score_external(
+    run: Run, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel], measures: Sequence[Measure]
+) -> Scores:
+    """Score a run of another system over the same topics and judgements, topics of several languages as ``qid.lang``.
+
+    Raises:
+        BadInput: as in ``by_topic_language``.
+    """
+    scores = score_by_language(by_topic_language(run, topics), topics, qrels, measures)
+    return pooled(scores, measures) if len(topics) > 1 else next(iter(scores.values()))

@@ -27,7 +27,7 @@ from query.fitting.mined_mates import mine_mates
 from query.fitting.open_collection import OpenCollection
 from query.fitting.request import CalibrationRequest, InheritedInput
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
-from query.ranking.query_encoder import encoder_references, query_encoder_spec
+from query.ranking.query_encoder import encoders_with_methods, query_encoder_spec
 
 
 @dataclass(frozen=True)
@@ -135,17 +135,20 @@ def _keep(
         maps=_map_summary(fitted, samples),
         common_space=space and CommonSpaceSummary(space.subjects, space.ridge, space.before, space.after),
     )
+    taught = _taught(opened, fitted, samples)
     stored = calibration_table.keep(opened.engine, name, fitted, summary)
     cancel_abandoned_migration(opened.engine, name)
-    return CalibrationReport(stored, decision, _lost(previous, fitted), _taught(opened, fitted, samples))
+    return CalibrationReport(stored, decision, _lost(previous, fitted), taught)
 
 
 def _taught(opened: OpenCollection, fitted: Calibration, samples: CalibrationSamples) -> dict[str, float]:
     """Share of the pseudo-queries' documents that taught the encoder of documents, and that of queries."""
     doc_ids = sorted({doc_id for sources in samples.sources.values() for doc_id in sources} - {""})
-    stamps = opened.store.stamps(opened.collection.model, doc_ids)
-    references = encoder_references(opened.collection, fitted)
-    return taught_shares(references, [stamp.text_hash for stamp in stamps.values()], opened.console)
+
+    def text_hashes() -> list[str]:
+        return [stamp.text_hash for stamp in opened.store.stamps(opened.collection.model, doc_ids).values()]
+
+    return taught_shares(encoders_with_methods(opened.collection, fitted), text_hashes, opened.console)
 
 
 def _lost(previous: Calibration | None, fitted: Calibration) -> Literal["", "maps", "a common space"]:

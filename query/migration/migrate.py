@@ -112,7 +112,8 @@ def migrate(
         every = {lang: np.ones(len(paired.old), dtype=np.bool_) for lang, paired in samples.items()}
         weights = map_learner(samples, every)(recipe)
         text_hashes = [document.text_hash for paired in samples.values() for document in paired.documents]
-        taught = taught_shares([opened.collection.encoder, encoder], text_hashes, console)
+        encoders = [(opened.collection.encoder, opened.collection.method), (encoder, new.spec.method)]
+        taught = taught_shares(encoders, lambda: text_hashes, console)
     documents = {lang: len(paired.documents) for lang, paired in samples.items()}
     about = {
         "method": f"migration to {encoder} by {new.spec.method}",

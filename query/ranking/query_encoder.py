@@ -25,10 +25,11 @@ def effective_query_encoder(collection: Collection, calibration: Calibration | N
     )
 
 
-def encoder_references(collection: Collection, calibration: Calibration | None) -> list[str]:
-    """The encoder of a collection's documents, and under a calibration that names another for queries that encoder."""
+def encoders_with_methods(collection: Collection, calibration: Calibration | None) -> list[tuple[str, str]]:
+    """The documents' encoder and method, and in a migrated collection the queries' encoder and method."""
     query_encoder = query_encoder_spec(calibration)
-    return [collection.encoder, *([query_encoder.encoder] if query_encoder else [])]
+    of_queries = [(query_encoder.encoder, query_encoder.method)] if query_encoder else []
+    return [(collection.encoder, collection.method), *of_queries]
 
 
 def open_query_encoder(

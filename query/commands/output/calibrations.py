@@ -75,7 +75,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         console.say(_own_language_sentence(own_language))
     for sentence in _measured(decision.decided_by, summary):
         console.say(sentence)
-    show_taught(report.taught, "the documents in this sample", console)
+    show_taught(report.taught, "the documents that this calibration was fitted on", console)
     if report.lost:
         console.warn(
             f"the previous calibration ranked with {report.lost} and the new one does not; to return: "

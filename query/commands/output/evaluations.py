@@ -8,12 +8,15 @@ from typing import Any
 
 from encoders.console import Console
 from query.commands.output.calibrations import show_taught
-from query.commands.output.comparisons import comparison_json
+from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.evaluation.evaluate import Evaluation
 from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, RelevantCounts, is_fairness
 from query.evaluation.measures import pooled
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns
 from query.evaluation.significance import Comparison
+
+RELEVANT = "the relevant documents"
+"""What an encoder is measured by in an evaluation."""
 
 
 def show_evaluation(evaluation: Evaluation, console: Console) -> None:
@@ -39,10 +42,19 @@ def show_evaluation(evaluation: Evaluation, console: Console) -> None:
     for measure in fair:
         console.result(_meaning(measure))
     show_relevant_counts(scored_runs.main.relevant_counts, console)
-    show_taught(evaluation.taught, "the relevant documents", console)
+    show_taught(evaluation.taught, RELEVANT, console)
     for sentence in _omitted_topics(scored_runs):
         console.say(sentence)
     console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
+
+
+def show_compared(evaluation: Evaluation, console: Console) -> None:
+    """Print an evaluation, and its comparisons if it has runs to compare with."""
+    show_evaluation(evaluation, console)
+    comparisons = evaluation.comparisons()
+    if comparisons:
+        show_comparisons(comparisons, console)
+    console.emit(evaluation_json(evaluation, comparisons))
 
 
 def _own_language_means(scored_runs: ScoredRuns, plan: EvaluationPlan) -> dict[str, tuple[float | None, float | None]]:
@@ -109,7 +121,6 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
         ],
         "comparisons": [comparison_json(comparison) for comparison in comparisons],
         "remarks": scored_runs.remarks,
-        "taught": dict(evaluation.taught),
     }
 
 

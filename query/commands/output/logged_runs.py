@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from encoders.console import Console, values_of
-from query.commands.output.evaluations import relevant_counts_json, show_relevant_counts
+from query.commands.output.calibrations import show_taught
+from query.commands.output.evaluations import RELEVANT, relevant_counts_json, show_relevant_counts
 from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.run_settings import ranking_in_words, settings_in_words
 
@@ -38,10 +39,10 @@ def show_logged_runs(runs: Sequence[LoggedRun], console: Console) -> None:
         [
             {
                 "run": run.id,
-                "-ranking": "BM25" if run.kind == "bm25" else ranking_in_words(run.setup.settings),
-                "-collection": run.setup.collection,
+                "-ranking": ranking_in_words(run),
+                "-collection": run.setup.collection or "–",
                 "-when (UTC)": f"{run.created:%Y-%m-%d %H:%M}",
-                "-tag": run.setup.tag,
+                "-tag": _tag(run),
                 "topics in": _topics_in(run),
                 ">topics": f"{run.topics:,}",
                 **{f">{measure}": f"{run.means[measure]:.3f}" if measure in run.means else "–" for measure in measures},
@@ -49,6 +50,11 @@ def show_logged_runs(runs: Sequence[LoggedRun], console: Console) -> None:
             for run in runs
         ]
     )
+
+
+def _tag(run: LoggedRun) -> str:
+    """The tag in the run's file."""
+    return "BM25" if run.kind == "bm25" else run.setup.tag
 
 
 def _topics_in(run: LoggedRun) -> str:
@@ -68,11 +74,12 @@ def show_logged_run(
         console: shows all this.
     """
     console.emit({**_run_json(run), "scores": scores})
-    console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC on {run.setup.collection}, {_topics_in(run)}")
-    console.result(f"tag {run.setup.tag} · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}")
-    if run.kind != "bm25":
-        settings = settings_in_words(run.setup.settings)
-        console.result(" · ".join(f"{name} {words}" for name, words in settings.items()))
+    on = f" on {run.setup.collection}" if run.setup.collection else ""
+    console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC{on}, {_topics_in(run)}")
+    has_ids = run.setup.model and run.kind != "bm25"
+    ids = f" · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}" if has_ids else ""
+    console.result(f"tag {_tag(run)}{ids}")
+    console.result(" · ".join(f"{name} {value}" for name, value in settings_in_words(run).items()))
     console.result(f"topics {run.setup.topics} ({run.setup.topics_hash}) · qrels {run.setup.qrels_hash}")
     if other_runs:
         console.result(f"with {', '.join(other_runs)}")
@@ -91,6 +98,7 @@ def show_logged_run(
     rows.append(["mean", *(f"{mean:.4f}" for mean in run.means.values())])
     console.table(["topic", *(f">{measure}" for measure in run.means)], rows)
     show_relevant_counts(run.relevant_counts, console)
+    show_taught(run.setup.settings.get("taught", {}), RELEVANT, console)
 
 
 def _first_ten(names: Sequence[str]) -> str:
@@ -99,13 +107,12 @@ def _first_ten(names: Sequence[str]) -> str:
 
 def _run_json(run: LoggedRun) -> dict[str, Any]:
     """A logged run as JSON values."""
-    ranking = "BM25" if run.kind == "bm25" else ranking_in_words(run.setup.settings)
     return {
         **values_of(run, *_RUN_NAMES),
         "created": f"{run.created.isoformat()}Z",
         **asdict(run.setup),
         "topics": run.topics,
         "topic_files": run.setup.topics,
-        "ranking": ranking,
+        "ranking": ranking_in_words(run),
         "found": relevant_counts_json(run.relevant_counts),
     }

@@ -48,7 +48,7 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
         f"the map, learnt of {counted(sum(report.documents.values()), 'document')}, finds {report.mates.rate:.1%} of "
         f"held-out documents' new vectors, and keeps {quality.kept:.0%} of what encoding everything again would give"
     )
-    show_taught(report.taught, "the documents in this sample", console)
+    show_taught(report.taught, "the documents that the map was learnt from", console)
     if quality.queries < FEWEST:
         console.warn(
             f"the advice is that of {counted(quality.queries, 'query', 'queries')}; a larger --sample says more"

@@ -23,7 +23,7 @@ from encoders.devices import CPU
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.hmde.triples import TripleDocument, page_of
+from encoders.hmde.triples import TripleDocument, Triples, page_of
 from encoders.hmde.upper import UpperSession
 from encoders.methods.hmde import Hmde
 from encoders.methods.registry import open_encoder
@@ -93,10 +93,12 @@ def test_the_folder_says_what_it_was_trained_on_and_how(trained: ModelFolder) ->
     assert said["languages"] == {"de": 24, "es": 24}
     pages = list(SourceDocuments(Sources(SOURCES)).read())
     settings = HmdeSettings(**said["settings"])
-    concepts, _ = concepts_held_out([page_of(page.lang, page.fields) for page in pages], settings)
-    held_out = [page.text_hash for page in pages if page.fields["concept"] in concepts]
-    assert count_taught(trained.path, [page.text_hash for page in pages]) == len(pages) - len(held_out)
-    assert count_taught(trained.path, held_out) == 0
+    triple_pages = [page_of(page.lang, page.fields) for page in pages]
+    concepts, _ = concepts_held_out(triple_pages, settings)
+    drawn = np.unique(Triples(triple_pages, settings.seed, concepts).draw(0, 4 * 6))
+    assert 0 < len(drawn) < len(pages)
+    assert count_taught(trained.path, [pages[row].text_hash for row in drawn]) == len(drawn)
+    assert count_taught(trained.path, [page.text_hash for page in pages]) == len(drawn)
     assert sum(said["triples"].values()) == 4 * 6
     assert [point["step"] for point in said["curve"]] == [0, 2, 4]
     assert said["parity"]["passed"]

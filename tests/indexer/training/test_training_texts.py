@@ -3,14 +3,18 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
+import numpy as np
 import pytest
 
+from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.training_texts import FILE, count_taught, text_key, write_training_texts
+from encoders.training_texts import FILE, count_taught, has_training_texts, text_key, write_training_texts
 from indexer.collection.settings import Settings
+from onnx_export.models import taught_shares
 from query.cli import run
 from trials import DEMO
 
@@ -30,13 +34,37 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
 
 def test_texts_are_counted_by_their_hashes(tmp_path: Path) -> None:
     hashes = [f"{number:032x}" for number in range(1 << 64, 9 << 64, 1 << 64)]
-    assert count_taught(tmp_path, hashes) == 0
+    assert not has_training_texts(tmp_path)
     write_training_texts(tmp_path, map(text_key, [*hashes[:3], hashes[0]]))
     assert [count_taught(tmp_path, hashes), count_taught(tmp_path, hashes[2:]), count_taught(tmp_path, [])] == [3, 1, 0]
     assert (tmp_path / FILE).stat().st_size == 128 + 3 * 8
+    assert count_taught(tmp_path, [f"{100 << 64:032x}"]) == 0
     (tmp_path / FILE).write_bytes(b"no array")
     with pytest.raises(BadInput, match="train the encoder again"):
         count_taught(tmp_path, hashes)
+    write_training_texts(tmp_path, [])
+    assert count_taught(tmp_path, hashes) == 0
+    write_training_texts(tmp_path, None)
+    assert not has_training_texts(tmp_path)
+
+
+def test_what_taught_an_encoder_is_unknown_where_its_folder_is_gone_damaged_or_used_by_another_method(
+    words: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shares(name: str, method: str, hashes: Sequence[str] = ("f" * 32,)) -> dict[str, float]:
+        return taught_shares([(name, method)], lambda: hashes, Console())
+
+    damaged = tmp_path / "damaged"
+    copytree(words.path, damaged)
+    taught = np.load(damaged / FILE)
+    learnt = [f"{int(key):016x}{'0' * 16}" for key in taught[:2]]
+    assert shares(str(damaged), "cr5", [*learnt, "f" * 32, "e" * 32]) == {str(damaged): 0.5}
+    assert shares(str(damaged), "sentences", learnt) == {}
+    assert capsys.readouterr().err == ""
+    (damaged / FILE).write_bytes(b"no array")
+    assert shares(str(damaged), "cr5") == {}
+    assert shares(str(tmp_path / "gone"), "cr5") == {}
+    assert capsys.readouterr().err.count("is not known (") == 2
 
 
 @pytest.mark.parametrize(("langs", "share"), [(["de", "en"], 1.0), (["en", "es"], 0.5), (["es", "fr"], 0.0)])
@@ -49,9 +77,11 @@ def test_calibrate_names_an_encoder_that_learnt_from_the_collections_pages(
     capsys.readouterr()
     assert run(["calibrate", "--json", *home]) == 0
     captured = capsys.readouterr()
-    told: dict[str, Any] = json.loads(captured.out)
-    assert told["taught"] == ({str(words.path): share} if share else {})
-    assert (f"learnt from {share:.0%} of the documents in this sample" in captured.err) == bool(share)
+    answer: dict[str, Any] = json.loads(captured.out)
+    assert answer["taught"] == ({str(words.path): share} if share else {})
+    assert (f"learnt from {share:.0%} of the documents that this calibration was fitted on" in captured.err) == bool(
+        share
+    )
 
 
 def test_migrate_names_an_encoder_that_learnt_from_the_collections_pages(
@@ -75,5 +105,5 @@ def test_evaluate_names_an_encoder_that_learnt_from_the_relevant_pages(
         capsys.readouterr()
         assert run(["evaluate", *judged, "--to", to, "--no-baseline", "--json", *home]) == 0
         captured = capsys.readouterr()
-        assert json.loads(captured.out)["taught"] == ({str(words.path): share} if share else {})
+        assert json.loads(captured.out)["settings"]["taught"] == ({str(words.path): share} if share else {})
         assert ("learnt from 100% of the relevant documents" in captured.err) == bool(share)

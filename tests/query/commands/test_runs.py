@@ -216,3 +216,41 @@ def test_qrels_of_other_topics_are_one_sentence(dragoman: Command, judged: list[
     text = dragoman("evaluate", *judged[:2], "--qrels", tmp_path / "other.txt", "-c", "words", status=1)
     assert "the qrels have no relevant document for any of the topics" in text
     assert dragoman("runs", "list", "--json") == ""
+
+
+def test_a_run_of_another_system_is_scored_logged_and_compared_without_a_collection(
+    dragoman: Command, judged: list[str], tmp_path: Path
+) -> None:
+    ours = emitted(dragoman("evaluate", *judged, "--run-file", tmp_path / "run.txt", "--json"))
+    topics = judged[:-2]  # without a collection
+    theirs = emitted(dragoman("runs", "import", tmp_path / "run.txt", *topics, "--compare", "1", "--json"))
+    assert [run["id"] for run in theirs["runs"]] == ["2.de", "2.en", "2.all"]
+    means = {run["lang"]: run["means"] for run in ours["runs"] if run["kind"] in {"language", "pooled"}}
+    for run in theirs["runs"]:
+        assert run["means"] == {name: means[run["lang"]][name] for name in run["means"]}
+    assert {(one["a"], one["b"], one["difference"]) for one in theirs["comparisons"]} == {
+        (f"1.{name}", f"2.{name}", 0.0) for name in ("de", "en", "all")
+    }
+    assert dragoman("runs", "export", "2") == (tmp_path / "run.txt").read_text()
+    assert "imported from run.txt" in dragoman("runs", "show", "2")
+    listed = [json.loads(line) for line in dragoman("runs", "list", "--json").splitlines()]
+    assert [(run["id"], run["collection"], run["ranking"]) for run in listed] == [
+        ("2.all", "", "imported from run.txt"),
+        ("1.all", "words", "plain cosine"),
+    ]
+    assert "imported from run.txt (not plain cosine)" in dragoman("runs", "compare", "1", "2")
+    assert "2.all" in dragoman("runs", "list")
+
+
+def test_a_run_with_plain_topic_ids_is_imported_for_topics_in_one_language(
+    dragoman: Command, judged: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "bm25.run").write_text("1 Q0 en:flood 1 2.5 their-bm25\n1 Q0 de:flood 2 1.5 their-bm25\n")
+    arguments = ["runs", "import", str(tmp_path / "bm25.run"), *judged[:-2]]
+    imported = emitted(dragoman(*arguments, "--langs", "en", "--measures", "map P_10 ndcg_cut_10", "--json"))
+    assert imported["tag"] == "their-bm25"
+    (run,) = imported["runs"]
+    assert run["means"] == {"AP": 0.5, "P@10": 0.1, "nDCG@10": 0.5, "Judged@10": 0.5}
+    assert "name those of several languages like 1.de" in dragoman(*arguments, status=1)
+    (tmp_path / "bm25.run").write_text("")
+    assert "is empty" in dragoman(*arguments, status=1)

@@ -8,6 +8,7 @@ import pytest
 
 from indexer.collection.settings import Settings
 from query.cli import run
+from query.evaluation.evaluation_log import EvaluationRow, LoggedRun, Setup
 from query.evaluation.run_settings import default_tag, ranking_in_words
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
@@ -22,13 +23,18 @@ RANKINGS: dict[str, tuple[Mapping[str, Any], str]] = {
 }
 
 
+def setup_of(searcher: Searcher) -> Setup:
+    return Setup("demo", "tag", "model", "build", "space", searcher.describe(), "topics", "", "")
+
+
 @pytest.mark.parametrize("name", RANKINGS)
 def test_a_tag_says_what_was_chosen(calibrated: Settings, name: str) -> None:
     options, words = RANKINGS[name]
     with Searcher.open("demo", calibrated, device="cpu", ranking=RankingOptions(**options)) as searcher:
         assert default_tag(searcher, None) == f"multilingual-e5-small-{name}"
         assert default_tag(searcher, ["de", "fr"]) == f"multilingual-e5-small-{name}-to-de-fr"
-        assert ranking_in_words(searcher.describe()) == words
+        run = LoggedRun(kind="language", evaluation_row=EvaluationRow(setup=setup_of(searcher)))
+        assert ranking_in_words(run) == words
 
 
 def test_lists_show_and_compare_say_how_runs_were_ranked(
@@ -47,11 +53,11 @@ def test_lists_show_and_compare_say_how_runs_were_ranked(
     shown = capsys.readouterr().out
     assert "· balance 0.75 · margin ratio ·" in shown
     assert "· mates' lift 0 ·" in shown
-    assert "· documents in de en · depth 1000" in shown
+    assert "· documents in de en · depth 1,000" in shown
     assert run(["runs", "compare", first["id"], second["id"], *home]) == 0
     compared = capsys.readouterr().out
     assert f"{second['id']} against {first['id']}: calibration " in compared
-    assert "balance 0.75 (not 0), margin ratio (not absolute)," in compared
+    assert "balance 0.75 (not 0), margin ratio (not absolute)" in compared
     assert "documents in de en (not all languages)" in compared
     assert "encoder" not in compared
     assert run(["runs", "compare", first["id"], second["id"], "--json", *home]) == 0
