@@ -194,6 +194,7 @@ def evaluate(
     compared_with: str = "",
     baseline: bool = True,
     ranking: RankingOptions | None = None,
+    device: Device = "auto",
     console: Console | None = None,
 ) -> Evaluation:
     """Ask every topic of a collection, score the rankings, and log them.
@@ -215,6 +216,7 @@ def evaluate(
         compared_with: id of a logged run, or a TREC run file.
         baseline: also rank within each topic's own language, by the encoder and by BM25.
         ranking: how to rank otherwise than by the active calibration.
+        device: where topics are encoded.
         console: shows the progress; by default only warnings are shown.
 
     Returns:
@@ -238,7 +240,14 @@ def evaluate(
         )
     plan = EvaluationPlan(parse_measures(measures), tag, fields, to, depth, same_language=baseline)
     return evaluate_collection(
-        collection, topic_set, settings, plan, ranking=ranking, compared_with=compared_with, console=console
+        collection,
+        topic_set,
+        settings,
+        plan,
+        ranking=ranking,
+        compared_with=compared_with,
+        device=device,
+        console=console,
     )
 
 

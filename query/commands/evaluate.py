@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.errors import BadInput
 from encoders.languages import language_list, typed_languages
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.commands import completion
 from query.commands.help import Command
-from query.commands.options import FILE, FILLED, collection_option, common_options, ranking_options
+from query.commands.options import FILE, FILLED, collection_option, common_options, device_option, ranking_options
 from query.commands.output.evaluations import show_compared, show_weeks
 from query.evaluation import evaluation_log
 from query.evaluation.evaluate import evaluate_collection
@@ -72,6 +73,7 @@ from query.ranking.search_choice import RankingOptions
 )
 @click.option("--no-baseline", is_flag=True, help="Leave out same-language search and BM25.")
 @ranking_options
+@device_option
 @common_options
 def command(
     topic_files: tuple[str, ...],
@@ -90,6 +92,7 @@ def command(
     compared_with: str,
     no_baseline: bool,
     ranking: RankingOptions,
+    device: Device,
     settings: Settings,
     console: Console,
 ) -> None:
@@ -124,7 +127,14 @@ def command(
         same_language=not no_baseline,
     )
     evaluation = evaluate_collection(
-        name, topic_set, settings, plan, ranking=ranking, compared_with=compared_with, console=console
+        name,
+        topic_set,
+        settings,
+        plan,
+        ranking=ranking,
+        compared_with=compared_with,
+        device=device,
+        console=console,
     )
     if run_file:
         with open_database(settings.database) as engine:

@@ -9,6 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from encoders.console import Console
+from encoders.devices import Device
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from indexer.collection import collection as collections
@@ -105,12 +106,14 @@ def evaluate_collection(
     *,
     ranking: RankingOptions | None = None,
     compared_with: str = "",
+    device: Device = "auto",
     console: Console | None = None,
 ) -> Evaluation:
     """Rank every topic against a collection, score the rankings, and log them.
 
     The encoder's name and how it ranks replace an empty tag of the plan; the options ``ranking`` replace those of the
-    calibration. The results are compared with ``compared_with``, a logged run or a TREC run file.
+    calibration. The results are compared with ``compared_with``, a logged run or a TREC run file. ``device`` is where
+    topics are encoded.
 
     Raises:
         BadInput: there is no such collection or run, or no topic has a relevant document.
@@ -122,7 +125,9 @@ def evaluate_collection(
     with open_database(settings.database) as engine:
         evaluation_log.require_writable(engine)
         earlier = earlier_runs(engine, compared_with) if compared_with else None
-        with Searcher.open(collection, settings, ranking=ranking, console=console, to=plan.to) as searcher:
+        with Searcher.open(
+            collection, settings, device=device, ranking=ranking, console=console, to=plan.to
+        ) as searcher:
             to = plan.to and searcher.targets(plan.to)
             calibration_id = ranking.calibration if ranking else ""
             plan = replace(plan, tag=plan.tag or default_tag(searcher, to, calibration_id), to=to)

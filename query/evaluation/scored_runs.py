@@ -169,7 +169,7 @@ def rank_and_score(
             advance(len(lang_topics))
             continue
         queries = _queries(lang_topics, plan.fields, scored_runs.remarks)
-        rankings = searcher.rank(queries, k=plan.depth, to=targets)
+        rankings = searcher.rank(queries, k=plan.depth, to=targets, advance=advance)
         run = _run(plan, queries, rankings)
         scores = score(run, judgements.qrels, plan.measures, qids)
         scored_run = ScoredRun(lang, "language", lang, scores, pack(run))
@@ -184,7 +184,7 @@ def rank_and_score(
         if plan.same_language and lang in targets and relevant_topics(own_qrels) & qids:
             own_run = run if targets == [lang] else None
             scored_runs.runs += _own_language(searcher, queries, own_run, lang, own_qrels, qids, plan)
-        advance(len(lang_topics))
+        advance(len(lang_topics) - len(queries))
     by_lang = scored_runs.of_kind("language")
     if len(by_lang) > 1:
         scored_run = ScoredRun("all", "pooled", "mul", pooled(by_lang, plan.measures), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
@@ -312,10 +312,12 @@ class Searcher:
         to: Sequence[str] | None = None,
         filters: Filters | None = None,
         choice: SearchChoice | None = None,
+        advance: Callable[[int], None] = lambda _: None,
     ) -> list[Ranking]:
         """The k best documents for each query, without their content: what an evaluation needs.
 
-        If no encoder with a weight above 0 knows a word of a query, the query finds nothing.
+        If no encoder with a weight above 0 knows a word of a query, the query finds nothing. ``advance`` is called with
+        the number of queries ranked since its last call.
 
         Raises:
             BadInput: k is below 1, or a language of ``to`` is not in the collection.
@@ -334,6 +336,7 @@ class Searcher:
                 texts = [queries[row].content for row in block]
                 ranked = ranker.rank(vectors[block], lang, targets, k, filters, texts=texts)
                 rankings.update(zip(block, ranked, strict=True))
+                advance(len(block))
         known = self.vector_parts.comparable(vectors)
         return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]
 

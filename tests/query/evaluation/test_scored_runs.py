@@ -101,6 +101,14 @@ def test_each_topic_language_has_a_run_and_all_have_one(searcher: Searcher) -> N
     assert set(scored_runs.of_kind("pooled")["mul"].topics) == {"1.de", "2.de", "1.en", "2.en"}
 
 
+def test_progress_counts_every_topic_once_as_it_is_ranked(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query.ranking.searcher._BLOCK", 2)
+    topics, steps = by_language(TOPICS), list[int]()
+    rank_and_score(searcher, topics, QRELS, plan(), steps.append)
+    assert sum(steps) == sum(map(len, topics.values()))
+    assert max(steps) <= 2
+
+
 def test_each_run_against_several_languages_says_how_fair_it_is(searcher: Searcher) -> None:
     scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan())
     german, pooled = scored_runs.runs[0], scored_runs.runs[-1]
