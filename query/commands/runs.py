@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import BadInput
+from encoders.folder import file_hash
 from encoders.languages import language_list
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
@@ -25,6 +27,7 @@ from query.evaluation.file_patterns import expand
 from query.evaluation.foreign_run import import_run
 from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures
 from query.evaluation.output_files import require_writable, write_lines
+from query.evaluation.qrels import read_qrels
 from query.evaluation.run_settings import differences
 from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.significance import compare, corrected
@@ -184,12 +187,29 @@ def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]
 @command.command("export", short_help="Write a run's ranking in TREC format.")
 @click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: stdout]")
+@click.option(
+    "--qrels",
+    "qrel_files",
+    multiple=True,
+    type=FILLED,
+    metavar="FILE",
+    help="The judgements that scored it; written to OUTPUT.qrels with the run's topic ids.",
+)
 @common_options
-def export_run(run_id: str, output: Path | None, settings: Settings, console: Console) -> None:
-    """Write a run's ranking in TREC format; whitespace in ids is percent-encoded."""
+def export_run(
+    run_id: str, output: Path | None, qrel_files: tuple[str, ...], settings: Settings, console: Console
+) -> None:
+    """Write a run's ranking in TREC format; whitespace in ids is percent-encoded.
+
+    With --qrels trec_eval gives the logged figures: trec_eval OUTPUT.qrels OUTPUT.
+    """
+    if qrel_files and not output:
+        raise click.UsageError("--qrels needs --output, beside which the judgements are written")
     engine = click.get_current_context().with_resource(open_database(settings.database))
     run = evaluation_log.find(engine, run_id)
     lines = evaluation_log.export(engine, run_id)
+    if output and qrel_files:
+        _write_judgements(engine, run, output.with_name(f"{output.name}.qrels"), qrel_files, console)
     if output:
         write_lines(output, lines)
         console.say(f"Run {run.id} written to {output}")
@@ -199,3 +219,13 @@ def export_run(run_id: str, output: Path | None, settings: Settings, console: Co
     else:
         for line in lines:
             click.echo(line, nl=False)
+
+
+def _write_judgements(
+    engine: sa.Engine, run: evaluation_log.LoggedRun, output: Path, qrel_files: Sequence[str], console: Console
+) -> None:
+    paths = expand(qrel_files, "qrels")
+    if file_hash(*paths) != run.setup.qrels_hash:
+        console.warn(f"run {run.id} was scored by other qrels, or by these in another order")
+    write_lines(output, evaluation_log.export_judgements(engine, run.id, read_qrels(paths)))
+    console.say(f"Judgements of run {run.id} written to {output}")

@@ -12,7 +12,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationship
@@ -20,8 +20,12 @@ from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationsh
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
 from query.evaluation.fairness import RelevantCounts
+from query.evaluation.qrels import to_trec
 from query.evaluation.scored_runs import RunKind, ScoredRun, main_run, topic_of
 from query.evaluation.trec_run import unpack
+
+if TYPE_CHECKING:
+    from ir_measures import Qrel
 
 _RUN_ID = re.compile(r"(\d{1,9})(?:\.([A-Za-z0-9-]+))?")
 
@@ -262,6 +266,26 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
             for line in unpack(trec or b""):
                 qid, rest = line.split(" ", 1)
                 yield f"{qid}.{lang} {rest}"
+
+
+def export_judgements(engine: sa.Engine, run_id: str, qrels: Sequence[Qrel]) -> Iterator[str]:
+    """The lines of a TREC file of the judgements that scored a run, for the topics of its file.
+
+    With both files trec_eval gives the means of the log.
+
+    Raises:
+        BadInput: there is no such run, or only judgements of documents in some languages scored it.
+    """
+    run = find(engine, run_id)
+    if run.judged_by[1] is not None:
+        raise BadInput(
+            f"run {run.id} was scored by the judgements of documents in {', '.join(run.judged_by[1])}, and qrels don't "
+            "say which these are; export it without --qrels"
+        )
+    names: dict[str, list[str]] = {}
+    for qid in scores(engine, run_id):
+        names.setdefault(run.topic(qid), []).append(qid)
+    return to_trec(qrels, names)
 
 
 def require_writable(engine: sa.Engine) -> None:

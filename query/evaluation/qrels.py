@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from encoders.errors import BadInput
 from indexer.readers.files import SourceFile, UnreadableFileError
 from query.evaluation.topics import normalise_qid
+from query.evaluation.trec_run import trec_id
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -59,6 +60,14 @@ def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
         if not judged:
             raise BadInput(f"the qrels {file.shown} are empty; give lines of: topic 0 document grade")
     return qrels
+
+
+def to_trec(qrels: Iterable[Qrel], names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Lines of judgements in TREC's format, with the names that a run gives each topic; ids are escaped as in runs."""
+    for qrel in qrels:
+        for name in names.get(qrel.query_id, ()):
+            topic, document = trec_id(name, "topic's id"), trec_id(qrel.doc_id, "document id")
+            yield f"{topic} {qrel.iteration} {document} {qrel.relevance}\n"
 
 
 def _judgement(line: bytes, where: str) -> tuple[str, str, str, int] | None:

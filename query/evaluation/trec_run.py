@@ -56,12 +56,12 @@ class Run:
         Raises:
             BadInput: an id or the tag is empty.
         """
-        tag = _escape(self.tag, "tag")
+        tag = trec_id(self.tag, "tag")
         lines: list[str] = []
         for qid, ranking in self.rankings.items():
-            topic = _escape(qid, "topic's id")
+            topic = trec_id(qid, "topic's id")
             lines += (
-                f"{topic} Q0 {_escape(doc_id, 'document id')} {rank} {np.float32(score)!s} {tag}\n"
+                f"{topic} Q0 {trec_id(doc_id, 'document id')} {rank} {np.float32(score)!s} {tag}\n"
                 for rank, (doc_id, score) in enumerate(ranking, start=1)
             )
         return "".join(lines)
@@ -144,12 +144,17 @@ def _falling(qid: str, ranking: Sequence[RunEntry]) -> list[RunEntry]:
 
 
 def _trec_eval_order(scored: RunEntry) -> tuple[float, str]:
-    return float(np.float32(scored[1])), _escape(scored[0], "document id")
+    return float(np.float32(scored[1])), trec_id(scored[0], "document id")
 
 
-def _escape(name: str, what: str) -> str:
+def trec_id(name: str, what: str) -> str:
+    """An id as TREC's files have it, which are cut at whitespace: whitespace is percent-encoded.
+
+    Raises:
+        BadInput: the id is empty; ``what`` names it.
+    """
     if not name:
-        raise BadInput(f"a {what} is empty, which a TREC run can't hold; give it one")
+        raise BadInput(f"a {what} is empty, which TREC's files can't hold; give it one")
     return _TO_ESCAPE.sub(lambda match: quote(match.group(), safe="") if match.group() != "%" else "%25", name)
 
 

@@ -254,3 +254,30 @@ def test_a_run_with_plain_topic_ids_is_imported_for_topics_in_one_language(
     assert "name those of several languages like 1.de" in dragoman(*arguments, status=1)
     (tmp_path / "bm25.run").write_text("")
     assert "is empty" in dragoman(*arguments, status=1)
+
+
+@pytest.mark.parametrize("run_id", ["1", "1.en"])
+def test_trec_evals_code_gives_the_logged_figures_from_the_exported_files(
+    dragoman: Command, judged: list[str], tmp_path: Path, run_id: str
+) -> None:
+    import ir_measures
+
+    logged = emitted(dragoman("evaluate", *judged, "--json"))
+    exported = tmp_path / "run.txt"
+    dragoman("runs", "export", run_id, "-o", exported, "--qrels", tmp_path / "qrels")
+    qrels = list(ir_measures.read_trec_qrels(f"{exported}.qrels"))
+    means = next(run["means"] for run in logged["runs"] if run["id"] == {"1": "1.all"}.get(run_id, run_id))
+    measures = [ir_measures.parse_measure(name) for name in ("AP", "nDCG@10", "P@10", "R@100")]
+    figures = ir_measures.pytrec_eval.calc_aggregate(measures, qrels, ir_measures.read_trec_run(str(exported)))
+    assert {str(measure): value for measure, value in figures.items()} == {
+        name: pytest.approx(means[name], abs=1e-12) for name in ("AP", "nDCG@10", "P@10", "R@100")
+    }
+
+
+def test_judgements_are_not_exported_where_only_some_of_them_scored_the_run(
+    dragoman: Command, judged: list[str], tmp_path: Path
+) -> None:
+    dragoman("evaluate", *judged, "--to", "de")
+    arguments = ["runs", "export", "1", "--qrels", tmp_path / "qrels"]
+    assert "documents in de, and qrels don't say" in dragoman(*arguments, "-o", tmp_path / "run.txt", status=1)
+    assert "--qrels needs --output" in dragoman(*arguments, status=2)
