@@ -12,6 +12,7 @@ from encoders.devices import CPU, Device, NoCuda, Placement, place
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision, model_cache
+from encoders.hmde.upper import UpperFile, is_hmde
 from encoders.methods.combined import SEPARATOR, Combined
 from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
@@ -213,8 +214,13 @@ def taught_shares(
 
 
 def _says_what_taught_it(folder: ModelFolder, method: str) -> bool:
-    """Whether a folder says which texts taught it to make vectors by this method: its own, not its base's."""
-    return method == default_method(folder) and has_training_texts(folder.path)
+    """Whether a folder says which texts taught it to make vectors by this method.
+
+    They taught the folder's own method. Other methods use the sentence encoder, which learnt if it was not frozen.
+    """
+    if not has_training_texts(folder.path):
+        return False
+    return method == default_method(folder) or (is_hmde(folder) and not UpperFile.read(folder).frozen)
 
 
 @contextmanager

@@ -53,12 +53,14 @@ class UpperFile:
         weights: hash of the trained weights; all builds share it.
         graph: hash of ``upper.onnx``.
         forced: whether the upper encoder was published although both graphs together failed the parity check.
+        frozen: whether the lower encoder stayed as it was.
     """
 
     shape: UpperShape
     weights: str
     graph: str
     forced: bool = False
+    frozen: bool = True
 
     @classmethod
     def read(cls, folder: ModelFolder) -> UpperFile:
@@ -71,7 +73,8 @@ class UpperFile:
         try:
             data = read_json(file)
             shape = with_field_types(UpperShape(**data["shape"]))
-            upper = cls(shape, str(data["weights"]), str(data["graph"]), is_forced(data.get("parity", {})))
+            is_frozen = bool(data.get("settings", {}).get("frozen", True))
+            upper = cls(shape, str(data["weights"]), str(data["graph"]), is_forced(data.get("parity", {})), is_frozen)
             is_known = data["format"] == FORMAT
         except FileNotFoundError as error:
             raise BadInput(f"{folder.path} has no {ABOUT}, which method hmde needs; {_AGAIN}") from error

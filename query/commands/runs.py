@@ -25,7 +25,7 @@ from query.evaluation import evaluation_log
 from query.evaluation.fairness import is_fairness
 from query.evaluation.file_patterns import expand
 from query.evaluation.foreign_run import import_run
-from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures
+from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures, standard_name
 from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.qrels import read_qrels
 from query.evaluation.run_settings import differences
@@ -114,7 +114,7 @@ def import_file(
     """Score a run of any system, from a TREC run file, and log it; no collection is needed.
 
     The run's topics are plain ids where --topics are in one language, else qid.lang, as dragoman runs export writes
-    them. --topics and --qrels are as in dragoman evaluate.
+    them. --topics and --qrels take what they take in dragoman evaluate; the run may be compressed.
     """
     topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
     topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang)
@@ -176,7 +176,7 @@ def compare_runs(
 
 def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]:
     shared = [name for name in runs[0].means if name != JUDGED and all(name in run.means for run in runs)]
-    named = names.replace(",", " ").split()
+    named = [standard_name(name) for name in names.replace(",", " ").split()]
     if unknown := [name for name in named if name not in shared]:
         raise BadInput(f"the runs do not all have {unknown[0]!r}; they share {', '.join(shared) or 'no measure'}")
     if not shared:
@@ -201,19 +201,21 @@ def export_run(
 ) -> None:
     """Write a run's ranking in TREC format; whitespace in ids is percent-encoded.
 
-    With --qrels trec_eval gives the logged figures: trec_eval OUTPUT.qrels OUTPUT.
+    With --qrels trec_eval gives the logged figures: trec_eval -c OUTPUT.qrels OUTPUT.
     """
     if qrel_files and not output:
         raise click.UsageError("--qrels needs --output, beside which the judgements are written")
     engine = click.get_current_context().with_resource(open_database(settings.database))
     run = evaluation_log.find(engine, run_id)
     lines = evaluation_log.export(engine, run_id)
+    judgements = None
     if output and qrel_files:
-        _write_judgements(engine, run, output.with_name(f"{output.name}.qrels"), qrel_files, console)
+        judgements = output.with_name(f"{output.name}.qrels")
+        _write_judgements(engine, run, judgements, output, expand(qrel_files, "qrels"), console)
     if output:
         write_lines(output, lines)
         console.say(f"Run {run.id} written to {output}")
-        console.emit({"run": run.id, "file": str(output)})
+        console.emit({"run": run.id, "file": str(output), "qrels": judgements and str(judgements)})
     elif console.json:
         console.emit({"run": run.id, "trec": "".join(lines)})
     else:
@@ -222,10 +224,21 @@ def export_run(
 
 
 def _write_judgements(
-    engine: sa.Engine, run: evaluation_log.LoggedRun, output: Path, qrel_files: Sequence[str], console: Console
+    engine: sa.Engine,
+    run: evaluation_log.LoggedRun,
+    judgements: Path,
+    output: Path,
+    qrels: Sequence[Path],
+    console: Console,
 ) -> None:
-    paths = expand(qrel_files, "qrels")
-    if file_hash(*paths) != run.setup.qrels_hash:
+    for written in (judgements, output):
+        if any(written.resolve() == read.resolve() for read in qrels):
+            raise BadInput(f"{written} holds the judgements that are read, and would be overwritten; name another -o")
+        require_writable(written)
+    if file_hash(*qrels) != run.setup.qrels_hash:
         console.warn(f"run {run.id} was scored by other qrels, or by these in another order")
-    write_lines(output, evaluation_log.export_judgements(engine, run.id, read_qrels(paths)))
-    console.say(f"Judgements of run {run.id} written to {output}")
+    lines = list(evaluation_log.export_judgements(engine, run.id, read_qrels(qrels)))
+    if not lines:
+        raise BadInput(f"these qrels judge none of the topics of run {run.id}; give those that scored it")
+    write_lines(judgements, lines)
+    console.say(f"Judgements of run {run.id} written to {judgements}")

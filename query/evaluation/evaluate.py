@@ -120,8 +120,7 @@ def evaluate_collection(
         StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
-    if UNDETERMINED in topic_set.topics:
-        console.warn("there are topics that name no language; say which with --lang en")
+    warn_of_undetermined(topic_set, console)
     with open_database(settings.database) as engine:
         evaluation_log.require_writable(engine)
         earlier = earlier_runs(engine, compared_with) if compared_with else None
@@ -129,8 +128,9 @@ def evaluate_collection(
             collection, settings, device=device, ranking=ranking, console=console, to=plan.to
         ) as searcher:
             to = plan.to and searcher.targets(plan.to)
-            calibration_id = ranking.calibration if ranking else ""
-            plan = replace(plan, tag=plan.tag or default_tag(searcher, to, calibration_id), to=to)
+            plan = replace(
+                plan, tag=plan.tag or default_tag(searcher, to, named=bool(ranking and ranking.calibration)), to=to
+            )
             with console.progress("evaluating", sum(map(len, topic_set.topics.values())), "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
             row = collections.find(engine, collection)
@@ -150,6 +150,12 @@ def _relevant_texts(searcher: Searcher, topic_set: TopicSet, scored_runs: Scored
     doc_ids = {qrel.doc_id for qrel in scored_runs.qrels if qrel.relevance > 0 and qrel.query_id in qids}
     stamps = searcher.store.stamps(searcher.stored_model, sorted(doc_ids))
     return [stamp.text_hash for stamp in stamps.values()]
+
+
+def warn_of_undetermined(topic_set: TopicSet, console: Console) -> None:
+    """Warn if topics name no language."""
+    if UNDETERMINED in topic_set.topics:
+        console.warn("there are topics that name no language; say which with --lang en")
 
 
 def warn_of_other_judgements(

@@ -271,7 +271,7 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
 def export_judgements(engine: sa.Engine, run_id: str, qrels: Sequence[Qrel]) -> Iterator[str]:
     """The lines of a TREC file of the judgements that scored a run, for the topics of its file.
 
-    With both files trec_eval gives the means of the log.
+    With both files ``trec_eval -c`` gives the means of the log.
 
     Raises:
         BadInput: there is no such run, or only judgements of documents in some languages scored it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,8 @@ DEFAULT_MEASURES = ("AP", "nDCG@10", "R@100", "P@10")
 JUDGED = "Judged@10"
 """Share of the first ten hits that are judged: always measured, because an unjudged hit counts as not relevant."""
 
-_HINT = f"use names of ir-measures such as {', '.join(DEFAULT_MEASURES)}"
+_HINT = f"use names of ir-measures such as {', '.join(DEFAULT_MEASURES)}, or of trec_eval"
+_TREC_NAME = re.compile(r"[A-Za-z_]+(?:[._]\d+(?:\.\d+)?)?")
 
 Measure = Any
 """An ``ir_measures`` measure; the library has no types."""
@@ -94,12 +96,21 @@ def _parse_measure(name: str) -> Measure:
 def _trec_measure(name: str) -> Measure | None:
     """The measure that trec_eval calls by a name, such as ``map``, ``ndcg_cut_10``, ``P_10``; none: not exactly one."""
     import ir_measures  # noqa: PLC0415
+    import pytrec_eval  # noqa: PLC0415
 
+    if not _TREC_NAME.fullmatch(name) or name in pytrec_eval.supported_nicknames:
+        return None
     try:
         measures = ir_measures.parse_trec_measure(name)
     except (ValueError, KeyError, TypeError):
         return None
     return measures[0] if len(measures) == 1 else None
+
+
+def standard_name(name: str) -> str:
+    """The name of ir-measures for a name of trec_eval; every other name unchanged."""
+    measure = _trec_measure(name)
+    return name if measure is None else str(measure)
 
 
 def relevant_topics(qrels: Iterable[Qrel]) -> set[str]:

@@ -28,15 +28,15 @@ def maps_of(searcher: Searcher) -> str:
     return "common space" if isinstance(calibration, CommonSpaceCalibration) else ""
 
 
-def default_tag(searcher: Searcher, to: Sequence[str] | None, calibration_id: str = "") -> str:
-    """The encoder's name, then ``plain`` or ``fair``, then what a person chose otherwise than the calibration.
+def default_tag(searcher: Searcher, to: Sequence[str] | None, *, named: bool = False) -> str:
+    """The encoder's name, ``plain`` or ``fair``, whether maps rank, and what a person chose against the calibration.
 
-    ``calibration_id`` is that of a calibration that a person named.
+    ``named``: a person named the calibration, so that its id is in the tag.
     """
     choice, calibration = searcher.choice, searcher.calibration
     parts = [searcher.spec.name, "plain" if calibration is None else "fair"]
     if calibration is not None:
-        parts += [f"calibration-{calibration.id[:8]}"] if calibration_id else []
+        parts += [f"calibration-{calibration.id[:8]}"] if named else []
         parts += ["maps"] if isinstance(calibration, MappedCalibration) else []
         parts += [f"balance-{choice.balance:g}"] if choice.balance != calibration.balance else []
         parts += [choice.margin] if choice.margin != calibration.margin else []
@@ -56,7 +56,7 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
     """
     settings = run.setup.settings
     if "file" in settings:
-        return {"imported from": str(settings["file"])}
+        return {"imported from": str(settings["file"]), "hash of the file": str(settings["file_hash"])}
     own_language = [run.lang] if run.kind in {"same", "bm25"} else None
     languages = settings.get("languages")
     values: dict[str, Any] = {
@@ -104,7 +104,7 @@ def ranking_in_words(run: LoggedRun) -> str:
     parts += [str(settings["maps"])] if settings.get("maps") else []
     parts += ["passages"] if settings.get("passages") else []
     parts += ["mates"] if settings.get("lift") or settings.get("second_look") else []
-    weights = settings.get("weights", [])
+    weights = settings.get("weights") or []
     parts += [f"weights {_shown(weights)}"] if len(weights) > 1 else []
     parts += ["hybrid"] if settings.get("hybrid") else []
     return ", ".join(parts)

@@ -13,7 +13,7 @@ from indexer.stores.contract import VectorStore
 from query.evaluation.bm25_baseline import rank_by_bm25
 from query.evaluation.fairness import Fairness, RelevantCounts, fairness, pooled_fairness
 from query.evaluation.measures import Measure, Scores, pooled, relevant_topics, score
-from query.evaluation.topics import FIELDS, Topic, queries_of
+from query.evaluation.topics import FIELDS, Topic, normalise_qid, queries_of
 from query.evaluation.trec_run import Run, RunEntry, pack
 from query.ranking.hits import Ranking
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from query.ranking.searcher import Searcher
 
 _IDS_AT_ONCE = 500
+
+_NOTHING_RELEVANT = (
+    "the qrels have no relevant document for any of the topics; check that topics and qrels belong together and name "
+    "their topics alike"
+)
 
 RunKind = Literal["language", "pooled", "same", "bm25"]
 """What a run ranks: all target languages, all topic languages pooled, the topics' own language, the same by BM25."""
@@ -157,15 +162,12 @@ def rank_and_score(
     scored_runs.qrels = judgements.qrels
     judged = relevant_topics(judgements.qrels)
     if not any(topic.qid in judged for topic in chain.from_iterable(topics.values())):
-        raise BadInput(
-            "the qrels have no relevant document for any of the topics; "
-            "check that topics and qrels belong together and name their topics alike"
-        )
+        raise BadInput(_NOTHING_RELEVANT)
     fairness_by_lang: dict[str, Fairness] = {}
     for lang, lang_topics in topics.items():
         qids = {topic.qid for topic in lang_topics}
         if not qids & judged:
-            scored_runs.remarks.append(f"no topic in {lang} has a relevant document; the language is left out")
+            scored_runs.remarks.append(left_out(lang))
             advance(len(lang_topics))
             continue
         queries = _queries(lang_topics, plan.fields, scored_runs.remarks)
@@ -190,6 +192,11 @@ def rank_and_score(
         scored_run = ScoredRun("all", "pooled", "mul", pooled(by_lang, plan.measures), None)
         scored_runs.runs.append(_with_fairness(scored_run, pooled_fairness(fairness_by_lang)))
     return scored_runs
+
+
+def left_out(lang: str) -> str:
+    """The remark on a topic language without judgements."""
+    return f"no topic in {lang} has a relevant document; the language is left out"
 
 
 def _missing(judgements: Judgements) -> list[str]:
@@ -273,23 +280,39 @@ def within_languages(run: Run, searcher: Searcher, langs: Sequence[str]) -> Run:
 def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[str, Run]:
     """A run's rankings of the topics, by topic language, with the topics' own ids.
 
-    The run's topics are ``qid.lang``, or plain ids if ``topics`` are in one language.
+    The run's topics are ``qid.lang``, or plain ids if ``topics`` are in one language; ids are normalised as those of
+    topics and judgements are.
 
     Raises:
-        BadInput: the run has none of the topics.
+        BadInput: the run has none of the topics, or one topic by two ids.
     """
+    rankings = _by_normalised_id(run, topics)
     named = {lang: {f"{topic.qid}.{lang}": topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
     if len(topics) == 1:
         ((lang, lang_topics),) = topics.items()
         plain = {topic.qid: topic.qid for topic in lang_topics}
-        named = {lang: plain} if plain.keys() & run.rankings.keys() else named
-    if not any(qids.keys() & run.rankings.keys() for qids in named.values()):
+        named = {lang: plain} if plain.keys() & rankings.keys() else named
+    if not any(qids.keys() & rankings.keys() for qids in named.values()):
         first = min(name for qids in named.values() for name in qids)
-        raise BadInput(f"the run {run.tag!r} has none of the topics; name those of several languages like {first}")
+        raise BadInput(
+            f"the run {run.tag!r} has none of the topics; name those of several languages like {first}, or choose the "
+            "run's language with --langs"
+        )
     return {
-        lang: Run(run.tag, {qid: run.rankings[name] for name, qid in qids.items() if name in run.rankings})
+        lang: Run(run.tag, {qid: rankings[name] for name, qid in qids.items() if name in rankings})
         for lang, qids in named.items()
     }
+
+
+def _by_normalised_id(run: Run, langs: Collection[str]) -> dict[str, Sequence[RunEntry]]:
+    rankings: dict[str, Sequence[RunEntry]] = {}
+    for name, ranking in run.rankings.items():
+        qid, dot, lang = name.rpartition(".")
+        topic = f"{normalise_qid(qid)}.{lang}" if dot and lang in langs else normalise_qid(name)
+        if topic in rankings:
+            raise BadInput(f"the run {run.tag!r} ranks topic {topic} by two ids, one of them {name!r}; take one out")
+        rankings[topic] = ranking
+    return rankings
 
 
 def score_by_language(
@@ -302,8 +325,9 @@ def score_by_language(
     """
     qids = {lang: {topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
     judged = relevant_topics(qrels)
-    judged_langs = [lang for lang in parts if qids[lang] & judged] or list(parts)
-    return {lang: score(parts[lang], qrels, measures, qids[lang]) for lang in judged_langs}
+    if not any(qids[lang] & judged for lang in parts):
+        raise BadInput(_NOTHING_RELEVANT)
+    return {lang: score(run, qrels, measures, qids[lang]) for lang, run in parts.items() if qids[lang] & judged}
 
 
 def score_external(
@@ -315,4 +339,4 @@ def score_external(
         BadInput: as in ``by_topic_language``.
     """
     scores = score_by_language(by_topic_language(run, topics), topics, qrels, measures)
-    return pooled(scores, measures) if len(topics) > 1 else next(iter(scores.values()))
+    return pooled(scores, measures) if len(scores) > 1 else next(iter(scores.values()))

@@ -15,6 +15,7 @@ import numpy as np
 from encoders import zstd
 from encoders.errors import BadInput
 from encoders.wording import counted
+from indexer.readers.files import SourceFile, UnreadableFileError
 
 RunEntry = tuple[str, float]
 """A document's id and its score."""
@@ -101,18 +102,18 @@ class Run:
 
     @classmethod
     def read_trec(cls, path: str | Path) -> Run:
-        """Read a TREC run file.
+        """Read a TREC run file, which may be compressed.
 
         Raises:
             BadInput: the file can't be read, is empty, or has a broken line (the message names the line).
         """
+        file = SourceFile(Path(path), str(path))
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise BadInput(f"the run {path} can't be read ({error.strerror or error}); give another file") from error
+            run = cls.from_trec((line.decode() for line in file.lines()), str(path))
+        except UnreadableFileError as error:
+            raise BadInput(f"the run {path} can't be read ({error}); give another file") from error
         except UnicodeDecodeError as error:
             raise BadInput(f"the run {path} is not UTF-8; convert it") from error
-        run = cls.from_trec(text.removeprefix("\ufeff").split("\n"), str(path))
         if not run.rankings:
             raise BadInput(f"the run {path} is empty; it should hold lines of: topic Q0 document rank score tag")
         return run

@@ -87,7 +87,11 @@ def _counterpart(run: LoggedRun, main_runs: Sequence[LoggedRun]) -> LoggedRun | 
 
 
 def _ranked_by(run: LoggedRun) -> dict[str, object]:
-    return {name: value for name, value in run.setup.settings.items() if name not in {"build", "languages", "taught"}}
+    return {
+        name: value
+        for name, value in run.setup.settings.items()
+        if name not in {"build", "languages", "maps", "taught"}
+    }
 
 
 def _label(run: LoggedRun) -> str:

@@ -100,8 +100,9 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
 def show_taught(taught: Mapping[str, float], measured_by: str, console: Console) -> None:
     """Say which encoders learnt from the documents that they were measured by; ``taught`` has shares of these."""
     for name, share in taught.items():
+        shown = f"{share:.0%}" if share >= 0.01 else "less than 1%"
         console.say(
-            f"{name} learnt from {share:.0%} of {measured_by}, which flatters it: expect less of documents that it has "
+            f"{name} learnt from {shown} of {measured_by}, which flatters it: expect less of documents that it has "
             "not seen"
         )
 

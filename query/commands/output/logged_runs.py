@@ -98,7 +98,8 @@ def show_logged_run(
     rows.append(["mean", *(f"{mean:.4f}" for mean in run.means.values())])
     console.table(["topic", *(f">{measure}" for measure in run.means)], rows)
     show_relevant_counts(run.relevant_counts, console)
-    show_taught(run.setup.settings.get("taught", {}), RELEVANT, console)
+    if run.kind != "bm25":
+        show_taught(run.setup.settings.get("taught", {}), RELEVANT, console)
 
 
 def _first_ten(names: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """``dragoman evaluate`` and ``dragoman runs`` as they are typed."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -238,8 +239,13 @@ def test_a_run_of_another_system_is_scored_logged_and_compared_without_a_collect
         ("2.all", "", "imported from run.txt"),
         ("1.all", "words", "plain cosine"),
     ]
-    assert "imported from run.txt (not plain cosine)" in dragoman("runs", "compare", "1", "2")
+    assert "imported from run.txt (not plain cosine)" in dragoman("runs", "compare", "1", "2", "--measures", "map")
     assert "2.all" in dragoman("runs", "list")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "run.txt").write_text("1.de Q0 de:flood 1 1.0 other\n")
+    dragoman("runs", "import", tmp_path / "other" / "run.txt", *topics, "--tag", "dense")
+    assert "hash of the file" in dragoman("runs", "compare", "2", "3")
+    assert dragoman("runs", "export", "3").split()[-1] == "dense"
 
 
 def test_a_run_with_plain_topic_ids_is_imported_for_topics_in_one_language(
@@ -251,7 +257,13 @@ def test_a_run_with_plain_topic_ids_is_imported_for_topics_in_one_language(
     assert imported["tag"] == "their-bm25"
     (run,) = imported["runs"]
     assert run["means"] == {"AP": 0.5, "P@10": 0.1, "nDCG@10": 0.5, "Judged@10": 0.5}
-    assert "name those of several languages like 1.de" in dragoman(*arguments, status=1)
+    assert "name those of several languages like 1.de, or choose the run's language" in dragoman(*arguments, status=1)
+    packed = tmp_path / "packed.run.gz"
+    packed.write_bytes(gzip.compress(b"001 Q0 en:flood 1 2.5 their-bm25\nC2 Q0 en:train 1 1.0 their-bm25\n"))
+    packed_arguments = ["runs", "import", str(packed), *judged[:-2], "--langs", "en", "--json"]
+    assert emitted(dragoman(*packed_arguments))["runs"][0]["means"]["AP"] == 0.5
+    packed.write_bytes(gzip.compress(b"001 Q0 en:flood 1 2.5 their-bm25\n1 Q0 en:train 1 1.0 their-bm25\n"))
+    assert "ranks topic 1 by two ids" in dragoman(*packed_arguments, status=1)
     (tmp_path / "bm25.run").write_text("")
     assert "is empty" in dragoman(*arguments, status=1)
 
@@ -268,6 +280,7 @@ def test_trec_evals_code_gives_the_logged_figures_from_the_exported_files(
     qrels = list(ir_measures.read_trec_qrels(f"{exported}.qrels"))
     means = next(run["means"] for run in logged["runs"] if run["id"] == {"1": "1.all"}.get(run_id, run_id))
     measures = [ir_measures.parse_measure(name) for name in ("AP", "nDCG@10", "P@10", "R@100")]
+    # ir_measures counts topics without hits as 0, as trec_eval -c does
     figures = ir_measures.pytrec_eval.calc_aggregate(measures, qrels, ir_measures.read_trec_run(str(exported)))
     assert {str(measure): value for measure, value in figures.items()} == {
         name: pytest.approx(means[name], abs=1e-12) for name in ("AP", "nDCG@10", "P@10", "R@100")
@@ -281,3 +294,13 @@ def test_judgements_are_not_exported_where_only_some_of_them_scored_the_run(
     arguments = ["runs", "export", "1", "--qrels", tmp_path / "qrels"]
     assert "documents in de, and qrels don't say" in dragoman(*arguments, "-o", tmp_path / "run.txt", status=1)
     assert "--qrels needs --output" in dragoman(*arguments, status=2)
+
+
+def test_judgements_that_are_read_are_not_overwritten(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
+    dragoman("evaluate", *judged)
+    (tmp_path / "run.txt.qrels").write_text("1 0 en:flood 1\n")
+    (tmp_path / "others.txt").write_text("77 0 en:flood 1\n")
+    export = ["runs", "export", "1", "-o", tmp_path / "run.txt", "--qrels"]
+    assert "would be overwritten" in dragoman(*export, tmp_path / "run.txt.qrels", status=1)
+    assert "judge none of the topics of run 1.all" in dragoman(*export, tmp_path / "others.txt", status=1)
+    assert not (tmp_path / "run.txt").exists()

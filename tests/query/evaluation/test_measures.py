@@ -8,7 +8,7 @@ import pytrec_eval
 from ir_measures import Qrel
 
 from encoders.errors import BadInput
-from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures, pooled, score
+from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures, pooled, score, standard_name
 from query.evaluation.trec_run import Run
 
 AP = parse_measures(["AP"])
@@ -112,6 +112,13 @@ def test_measures_are_parsed_from_one_string_or_several() -> None:
     assert [str(measure) for measure in parsed] == ["AP", "nDCG@10", "P(rel=2,judged_only=True)@5", JUDGED]
 
 
+def test_names_of_trec_eval_are_understood() -> None:
+    names = ["map", "ndcg_cut_10", "P_10", "recall_100", "recip_rank", "map_cut.20", "iprec_at_recall_0.10"]
+    parsed = parse_measures(names)[:-1]
+    assert list(map(str, parsed)) == ["AP", "nDCG@10", "P@10", "R@100", "RR", "AP@20", "IPrec@0.1"]
+    assert [standard_name(name) for name in ("map", "AP", "PEER@100")] == ["AP", "AP", "PEER@100"]
+
+
 @pytest.mark.parametrize("names", [[], [""], [" , "]])
 def test_no_measure_at_all_is_refused(names: list[str]) -> None:
     with pytest.raises(BadInput, match="no measure is named; use names of ir-measures such as AP"):
@@ -119,7 +126,21 @@ def test_no_measure_at_all_is_refused(names: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["precision", "nDCG@", "nDCG@ten", "P", "P@0", "AP(foo=3)", "alpha_nDCG@10", "1+1", "(", "AP)"]
+    "name",
+    [
+        "precision",
+        "nDCG@",
+        "nDCG@ten",
+        "P",
+        "P@0",
+        "AP(foo=3)",
+        "ndcg_cut_1O",
+        "official",
+        "alpha_nDCG@10",
+        "1+1",
+        "(",
+        "AP)",
+    ],
 )
 def test_an_unknown_measure_is_one_sentence(name: str) -> None:
     with pytest.raises(BadInput) as caught:
