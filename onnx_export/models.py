@@ -202,13 +202,13 @@ def taught_shares(
     folders: dict[str, Path] = {}
     for reference, method in encoders:
         for name, part_method in zip(reference.split(SEPARATOR), method.split(SEPARATOR), strict=True):
-            with _remarks_on(name, console):
+            with _warns_if_unknown(name, console):
                 if name != DEFAULT and _says_what_taught_it(folder := find_model(name, console), part_method):
                     folders[name] = folder.path
     hashes = text_hashes() if folders else ()
     counts = dict.fromkeys(folders, 0)
     for name, path in folders.items():
-        with _remarks_on(name, console):
+        with _warns_if_unknown(name, console):
             counts[name] = count_taught(path, hashes)
     return {name: count / len(hashes) for name, count in counts.items() if count}
 
@@ -224,7 +224,7 @@ def _says_what_taught_it(folder: ModelFolder, method: str) -> bool:
 
 
 @contextmanager
-def _remarks_on(name: str, console: Console) -> Iterator[None]:
+def _warns_if_unknown(name: str, console: Console) -> Iterator[None]:
     """Warn if it can't be known what taught an encoder: a measurement does not end for that."""
     try:
         yield

@@ -108,9 +108,8 @@ def check_device(
     nodes = _nodes(folder.graph, placement, {"input_ids": ids, "attention_mask": mask})
     if is_hmde(folder):
         sentences, sentence_mask = upper_padded([vectors[:3], vectors[:2]])
-        for provider, counts in _nodes(
-            folder.path / UPPER, placement, {"sentences": sentences, "mask": sentence_mask}
-        ).items():
+        upper_nodes = _nodes(folder.path / UPPER, placement, {"sentences": sentences, "mask": sentence_mask})
+        for provider, counts in upper_nodes.items():
             nodes.setdefault(provider, Counter()).update(counts)
         vectors = with_documents(UpperSession(folder, placement.device), texts, vectors)
         reference = None if reference is None else with_documents(UpperSession(folder, "cpu"), texts, reference)
