@@ -113,6 +113,7 @@ class EncoderSpec:
         model: the model's id. Vectors can be compared only within one model.
         build: the id of the exact graph. Builds of one model that passed the parity check are interchangeable.
         widths: widths of the vectors' parts if several encoders are combined; empty otherwise.
+        titled: whether passages are read with the document's title before them.
     """
 
     name: str
@@ -122,6 +123,7 @@ class EncoderSpec:
     model: str
     build: str
     widths: tuple[int, ...] = ()
+    titled: bool = False
 
 
 class Encoder(Protocol):

@@ -1,4 +1,4 @@
-"""The upper encoder of HMDE: a document's sentence vectors → the document's vector, by a second ONNX graph."""
+"""The upper encoder of HMDE: the vectors of a document's segments → the document's vector, by a second ONNX graph."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from encoders.session import load_graph
 GRAPH, ABOUT = "upper.onnx", "hmde.json"
 FORMAT = 2
 _TOGETHER = 64
-"""Windows in a batch; shorter windows are padded to the longest, and the padding is masked."""
+"""Parts of documents in a batch; shorter parts are padded to the longest, and the padding is masked."""
 _AGAIN = "train it again: dragoman train hmde SOURCE… -o FOLDER"
 
 Form = Literal["paper", "weighted"]
+Segmentation = Literal["sentences", "windows"]
+"""The segments of a document: its sentences, or windows of tokens that are read with the title, as method *windows*."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,9 @@ class UpperShape:
     """Sizes of the upper transformer (HMDE, appendix A.1), and how a document's vector is made.
 
     Attributes:
-        sentences: maximum sentences in a window; longer documents are the mean over windows.
-        tokens: maximum tokens of a sentence, special tokens and prefix included.
-        form: ``paper``: the mean of the transformer's outputs. ``weighted``: the mean of the sentence vectors with
+        sentences: maximum segments that the transformer reads at once; a longer document is read in several parts.
+        tokens: maximum tokens of a segment, special tokens and prefix included.
+        form: ``paper``: the mean of the transformer's outputs. ``weighted``: the mean of the segments' vectors with
             weights from the transformer's outputs, plus a linear map of that mean; before training it is the plain
             mean, in the space of the queries.
     """
@@ -43,6 +45,7 @@ class UpperShape:
     sentences: int = 32
     tokens: int = 128
     form: Form = "paper"
+    segmentation: Segmentation = "sentences"
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,10 @@ class UpperFile:
         if not is_known:
             raise BadInput(f"{file} is of another version of Dragoman; {_AGAIN}")
         if min(upper.shape.sentences, upper.shape.tokens) < 1:
-            raise BadInput(f"{file} has windows without sentences or tokens; {_AGAIN}")
+            raise BadInput(f"{file} lets the transformer read no segment or no token; {_AGAIN}")
         if upper.shape.dim != folder.config.dim:
             raise BadInput(
-                f"{file} is for sentence vectors with {upper.shape.dim} dimensions and the folder's encoder makes "
+                f"{file} is for vectors with {upper.shape.dim} dimensions and the folder's encoder makes "
                 f"{folder.config.dim}; {_AGAIN}"
             )
         graph = folder.path / GRAPH
@@ -113,27 +116,27 @@ class UpperSession:
         self.file = UpperFile.read(folder)
         self._session = load_graph(folder.path / GRAPH, place(device))
 
-    def documents(self, sentences: Sequence[FloatArray]) -> FloatArray:
-        """Sentence vectors, (sentences, dim) for each document → (documents, dim) unit rows; no sentence: a zero row.
+    def documents(self, segments: Sequence[FloatArray]) -> FloatArray:
+        """Segments' vectors, (segments, dim) for each document → (documents, dim) unit rows; no segment: a zero row.
 
-        A document longer than a window is the mean over its windows, each weighted by its number of sentences over the
-        square of its position from 1; the paper reads the first window only.
+        A document with more segments than the transformer reads at once is the mean over its parts, each weighted by
+        its number of segments over the square of its position from 1; the paper reads the first part only.
         """
         size = self.file.shape.sentences
-        cuts = [(row, first) for row, document in enumerate(sentences) for first in range(0, len(document), size)]
-        sums = np.zeros((len(sentences), self.file.shape.dim), dtype=np.float32)
-        cuts.sort(key=lambda cut: min(len(sentences[cut[0]]) - cut[1], size))
+        cuts = [(row, first) for row, document in enumerate(segments) for first in range(0, len(document), size)]
+        sums = np.zeros((len(segments), self.file.shape.dim), dtype=np.float32)
+        cuts.sort(key=lambda cut: min(len(segments[cut[0]]) - cut[1], size))
         for start in range(0, len(cuts), _TOGETHER):
-            windows = [sentences[row][first : first + size] for row, first in cuts[start : start + _TOGETHER]]
-            stack, mask = padded(windows)
+            parts = [segments[row][first : first + size] for row, first in cuts[start : start + _TOGETHER]]
+            stack, mask = padded(parts)
             vectors = self._session.run(["vectors"], {"sentences": stack, "mask": mask})[0]
-            for (row, first), window, vector in zip(cuts[start : start + _TOGETHER], windows, vectors, strict=True):
-                sums[row] += len(window) / (1 + first // size) ** 2 * vector
+            for (row, first), part, vector in zip(cuts[start : start + _TOGETHER], parts, vectors, strict=True):
+                sums[row] += len(part) / (1 + first // size) ** 2 * vector
         return unit_rows(sums)
 
 
 def padded(documents: Sequence[FloatArray]) -> tuple[FloatArray, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
-    """Stack documents' sentence vectors, (documents, longest, dim) float32 padded with zeros; and their mask."""
+    """Stack the vectors of documents' segments, (documents, longest, dim) float32 padded with zeros; and their mask."""
     longest = max(map(len, documents))
     stack = np.zeros((len(documents), longest, documents[0].shape[1]), dtype=np.float32)
     mask = np.zeros((len(documents), longest), dtype=np.int64)

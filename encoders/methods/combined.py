@@ -68,6 +68,7 @@ class Combined:
             model=short_hash("combined", *(spec.model for spec in specs)),
             build=short_hash("combined", *(spec.build for spec in specs)),
             widths=tuple(spec.dim for spec in specs),
+            titled=any(spec.titled for spec in specs),
         )
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:

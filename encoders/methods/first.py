@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from encoders.document import Document
-from encoders.methods.sentence import SentenceEncoder, SentenceMethod
+from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
 from encoders.text.tokens import Span, Tokens
 
 
@@ -20,11 +20,11 @@ class First(SentenceMethod):
         self.tokens = min(tokens or sentence.segment_limit, sentence.segment_limit)
         self.spec = sentence.folder.config.spec(self.method, tokens=self.tokens)
 
-    def _segments(
+    def _cut(
         self,
         documents: Sequence[Document],  # noqa: ARG002
         tokens: Sequence[Tokens],
-        headings: Sequence[int],  # noqa: ARG002
-    ) -> list[list[Span]]:
+        titles: Sequence[Span | None],  # noqa: ARG002
+    ) -> Cut:
         """The first tokens, as one segment."""
-        return [[(0, min(len(text), self.tokens))] for text in tokens]
+        return Cut([[(0, min(len(text), self.tokens))] for text in tokens])

@@ -1,4 +1,4 @@
-"""*hmde*: the lower encoder encodes sentences and queries, the upper encoder makes a document of its sentences."""
+"""*hmde*: the lower encoder encodes segments and queries, the upper encoder makes a document of its segments."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from encoders.document import Document, Encoded, short_hash
-from encoders.hmde.upper import UpperSession
-from encoders.methods.sentence import SentenceEncoder
-from encoders.methods.sentences import Sentences
+from encoders.hmde.upper import Segmentation, UpperSession
+from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
+from encoders.methods.sentences import cut_sentences
+from encoders.methods.titled_windows import cut_titled_windows
+from encoders.text.tokens import Span, Tokens
 
 
-class Hmde(Sentences):
+class Hmde(SentenceMethod):
     """Document encoder of a folder that ``dragoman train hmde`` made (HMDE §2.1).
 
     The upper encoder takes the passages as they are stored, so that another upper encoder, trained over the same lower
@@ -22,18 +24,38 @@ class Hmde(Sentences):
 
     def __init__(self, sentence: SentenceEncoder, upper: UpperSession) -> None:
         """Take the loaded lower and upper encoder of one folder."""
-        shape = upper.file.shape
-        super().__init__(sentence, shape.tokens - sentence.tokenizer.document_overhead)
+        super().__init__(sentence)
         self._upper = upper
         file = upper.file
+        shape = file.shape
+        self._limit = min(shape.tokens - sentence.tokenizer.document_overhead, sentence.segment_limit)
         of_graph = {"graph": file.graph} if file.forced else {}  # a forced graph is not proved to make the same vectors
+        of_cut = {} if shape.segmentation == "sentences" else {"segmentation": shape.segmentation}
         spec = sentence.folder.config.spec(
-            self.method, upper=file.weights, sentences=shape.sentences, tokens=shape.tokens, **of_graph
+            self.method, upper=file.weights, sentences=shape.sentences, tokens=shape.tokens, **of_graph, **of_cut
         )
-        self.spec = replace(spec, build=short_hash(spec.build, file.graph))
+        titled = shape.segmentation == "windows"
+        self.spec = replace(spec, build=short_hash(spec.build, file.graph), titled=titled)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Encode documents; each sentence is a passage, and the title is another."""
+        """Encode documents; each segment is a passage, and the title is another."""
         encoded = super().encode_documents(documents)
-        sentences = [passages.without_title().unit_vectors() for passages in encoded.passages]
-        return replace(encoded, vectors=self._upper.documents(sentences))
+        segments = [passages.without_title().unit_vectors() for passages in encoded.passages]
+        return replace(encoded, vectors=self._upper.documents(segments))
+
+    def _cut(self, documents: Sequence[Document], tokens: Sequence[Tokens], titles: Sequence[Span | None]) -> Cut:
+        """The segments that the upper encoder was trained for."""
+        return cut(self._upper.file.shape.segmentation, documents, tokens, titles, self._limit)
+
+
+def cut(
+    segmentation: Segmentation,
+    documents: Sequence[Document],
+    tokens: Sequence[Tokens],
+    titles: Sequence[Span | None],
+    limit: int,
+) -> Cut:
+    """Cut documents into segments of at most ``limit`` tokens, in training as in an index."""
+    if segmentation == "windows":
+        return cut_titled_windows(tokens, titles, limit)
+    return cut_sentences(documents, tokens, limit)

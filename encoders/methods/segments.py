@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from encoders.document import Document
-from encoders.methods.sentence import SentenceEncoder, SentenceMethod
+from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Span, Tokens
 
@@ -26,11 +26,11 @@ class Segments(SentenceMethod):
         self.overlap = self._text // 3
         self.spec = sentence.folder.config.spec(self.method, window=self.window, overlap=self.overlap)
 
-    def _segments(
+    def _cut(
         self,
         documents: Sequence[Document],  # noqa: ARG002
         tokens: Sequence[Tokens],
-        headings: Sequence[int],  # noqa: ARG002
-    ) -> list[list[Span]]:
+        titles: Sequence[Span | None],  # noqa: ARG002
+    ) -> Cut:
         """The windows."""
-        return [windows(len(text), self._text, self.overlap) for text in tokens]
+        return Cut([windows(len(text), self._text, self.overlap) for text in tokens])

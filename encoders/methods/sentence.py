@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import NamedTuple
 
 import numpy as np
 
@@ -119,6 +120,19 @@ class SentenceEncoder:
         return Encoded(unit_rows(means), passages, known)
 
 
+class Cut(NamedTuple):
+    """Where documents are cut.
+
+    Attributes:
+        segments: of each document.
+        headings: for each document, the number of its first tokens that are read before each later segment; if empty,
+            no document has a heading.
+    """
+
+    segments: list[list[Span]]
+    headings: Sequence[int] = ()
+
+
 class SentenceMethod(ABC):
     """Base of the document encoders over a sentence encoder, which also encodes the queries."""
 
@@ -132,18 +146,12 @@ class SentenceMethod(ABC):
         """Encode documents; each segment is a passage, and the title is another, apart from the segments."""
         tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
         titles = title_spans(documents, tokens, self._sentence.segment_limit)
-        headings = self._headings(titles)
-        return self._sentence.encode_spans(tokens, self._segments(documents, tokens, headings), titles, headings)
-
-    def _headings(self, titles: Sequence[Span | None]) -> list[int]:
-        """For each document, the number of its first tokens that are read before each segment: none."""
-        return [0] * len(titles)
+        cut = self._cut(documents, tokens, titles)
+        return self._sentence.encode_spans(tokens, cut.segments, titles, cut.headings)
 
     @abstractmethod
-    def _segments(
-        self, documents: Sequence[Document], tokens: Sequence[Tokens], headings: Sequence[int]
-    ) -> list[list[Span]]:
-        """Cut documents into segments."""
+    def _cut(self, documents: Sequence[Document], tokens: Sequence[Tokens], titles: Sequence[Span | None]) -> Cut:
+        """Cut documents into segments; ``titles`` has the tokens of each document's title."""
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries → (queries, dim) float32 unit rows."""

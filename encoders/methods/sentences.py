@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from encoders.document import Document
-from encoders.methods.sentence import SentenceEncoder, SentenceMethod
+from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
 from encoders.text.segmentation import sentences, windows
 from encoders.text.tokens import Span, Tokens
 
@@ -21,22 +21,22 @@ class Sentences(SentenceMethod):
         self._limit = min(tokens or sentence.segment_limit, sentence.segment_limit)
         self.spec = sentence.folder.config.spec(self.method)
 
-    def _segments(
+    def _cut(
         self,
         documents: Sequence[Document],
         tokens: Sequence[Tokens],
-        headings: Sequence[int],  # noqa: ARG002
-    ) -> list[list[Span]]:
+        titles: Sequence[Span | None],  # noqa: ARG002
+    ) -> Cut:
         """The sentences; a sentence longer than the limit is several segments."""
-        return sentence_spans(documents, tokens, self._limit)
+        return cut_sentences(documents, tokens, self._limit)
 
 
-def sentence_spans(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> list[list[Span]]:
-    """First token and end of each sentence of each document; sentences longer than ``limit`` tokens are cut."""
+def cut_sentences(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> Cut:
+    """Cut documents into sentences, and sentences longer than ``limit`` tokens into pieces."""
     spans = []
     for document, text in zip(documents, tokens, strict=True):
         cuts = (text.tokens_in(*span) for span in sentences(document.content, document.lang))
         spans.append(
             [(first + start, first + end) for first, last in cuts for start, end in windows(last - first, limit, 0)]
         )
-    return spans
+    return Cut(spans)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from encoders.document import Document
-from encoders.methods.sentence import SentenceEncoder, SentenceMethod
+from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Span, Tokens
 
@@ -27,22 +28,29 @@ class TitledWindows(SentenceMethod):
         super().__init__(sentence)
         self.window = min(window, sentence.folder.config.max_tokens)
         self._text = self.window - sentence.tokenizer.document_overhead
-        self._longest_heading = min(_HEADING, self._text // 2)
-        self.spec = sentence.folder.config.spec(self.method, window=self.window, heading=self._longest_heading)
+        spec = sentence.folder.config.spec(self.method, window=self.window, heading=_longest_heading(self._text))
+        self.spec = replace(spec, titled=True)
 
-    def _headings(self, titles: Sequence[Span | None]) -> list[int]:
-        """The titles' lengths in tokens, cut; 0 without a title."""
-        return [min(title[1], self._longest_heading) if title else 0 for title in titles]
-
-    def _segments(
+    def _cut(
         self,
         documents: Sequence[Document],  # noqa: ARG002
         tokens: Sequence[Tokens],
-        headings: Sequence[int],
-    ) -> list[list[Span]]:
-        """The windows of the text after the heading; a text without tokens after its title is the title."""
-        return [
-            [(heading + start, heading + end) for start, end in windows(len(text) - heading, self._text - heading, 0)]
-            or windows(heading, heading, 0)
-            for text, heading in zip(tokens, headings, strict=True)
-        ]
+        titles: Sequence[Span | None],
+    ) -> Cut:
+        """The windows."""
+        return cut_titled_windows(tokens, titles, self._text)
+
+
+def cut_titled_windows(tokens: Sequence[Tokens], titles: Sequence[Span | None], size: int) -> Cut:
+    """Cut the texts after their titles into windows of ``size`` tokens, heading included; without text: the title."""
+    headings = [min(title[1], _longest_heading(size)) if title else 0 for title in titles]
+    segments = [
+        [(heading + start, heading + end) for start, end in windows(len(text) - heading, size - heading, 0)]
+        or windows(heading, heading, 0)
+        for text, heading in zip(tokens, headings, strict=True)
+    ]
+    return Cut(segments, headings)
+
+
+def _longest_heading(size: int) -> int:
+    return min(_HEADING, size // 2)

@@ -47,8 +47,8 @@ class HmdeReport:
         curve: loss and validation score over the training steps.
         documents: number of documents with text, by language.
         drawn: number of triples that the training drew, by ordered pair of languages.
-        cut: number of documents with more sentences than the upper encoder sees at once; training left out the
-            sentences beyond the limit.
+        cut: number of documents with more segments than the upper encoder reads at once; training left out the
+            segments beyond the limit.
         held_out: validation concepts that have pages in two languages.
         resumed: number of steps that an earlier run had done.
     """
@@ -163,7 +163,8 @@ def _work_folder(target: Path) -> Path:
 def _lower_id(base: Base, settings: Settings) -> str:
     """Identifies the lower encoder and the settings that documents are prepared with."""
     config = base.config
-    model = config.model_id("hmde", sentences=settings.sentences, tokens=settings.tokens, frozen=settings.frozen)
+    names = ("segmentation", "sentences", "tokens", "frozen")
+    model = config.model_id("hmde", **{name: getattr(settings, name) for name in names})
     return short_hash(model, config.graph, str(config.max_tokens))
 
 

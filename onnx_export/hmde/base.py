@@ -56,7 +56,8 @@ def open_frozen(reference: str, settings: Settings, device: Device, console: Con
     """
     folder = find_model(reference, console)
     encoder = open_sentence(reference, console, device)
-    lower = FrozenLower(encoder, settings.sentences, settings.tokens, str(training_device(device)))
+    where = str(training_device(device))
+    lower = FrozenLower(encoder, settings.sentences, settings.tokens, where, settings.segmentation)
     return FrozenBase(lower, folder.config, folder)
 
 
@@ -85,6 +86,7 @@ def open_trained(reference: str, settings: Settings, device: Device, console: Co
         budget=settings.budget,
         device=torch_device,
         autocast=torch_device.startswith("cuda"),
+        segmentation=settings.segmentation,
     )
     return TrainedBase(lower, model_config, source)
 

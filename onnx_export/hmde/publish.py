@@ -142,13 +142,14 @@ def _upper_section(facts: Mapping[str, Any], report: ParityReport) -> str:
         if facts["validated"]
         else "no concept was held out to judge it by"
     )
+    segments = "windows with the title before each" if shape["segmentation"] == "windows" else "sentences"
     return f"""{_HEADING}
-`{GRAPH}`: `sentences` (documents, sentences, {shape["dim"]}) float32, unit rows of `model.onnx` for sentences of at
-most {shape["tokens"]} tokens, and `mask` (documents, sentences) int64 → `vectors` (documents, {shape["dim"]}) float32,
+`{GRAPH}`: `sentences` (documents, segments, {shape["dim"]}) float32, unit rows of `model.onnx` for {segments} of at
+most {shape["tokens"]} tokens, and `mask` (documents, segments) int64 → `vectors` (documents, {shape["dim"]}) float32,
 unit rows.
 {shape["layers"]} layers, {shape["heads"]} heads, feed-forward {shape["feed_forward"]}, form `{shape["form"]}`; at most
-{shape["sentences"]} sentences at once: a longer document's vector is the mean over its windows, each weighted by its
-number of sentences divided by the square of its position from 1.
+{shape["sentences"]} segments at once: a longer document's vector is the mean over its parts, each weighted by its
+number of segments divided by the square of its position from 1.
 A query is encoded by `model.onnx` alone. The upper encoder makes `hmde` the folder's default method.
 
 Trained on {facts["documents"]:,} documents in {len(facts["languages"])} languages; lower encoder \

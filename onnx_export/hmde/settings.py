@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from encoders.hmde.upper import Form, UpperShape
+from encoders.hmde.upper import Form, Segmentation, UpperShape
 
 Preset = Literal["small", "paper"]
 LONGFORMER = "longformer"
@@ -20,7 +20,9 @@ class Settings:
     Attributes:
         frozen: the lower encoder keeps its weights; its vectors are then computed once.
         adapters: rank of the low-rank matrices that learn instead of the lower encoder's weights; 0: the weights learn.
-        sentences: maximum sentences that the upper transformer reads at once.
+        segmentation: whether a document is read as sentences or as windows of tokens (HMDE, table 4).
+        sentences: maximum segments that the upper transformer reads at once.
+        tokens: maximum tokens of a segment, special tokens and prefix included.
         batch: triples of a batch; documents of a batch are each other's negatives.
         warmup: steps until the peak; afterwards the rate falls linearly to 0.
         clip: maximum norm of a step's gradient; the paper gives no value.
@@ -28,11 +30,11 @@ class Settings:
         pairs: weight of the paper's loss, a document against its mate.
         hard: whether each triple's hard negative counts in the paper's loss.
         titles: weight of a title, as a query, against the mate of its page; the paper has no such loss.
-        excerpts: weight of the mean of a few sentence vectors of the lower encoder against the mate of their page.
-        excerpt: number of these sentences.
+        excerpts: weight of the mean of a few segments' vectors of the lower encoder against the mate of their page.
+        excerpt: number of these segments.
         bare: share of pages that are read without their titles, so that a title is not matched with its translation.
         centred: subtract the mean of each language before cosines, as a calibration does.
-        budget: padded tokens of sentences that are encoded at once.
+        budget: padded tokens of segments that are encoded at once.
         evaluate: steps between two validations.
         patience: validations without improvement until training stops; 0: never.
     """
@@ -40,6 +42,7 @@ class Settings:
     frozen: bool = False
     adapters: int = 0
     form: Form = "paper"
+    segmentation: Segmentation = "sentences"
     layers: int = 2
     feed_forward: int = 2048
     sentences: int = 32
@@ -69,7 +72,9 @@ class Settings:
     def shape(self, dim: int) -> UpperShape:
         """The upper transformer over vectors of width ``dim``: 64 dimensions a head, as in BERT, or a single head."""
         heads = dim // 64 if dim % 64 == 0 else 1
-        return UpperShape(dim, self.layers, heads, self.feed_forward, self.sentences, self.tokens, self.form)
+        return UpperShape(
+            dim, self.layers, heads, self.feed_forward, self.sentences, self.tokens, self.form, self.segmentation
+        )
 
 
 PAPER = Settings()

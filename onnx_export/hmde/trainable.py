@@ -129,7 +129,10 @@ def open_trainable(
     upper = upper if method == Hmde.method else None
     settings = Settings(budget=budget)
     if upper is not None:
-        settings = Settings(budget=budget, sentences=upper.shape.sentences, tokens=upper.shape.tokens)
+        shape = upper.shape
+        settings = Settings(
+            budget=budget, sentences=shape.sentences, tokens=shape.tokens, segmentation=shape.segmentation
+        )
     source = checkpoint or _default_checkpoint(folder, reference)
     base = bases.open_trained(source, settings, device, console)
     _restore_lower(base, lower_weights, folder, source)

@@ -11,9 +11,7 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Int8Array, int8_rows
-from encoders.methods.combined import SEPARATOR
 from encoders.methods.moments import PartMoments
-from encoders.methods.titled_windows import TitledWindows
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from indexer.stores.contract import VectorStore, read_existing
@@ -120,7 +118,6 @@ def draw_samples(
         pseudo += [*(logged[row] for row in sorted(order)), *of_documents][: max_pseudo_queries - len(encoded[lang])]
     vectors = _query_vectors(encoder, pseudo, console or Console(quiet=True))
     known = np.any(vectors, axis=1).tolist()
-    repeats = TitledWindows.method in spec.method.split(SEPARATOR)
     for lang in samples.documents:
         rows = [row for row, query in enumerate(pseudo) if query.lang == lang and known[row]]
         queries = np.concatenate([encoded[lang], vectors[rows]])
@@ -128,7 +125,7 @@ def draw_samples(
         moments.add(queries)
         samples.bank[lang] = int8_rows(queries)
         samples.sources[lang] = (*([""] * len(encoded[lang])), *(pseudo[row].doc_id for row in rows))
-        titles_repeated = (repeats and titles.get(pseudo[row].doc_id) == pseudo[row].text for row in rows)
+        titles_repeated = (spec.titled and titles.get(pseudo[row].doc_id) == pseudo[row].text for row in rows)
         samples.repeated[lang] = (*([False] * len(encoded[lang])), *titles_repeated)
     return samples
 

@@ -14,7 +14,6 @@ from encoders.batches import encode_in_batches
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.errors import BadInput
-from encoders.methods.titled_windows import TitledWindows
 from encoders.wording import counted
 from indexer.stores.contract import VectorStore, read_existing
 from query.fitting.sampling import draw
@@ -90,7 +89,7 @@ def _paired(
     for batch, encoded in encode_in_batches(new, documents, _BATCH, advance):
         passages = [stored[document.doc_id] for document in batch] if spans == "old" else encoded.passages
         cutter = old if spans == "old" else new
-        pieces = _pieces(batch, passages, titled=cutter.spec.method == TitledWindows.method)
+        pieces = _pieces(batch, passages, titled=cutter.spec.titled)
         first_passages = [of_document.unit_vectors()[:_PASSAGES] for of_document in passages]
         own, other, encoder = (by_old, by_new, new) if spans == "old" else (by_new, by_old, old)
         own += first_passages

@@ -12,24 +12,28 @@ import numpy.typing as npt
 import torch
 
 from encoders.document import Document, Int8Array, IntArray, int8_rows
-from encoders.methods.sentence import SentenceEncoder
-from encoders.methods.sentences import sentence_spans
-from encoders.text.tokens import Tokenizer, Tokens
+from encoders.hmde.upper import Segmentation
+from encoders.methods.hmde import cut
+from encoders.methods.sentence import Cut, SentenceEncoder, title_spans
+from encoders.text.tokens import Span, Tokenizer, Tokens
 
 Part = Mapping[str, npt.NDArray[Any]]
 """Arrays of prepared documents by name, stored in a file of ``numpy.savez``.
 
-``left_out`` is the number of sentences of each document that are not kept.
+``left_out`` is the number of segments of each document that are not kept.
 """
 
 
 class Lower(ABC):
-    """Encodes the sentences of documents, and their titles as queries."""
+    """Encodes the segments of documents, and their titles as queries."""
 
-    def __init__(self, tokenizer: Tokenizer, sentences: int, tokens: int) -> None:
-        """Take the maximum sentences of a document and the maximum tokens of a sentence, special tokens included."""
+    def __init__(
+        self, tokenizer: Tokenizer, segments: int, tokens: int, segmentation: Segmentation = "sentences"
+    ) -> None:
+        """Take the maximum segments of a document and the maximum tokens of a segment, special tokens included."""
         self.tokenizer = tokenizer
-        self._max_sentences, self._limit = sentences, tokens - tokenizer.document_overhead
+        self._segmentation: Segmentation = segmentation
+        self._most_segments, self._limit = segments, tokens - tokenizer.document_overhead
         self._counts = self._openings = np.zeros(0, dtype=np.int64)
         self._boundaries = np.zeros(1, dtype=np.int64)
         self._given: list[tuple[torch.Tensor, Callable[[torch.Tensor], None]]] = []
@@ -45,23 +49,23 @@ class Lower(ABC):
         self._boundaries = boundaries(self._counts)
 
     def lengths(self) -> IntArray:
-        """Sentences of each document, (documents,)."""
+        """Segments of each document, (documents,)."""
         return self._counts
 
     def openings(self) -> IntArray:
-        """Number of each document's sentences that belong to its title, (documents,)."""
+        """Number of each document's segments that belong to its title, (documents,)."""
         return self._openings
 
     @abstractmethod
-    def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """Vectors of all sentences of documents, in their order, (sentences, dim) float32.
+    def segments(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
+        """Vectors of all segments of documents, in their order, (segments, dim) float32.
 
         With ``training``, the step's seed, the vectors get gradients, which ``learn`` takes.
         """
 
     def documents(self, rows: Sequence[int], *, training: int | None = None) -> list[torch.Tensor]:
-        """The vectors of ``sentences`` by document, (sentences, dim) each."""
-        vectors = self.sentences(rows, training=training)
+        """The vectors of ``segments`` by document, (segments, dim) each."""
+        vectors = self.segments(rows, training=training)
         return [vectors[start:end] for start, end in pairwise(boundaries(self._counts[list(rows)]).tolist())]
 
     @abstractmethod
@@ -92,44 +96,52 @@ class Lower(ABC):
     def _learning(self) -> dict[str, torch.nn.Parameter]:
         return {}
 
-    def _cut(self, documents: Sequence[Document]) -> tuple[list[Tokens], list[list[tuple[int, int]]], IntArray]:
-        """Documents' tokens, the spans of the sentences that are kept, and each document's number of others."""
+    def _cut(self, documents: Sequence[Document]) -> tuple[list[Tokens], Cut, IntArray]:
+        """Documents' tokens, the segments that are kept, and each document's number of others."""
         tokens = self.tokenizer.tokenize([document.content for document in documents])
-        spans = sentence_spans(documents, tokens, self._limit)
-        left_out = np.array([len(text_spans) - self._max_sentences for text_spans in spans], np.int64).clip(min=0)
-        return tokens, [text_spans[: self._max_sentences] for text_spans in spans], left_out
+        titles = title_spans(documents, tokens, self._limit)
+        segments, headings = cut(self._segmentation, documents, tokens, titles, self._limit)
+        left_out = np.array([len(spans) - self._most_segments for spans in segments], np.int64).clip(min=0)
+        return tokens, Cut([spans[: self._most_segments] for spans in segments], headings), left_out
 
 
 class FrozenLower(Lower):
     """A published encoder whose vectors are computed once and kept as int8, as in an index."""
 
-    def __init__(self, encoder: SentenceEncoder, sentences: int, tokens: int, device: str) -> None:
-        """Take a loaded encoder, the maximum sentences of a document and the maximum tokens of a sentence."""
-        super().__init__(encoder.tokenizer, sentences, min(tokens, encoder.folder.config.max_tokens))
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        segments: int,
+        tokens: int,
+        device: str,
+        segmentation: Segmentation = "sentences",
+    ) -> None:
+        """Take a loaded encoder, the maximum segments of a document and the maximum tokens of a segment."""
+        super().__init__(encoder.tokenizer, segments, min(tokens, encoder.folder.config.max_tokens), segmentation)
         self._encoder, self._device = encoder, device
         self._vectors = np.zeros((0, encoder.session.dim), dtype=np.int8)
         self._queries = np.zeros((0, encoder.session.dim), dtype=np.int8)
 
     def prepare(self, documents: Sequence[Document]) -> Part:
-        """Encode the first sentences and the titles."""
-        tokens, spans, left_out = self._cut(documents)
-        encoded = self._encoder.encode_spans(tokens, spans)
+        """Encode the first segments and the titles."""
+        tokens, (segments, headings), left_out = self._cut(documents)
+        encoded = self._encoder.encode_spans(tokens, segments, headings=headings)
         titles = [Document(document.doc_id, document.lang, title_of(document)) for document in documents]
         return {
             "counts": np.array([len(passages.vectors) for passages in encoded.passages], dtype=np.int64),
             "left_out": left_out,
-            "openings": title_sentences(documents, tokens, spans),
+            "openings": title_segments(documents, tokens, segments),
             "vectors": np.concatenate([passages.vectors for passages in encoded.passages]),
             "queries": int8_rows(self._encoder.encode_queries(titles)),
         }
 
     def take(self, parts: Sequence[Part]) -> None:
-        """Keep the vectors of all documents in memory: 384 bytes per sentence at 384 dimensions."""
+        """Keep the vectors of all documents in memory: 384 bytes per segment at 384 dimensions."""
         super().take(parts)
         self._vectors = np.concatenate([part["vectors"] for part in parts])
         self._queries = np.concatenate([part["queries"] for part in parts])
 
-    def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
+    def segments(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
         """Unit vectors without gradients."""
         return self._unit(
             np.concatenate([self._vectors[self._boundaries[row] : self._boundaries[row + 1]] for row in rows])
@@ -148,17 +160,16 @@ def boundaries(counts: IntArray) -> IntArray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
-def title_sentences(
-    documents: Sequence[Document], tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]
+def title_segments(
+    documents: Sequence[Document], tokens: Sequence[Tokens], segments: Sequence[Sequence[Span]]
 ) -> IntArray:
-    """Number of each document's sentences that end within its title; 0 if all of its sentences do, (documents,)."""
-    counts = [
-        sum(text.offsets[end - 1, 1] <= len(document.title) for _, end in text_spans)
-        for document, text, text_spans in zip(documents, tokens, spans, strict=True)
+    """Number of each document's segments that end within its title; 0 if all of its segments do, (documents,)."""
+    in_title = [
+        sum(text.offsets[end - 1, 1] <= len(document.title) for _, end in spans)
+        for document, text, spans in zip(documents, tokens, segments, strict=True)
     ]
-    return np.array(
-        [0 if count == len(text_spans) else count for count, text_spans in zip(counts, spans, strict=True)], np.int64
-    )
+    counts = [0 if count == len(spans) else count for count, spans in zip(in_title, segments, strict=True)]
+    return np.array(counts, np.int64)
 
 
 def title_of(document: Document) -> str:

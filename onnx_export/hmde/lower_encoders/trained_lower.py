@@ -8,16 +8,17 @@ import numpy as np
 import torch
 
 from encoders.document import Document, Int32Array, IntArray
+from encoders.hmde.upper import Segmentation
 from encoders.session import padded, token_batches
 from encoders.text.tokens import Tokenizer
-from onnx_export.hmde.lower_encoders.lower import Lower, Part, boundaries, title_of, title_sentences
+from onnx_export.hmde.lower_encoders.lower import Lower, Part, boundaries, title_of, title_segments
 from onnx_export.training.device import seed_torch, set_attention
 
 
 class TrainedLower(Lower):
     """An encoder whose weights learn.
 
-    A step keeps only the vectors of a batch (gradient caching, Gao et al. 2021). Sentences are encoded in batches of
+    A step keeps only the vectors of a batch (gradient caching, Gao et al. 2021). Segments are encoded in batches of
     similar length without gradients, the loss gives the gradient of each vector, and then each batch is encoded again
     to pass these gradients on to the weights. Dropout is drawn from the step's seed and the batch's number, so it is
     the same in both passes.
@@ -27,19 +28,20 @@ class TrainedLower(Lower):
         self,
         module: torch.nn.Module,
         tokenizer: Tokenizer,
-        sentences: int,
+        segments: int,
         tokens: int,
         *,
         budget: int,
         device: str,
         autocast: bool = False,
+        segmentation: Segmentation = "sentences",
     ) -> None:
         """Take a module of (input_ids, attention_mask) → unit rows.
 
-        ``sentences`` and ``tokens`` are the most that is kept of a document and of a sentence, special tokens included;
+        ``segments`` and ``tokens`` are the most that is kept of a document and of a segment, special tokens included;
         ``budget`` is padded tokens encoded at once. ``autocast`` computes in bfloat16 where that is safe, for GPUs.
         """
-        super().__init__(tokenizer, sentences, tokens)
+        super().__init__(tokenizer, segments, tokens, segmentation)
         self.module = module.to(device)
         if device.startswith("cuda"):
             set_attention(self.module, "sdpa")
@@ -49,24 +51,24 @@ class TrainedLower(Lower):
         self._titles = _Ragged()
 
     def prepare(self, documents: Sequence[Document]) -> Part:
-        """Tokenise the first sentences and the titles."""
-        tokens, spans, left_out = self._cut(documents)
-        spans = [text_spans if text.known else [] for text, text_spans in zip(tokens, spans, strict=True)]
-        sentence_ids = [
-            self.tokenizer.segment(text.ids[start:end])
-            for text, text_spans in zip(tokens, spans, strict=True)
-            for start, end in text_spans
+        """Tokenise the first segments and the titles."""
+        tokens, (segments, headings), left_out = self._cut(documents)
+        segments = [spans if text.known else [] for text, spans in zip(tokens, segments, strict=True)]
+        segment_ids = [
+            self.tokenizer.segment(text.ids_of(span, heading))
+            for text, spans, heading in zip(tokens, segments, headings or [0] * len(tokens), strict=True)
+            for span in spans
         ]
         title_ids = [
             self.tokenizer.query(text.ids[: self._query_limit])
             for text in self.tokenizer.tokenize([title_of(document) for document in documents])
         ]
         return {
-            "counts": np.array([len(text_spans) for text_spans in spans], dtype=np.int64),
+            "counts": np.array([len(spans) for spans in segments], dtype=np.int64),
             "left_out": left_out,
-            "openings": title_sentences(documents, tokens, spans),
-            "ids": np.concatenate(sentence_ids) if sentence_ids else np.zeros(0, np.int32),
-            "lengths": np.array([len(ids) for ids in sentence_ids], dtype=np.int64),
+            "openings": title_segments(documents, tokens, segments),
+            "ids": np.concatenate(segment_ids) if segment_ids else np.zeros(0, np.int32),
+            "lengths": np.array([len(ids) for ids in segment_ids], dtype=np.int64),
             "title_ids": np.concatenate(title_ids),
             "title_lengths": np.array([len(ids) for ids in title_ids], dtype=np.int64),
         }
@@ -77,12 +79,12 @@ class TrainedLower(Lower):
         self._texts = _Ragged([part["ids"] for part in parts], [part["lengths"] for part in parts])
         self._titles = _Ragged([part["title_ids"] for part in parts], [part["title_lengths"] for part in parts])
 
-    def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
+    def segments(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
         """Vectors by the current weights."""
         return self._vectors([ids for row in rows for ids in self.tokens(row)], training)
 
     def tokens(self, row: int) -> list[Int32Array]:
-        """Token ids of each sentence of a document, as the module takes them."""
+        """Token ids of each segment of a document, as the module takes them."""
         return [self._texts.row(position) for position in range(self._boundaries[row], self._boundaries[row + 1])]
 
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:

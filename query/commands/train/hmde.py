@@ -1,4 +1,4 @@
-"""``dragoman train hmde``: train a document encoder over sentence vectors."""
+"""``dragoman train hmde``: train a document encoder over the vectors of a document's segments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from encoders.console import Console, values_of
 from encoders.devices import Device
 from encoders.errors import DragomanError
 from encoders.folder import Precision
-from encoders.hmde.upper import Form
+from encoders.hmde.upper import Form, Segmentation
 from encoders.wording import counted, install_command
 from indexer.readers.source import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
@@ -53,7 +53,12 @@ if TYPE_CHECKING:
     metavar="RANK",
     help="Rank of low-rank matrices that learn instead of the lower encoder's weights; 0: none.",
 )
-@click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the sentences' mean.")
+@click.option(
+    "--segmentation",
+    type=click.Choice(get_args(Segmentation)),
+    help="Segments of a document; they are its passages, too. windows: 128 tokens, each read with the title.",
+)
+@click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the segments' mean.")
 @click.option(
     "--steps", type=click.IntRange(1), help="Steps of the optimiser; the command says how many passes these are."
 )
@@ -63,7 +68,7 @@ if TYPE_CHECKING:
     "--budget",
     type=click.IntRange(1),
     metavar="TOKENS",
-    help="Tokens of sentences that a lower encoder that learns encodes at once; more for a GPU with much memory.",
+    help="Tokens of segments that a lower encoder that learns encodes at once; more for a GPU with much memory.",
 )
 @click.option("--rate", type=Number(0, min_open=True), help="Learning rate at its peak.")
 @click.option(
@@ -205,7 +210,7 @@ def _show_report(report: HmdeReport, searched: Comparison | None, console: Conso
         (triples.single, "concept", "pages in one language only and taught nothing"),
         (triples.lonely, "page", "no other page of the same language and category and began no triple"),
         (triples.further, "page", "the concept of an earlier page of the same language and had no mates"),
-        (report.cut, "document", "more sentences than the upper encoder sees at once; the rest taught nothing"),
+        (report.cut, "document", "more segments than the upper encoder reads at once; the rest taught nothing"),
     ):
         if number:
             console.say(f"{counted(number, f'{noun} has', f'{noun}s have')} {trait}")

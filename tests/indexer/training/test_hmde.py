@@ -29,6 +29,7 @@ from encoders.methods.hmde import Hmde
 from encoders.methods.registry import open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
+from encoders.methods.titled_windows import TitledWindows
 from encoders.training_texts import count_taught
 from indexer.collection.settings import Settings
 from indexer.readers.documents import SourceDocuments, Sources
@@ -126,6 +127,27 @@ def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_pa
     means = Sentences(lower).encode_documents(documents)
     assert np.einsum("ij,ij->i", encoded.vectors, means.vectors)[:2].min() > 0.5
     assert encoder.spec.model != Sentences(SentenceEncoder(small_trained, device="cpu")).spec.model
+
+
+def test_trained_over_windows_the_passages_are_those_of_the_default_method(
+    small: ModelFolder, over_small: list[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "documents"
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *over_small, "--segmentation", "windows", "-q"]) == 0
+    assert "windows with the title before each" in (target / "MODEL_CARD.md").read_text()
+    encoder = open_encoder(ModelFolder.open(target), device="cpu")
+    untrained = TitledWindows(SentenceEncoder(small, device="cpu"))
+    assert encoder.spec.titled
+    documents = [
+        Document("titled", "en", " ".join(f"Goat number {n} was sold." for n in range(100)), "Goats"),
+        Document("plain", "en", "One sentence. Another sentence."),
+    ]
+    encoded, expected = encoder.encode_documents(documents), untrained.encode_documents(documents)
+    for ours, theirs in zip(encoded.passages, expected.passages, strict=True):
+        np.testing.assert_array_equal(ours.offsets, theirs.offsets)
+        np.testing.assert_array_equal(ours.vectors, theirs.vectors)
+    assert np.einsum("ij,ij->i", encoded.vectors, expected.vectors).min() > 0.5
+    assert encoder.spec.model != untrained.spec.model
 
 
 def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_place(trained: ModelFolder) -> None:
@@ -368,9 +390,7 @@ def test_an_upper_encoder_of_another_width_is_refused(trained: ModelFolder, tmp_
     file.unlink()
     said["shape"]["dim"] = 768
     file.write_text(json.dumps(said))
-    with pytest.raises(
-        BadInput, match="is for sentence vectors with 768 dimensions and the folder's encoder makes 384"
-    ):
+    with pytest.raises(BadInput, match="is for vectors with 768 dimensions and the folder's encoder makes 384"):
         open_encoder(folder, device="cpu")
 
 

@@ -10,16 +10,17 @@ import pytest
 
 from encoders.console import Console
 from encoders.document import Document
+from encoders.text.segmentation import windows
 
 pytestmark = pytest.mark.torch
 
 
-def lower_of(model: Path, pages: list[Document], *, budget: int, adapters: int = 0) -> Any:
+def lower_of(model: Path, pages: list[Document], *, budget: int, adapters: int = 0, **changes: Any) -> Any:
     from onnx_export.hmde import base
     from onnx_export.hmde.settings import Settings
 
     lower = base.open_trained(
-        str(model), Settings(budget=budget, adapters=adapters, sentences=4), "cpu", Console(quiet=True)
+        str(model), Settings(budget=budget, adapters=adapters, sentences=4, **changes), "cpu", Console(quiet=True)
     ).lower
     lower.take([lower.prepare(pages[:7]), lower.prepare(pages[7:])])
     return lower
@@ -29,7 +30,7 @@ def gradients(lower: Any, rows: list[int]) -> dict[str, Any]:
     """Of a loss over all sentences and titles of some pages."""
     import torch
 
-    sentences, titles = lower.sentences(rows, training=3), lower.queries(rows, training=3)
+    sentences, titles = lower.segments(rows, training=3), lower.queries(rows, training=3)
     torch.manual_seed(0)
     loss = (sentences @ torch.randn(64)).pow(2).sum() + (titles @ torch.randn(64)).sum()
     loss.backward()
@@ -55,9 +56,9 @@ def test_with_dropout_the_second_pass_sees_what_the_first_saw(small_model: Path,
     import torch
 
     lower = lower_of(small_model, pages, budget=40)
-    assert torch.equal(lower.sentences([3, 9], training=5), lower.sentences([3, 9], training=5))
-    assert not torch.equal(lower.sentences([3, 9], training=5), lower.sentences([3, 9], training=6))
-    assert torch.equal(lower.sentences([3, 9]), lower.sentences([3, 9]))
+    assert torch.equal(lower.segments([3, 9], training=5), lower.segments([3, 9], training=5))
+    assert not torch.equal(lower.segments([3, 9], training=5), lower.segments([3, 9], training=6))
+    assert torch.equal(lower.segments([3, 9]), lower.segments([3, 9]))
 
 
 def test_adapters_learn_alone_and_are_merged_into_the_weights(small_model: Path, pages: list[Document]) -> None:
@@ -66,16 +67,16 @@ def test_adapters_learn_alone_and_are_merged_into_the_weights(small_model: Path,
     from onnx_export.hmde.lower_encoders.adapters import merge_adapters
 
     lower = lower_of(small_model, pages, budget=400, adapters=2)
-    before = lower.sentences([1, 2])
-    torch.testing.assert_close(before, lower_of(small_model, pages, budget=400).sentences([1, 2]))
+    before = lower.segments([1, 2])
+    torch.testing.assert_close(before, lower_of(small_model, pages, budget=400).segments([1, 2]))
     assert all("parametrizations" in name for name in gradients(lower, [1, 2]))
     with torch.no_grad():
         for weight in lower.parameters():
             weight.add_(0.1)
-    changed = lower.sentences([1, 2])
+    changed = lower.segments([1, 2])
     assert not torch.allclose(changed, before)
     merge_adapters(lower.module)
-    torch.testing.assert_close(lower.sentences([1, 2]), changed)
+    torch.testing.assert_close(lower.segments([1, 2]), changed)
 
 
 def test_what_is_kept_of_a_page_is_its_first_sentences_and_which_of_them_are_its_title(
@@ -100,3 +101,20 @@ def test_a_text_without_anything_known_keeps_nothing(small_model: Path, pages: l
     assert lower.prepare([Document("1", "de", " \n ")])["counts"].tolist() == [0]
     part = lower.prepare([Document("1", "de", "Ein Satz."), Document("2", "de", "", "Ein Titel")])
     np.testing.assert_array_equal(part["openings"], [0, 0])
+
+
+def test_windows_in_training_are_those_of_an_index_each_with_the_title_before_it(
+    small_model: Path, pages: list[Document]
+) -> None:
+    lower = lower_of(small_model, pages, budget=400, segmentation="windows", tokens=32)
+    document = Document("1", "en", " ".join(f"goat {number}" for number in range(80)), "Goats")
+    (text,) = lower.tokenizer.tokenize([document.content])
+    part = lower.prepare([document])
+    lower.take([part])
+    heading = text.tokens_in(0, len(document.title))[1]
+    expected = windows(len(text) - heading, 32 - lower.tokenizer.document_overhead - heading, 0)[:4]
+    assert part["openings"].tolist() == [0]
+    assert part["counts"].tolist() == [4]
+    for ids, (start, end) in zip(lower.tokens(0), expected, strict=True):
+        titled = np.concatenate([text.ids[:heading], text.ids[heading + start : heading + end]])
+        np.testing.assert_array_equal(ids, lower.tokenizer.segment(titled))
