@@ -193,6 +193,7 @@ def evaluate(
     tag: str = "",
     compared_with: str = "",
     baseline: bool = True,
+    pairs: bool = False,
     ranking: RankingOptions | None = None,
     device: Device = "auto",
     console: Console | None = None,
@@ -215,12 +216,13 @@ def evaluate(
         tag: name of the run; empty: the encoder's name and how it ranks.
         compared_with: id of a logged run, or a TREC run file.
         baseline: also rank within each topic's own language, by the encoder and by BM25.
+        pairs: also score each language of documents by itself.
         ranking: how to rank otherwise than by the active calibration.
         device: where topics are encoded.
         console: shows the progress; by default only warnings are shown.
 
     Returns:
-        The logged evaluation; ``means`` are the scores of its main run.
+        The logged evaluation; ``means`` are the scores of its main run, ``pair_matrix()`` those of the pairs.
 
     Raises:
         BadInput: there is no such collection or run, a file can't be read, or no topic has a relevant document.
@@ -238,7 +240,7 @@ def evaluate(
         topic_set = read_topic_set(
             expand(topic_files, "topics"), judgements, langs=query_langs, lang=lang, encoding=encoding
         )
-    plan = EvaluationPlan(parse_measures(measures), tag, fields, to, depth, same_language=baseline)
+    plan = EvaluationPlan(parse_measures(measures), tag, fields, to, depth, same_language=baseline, pairs=pairs)
     return evaluate_collection(
         collection,
         topic_set,

@@ -14,7 +14,15 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.commands import completion
 from query.commands.help import Command
-from query.commands.options import FILE, FILLED, collection_option, common_options, device_option, ranking_options
+from query.commands.options import (
+    FILE,
+    FILLED,
+    collection_option,
+    common_options,
+    device_option,
+    pairs_option,
+    ranking_options,
+)
 from query.commands.output.evaluations import show_compared, show_weeks
 from query.evaluation import evaluation_log
 from query.evaluation.evaluate import evaluate_collection
@@ -72,6 +80,7 @@ from query.ranking.search_choice import RankingOptions
     shell_complete=completion.runs,
 )
 @click.option("--no-baseline", is_flag=True, help="Leave out same-language search and BM25.")
+@pairs_option
 @ranking_options
 @device_option
 @common_options
@@ -91,6 +100,7 @@ def command(
     tag: str,
     compared_with: str,
     no_baseline: bool,
+    pairs: bool,
     ranking: RankingOptions,
     device: Device,
     settings: Settings,
@@ -125,6 +135,7 @@ def command(
         None if to is None else typed_languages(to),
         depth,
         same_language=not no_baseline,
+        pairs=pairs,
     )
     evaluation = evaluate_collection(
         name,

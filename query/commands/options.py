@@ -120,6 +120,7 @@ sources_argument = click.argument("sources", nargs=-1, required=True, type=FILLE
 device_option = click.option(
     "--device", type=DeviceName(), default="auto", show_default=True, help="auto, cpu, cuda or cuda:N, the card N."
 )
+pairs_option = click.option("--pairs", is_flag=True, help="Score each language of documents by itself, too.")
 force_option = click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 
 

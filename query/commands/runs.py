@@ -17,16 +17,18 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.commands import completion
 from query.commands.help import Group
-from query.commands.options import COLLECTION, FILE, FILLED, common_options
+from query.commands.options import COLLECTION, FILE, FILLED, common_options, pairs_option
 from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.evaluations import show_compared
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
+from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
 from query.evaluation import evaluation_log
 from query.evaluation.fairness import is_fairness
 from query.evaluation.file_patterns import expand
-from query.evaluation.foreign_run import import_run
+from query.evaluation.foreign_run import document_languages, import_run
 from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures, standard_name
 from query.evaluation.output_files import require_writable, write_lines
+from query.evaluation.pair_matrix import pair_matrix, write_matrix
 from query.evaluation.qrels import read_qrels
 from query.evaluation.run_settings import differences
 from query.evaluation.scored_runs import EvaluationPlan
@@ -40,7 +42,7 @@ def command(context: click.Context) -> None:
     """Look at what `dragoman evaluate` logged; alone it is `runs list`.
 
     An evaluation has a number, its runs have names: 7.de (German topics), 7.all (pooled), 7.de-same (within German),
-    7.de-bm25 (BM25 there). The number alone is its main run.
+    7.de-bm25 (BM25 there), 7.de-fi (Finnish documents alone, by --pairs). The number alone is its main run.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_runs)
@@ -91,6 +93,10 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 )
 @click.option("--tag", default="", help="Name of the run.  [default: the file's]")
 @click.option(
+    "-c", "--collection", "name", type=COLLECTION, help="Its languages of documents give fairness measures, too."
+)
+@pairs_option
+@click.option(
     "--compare",
     "compared_with",
     default="",
@@ -107,6 +113,8 @@ def import_file(
     lang: str,
     measures: str,
     tag: str,
+    name: str | None,
+    pairs: bool,
     compared_with: str,
     settings: Settings,
     console: Console,
@@ -118,8 +126,10 @@ def import_file(
     """
     topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
     topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang)
-    plan = EvaluationPlan(parse_measures([measures]), tag)
-    evaluation = import_run(Path(file), topic_set, settings, plan, compared_with=compared_with, console=console)
+    plan = EvaluationPlan(parse_measures([measures]), tag, pairs=pairs)
+    evaluation = import_run(
+        Path(file), topic_set, settings, plan, collection=name or "", compared_with=compared_with, console=console
+    )
     show_compared(evaluation, console)
 
 
@@ -174,6 +184,48 @@ def compare_runs(
     )
 
 
+@command.command("pairs", short_help="Print or write an evaluation's matrix of language pairs.")
+@click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
+@click.option("--against", default="", metavar="RUN", help="Test each pair against this evaluation's.")
+@click.option("--measure", default="", metavar="NAME", help="What the cells show.  [default: the first]")
+@click.option(
+    "-o",
+    "--output",
+    "files",
+    multiple=True,
+    type=FILE,
+    help="Write the matrix here, as .csv, .tex, .png, .svg or .pdf; may be given several times.",
+)
+@common_options
+def pairs_of_run(
+    run_id: str, against: str, measure: str, files: tuple[Path, ...], settings: Settings, console: Console
+) -> None:
+    """Print an evaluation's matrix of pairs: topics in each language against documents in each language.
+
+    The evaluation was made with --pairs. With --against each pair is tested by the randomisation test, corrected by
+    Holm over all pairs: ▲ is significantly better, ▼ worse.
+    """
+    engine = click.get_current_context().with_resource(open_database(settings.database))
+    run = evaluation_log.find(engine, run_id)
+    other = evaluation_log.find(engine, against) if against else None
+    for file in files:
+        require_writable(file)
+    matrix = pair_matrix(
+        str(run.evaluation),
+        standard_name(measure) if measure else next(iter(run.means)),
+        evaluation_log.pairs(engine, run.evaluation),
+        str(other.evaluation) if other else "",
+        evaluation_log.pairs(engine, other.evaluation) if other else (),
+    )
+    show_pair_matrix(matrix, console)
+    if other and not run.judged_as(other):
+        console.warn(f"{run.id} and {other.id} were scored by different judgements; part of the difference is theirs")
+    for file in files:
+        write_matrix(matrix, file)
+        console.say(f"Matrix written to {file}")
+    console.emit({**pair_matrix_json(matrix), "files": list(map(str, files))})
+
+
 def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]:
     shared = [name for name in runs[0].means if name != JUDGED and all(name in run.means for run in runs)]
     named = [standard_name(name) for name in names.replace(",", " ").split()]
@@ -211,7 +263,7 @@ def export_run(
     judgements = None
     if output and qrel_files:
         judgements = output.with_name(f"{output.name}.qrels")
-        _write_judgements(engine, run, judgements, output, expand(qrel_files, "qrels"), console)
+        _write_judgements(engine, run, judgements, output, expand(qrel_files, "qrels"), settings, console)
     if output:
         write_lines(output, lines)
         console.say(f"Run {run.id} written to {output}")
@@ -229,6 +281,7 @@ def _write_judgements(
     judgements: Path,
     output: Path,
     qrels: Sequence[Path],
+    settings: Settings,
     console: Console,
 ) -> None:
     for written in (judgements, output):
@@ -237,7 +290,11 @@ def _write_judgements(
         require_writable(written)
     if file_hash(*qrels) != run.setup.qrels_hash:
         console.warn(f"run {run.id} was scored by other qrels, or by these in another order")
-    lines = list(evaluation_log.export_judgements(engine, run.id, read_qrels(qrels)))
+    judged, langs = read_qrels(qrels), None
+    if run.judged_by[1] is not None and collections.find(engine, run.setup.collection):
+        doc_ids = {qrel.doc_id for qrel in judged}
+        langs, _ = document_languages(engine, run.setup.collection, settings, doc_ids)
+    lines = list(evaluation_log.export_judgements(engine, run.id, judged, langs))
     if not lines:
         raise BadInput(f"these qrels judge none of the topics of run {run.id}; give those that scored it")
     write_lines(judgements, lines)

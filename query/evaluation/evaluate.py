@@ -17,10 +17,20 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from onnx_export.models import taught_shares
 from query.evaluation import evaluation_log
-from query.evaluation.measures import JUDGED, Scores
+from query.evaluation.foreign_scores import by_topic_language, score_foreign, without_languages
+from query.evaluation.measures import JUDGED
+from query.evaluation.pair_matrix import PairMatrix, PairRun, pair_matrix
 from query.evaluation.run_settings import default_tag, maps_of
-from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns, rank_and_score, score_external, within_languages
-from query.evaluation.significance import Comparison, compare, corrected
+from query.evaluation.scored_runs import (
+    EvaluationPlan,
+    Judgements,
+    ScoredRun,
+    ScoredRuns,
+    languages_of,
+    rank_and_score,
+    rounds,
+)
+from query.evaluation.significance import Comparison, Topics, compare, corrected
 from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run
 from query.ranking.query_encoder import encoders_with_methods
@@ -30,10 +40,36 @@ from query.ranking.searcher import Searcher
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """A logged run with its scores by topic and measure."""
+    """A run that was scored before.
 
-    run: evaluation_log.LoggedRun
-    scores: dict[str, dict[str, float]]
+    Attributes:
+        run: id of a logged run, or the tag of a run file.
+        name: the run's name in its evaluation.
+        measures: names of its measures.
+        scores: by topic id and measure.
+        judged_by: as in ``LoggedRun``; none: the judgements of the evaluation that it is compared with.
+    """
+
+    run: str
+    name: str
+    measures: Sequence[str]
+    scores: Topics
+    judged_by: tuple[str, list[str] | None] | None = None
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an evaluation is compared with.
+
+    Attributes:
+        name: number of a logged evaluation, or the tag of a run file.
+        runs: one run or more.
+        pairs: the runs of pairs of languages.
+    """
+
+    name: str
+    runs: Sequence[EarlierRun]
+    pairs: Sequence[PairRun] = ()
 
 
 @dataclass(frozen=True)
@@ -41,8 +77,7 @@ class Evaluation:
     """An evaluation that was logged.
 
     Attributes:
-        compared_with: the runs to compare with: a run from a TREC file, without documents in other languages than those
-            searched, or logged runs; none if nothing was named.
+        earlier: what it is compared with; none if nothing was named.
     """
 
     number: int
@@ -50,7 +85,7 @@ class Evaluation:
     plan: EvaluationPlan
     topic_set: TopicSet
     scored_runs: ScoredRuns
-    compared_with: Run | Sequence[EarlierRun] | None
+    earlier: Earlier | None
 
     @property
     def means(self) -> Mapping[str, float]:
@@ -62,40 +97,37 @@ class Evaluation:
         """Share of the relevant documents that taught an encoder, by the encoder's name."""
         return dict(self.setup.settings.get("taught", {}))
 
+    def pair_matrix(self) -> PairMatrix | None:
+        """The matrix of the first measure over the pairs of languages; none if pairs were not asked for."""
+        if not self.plan.pairs:
+            return None
+        name, others = str(self.number), self.earlier.pairs if self.earlier else ()
+        against = self.earlier.name if self.earlier and others else ""
+        return pair_matrix(name, str(self.plan.measures[0]), pair_runs(name, self.scored_runs.runs), against, others)
+
     def comparisons(self) -> list[Comparison]:
         """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.
 
         Raises:
             BadInput: the runs to compare with have none of the topics or none of the measures.
         """
-        if self.compared_with is None:
+        if self.earlier is None:
             return []
         measures = [str(measure) for measure in self.plan.measures if str(measure) != JUDGED]
-        main = self.scored_runs.main
-        if isinstance(self.compared_with, Run):
-            scores = self._scored(self.compared_with)
-            name = f"{self.number}.{main.name}"
-            return corrected(
-                compare(self.compared_with.tag, scores.topics, name, main.scores.topics, measures, topic=main.topic)
-            )
         by_name = {scored_run.name: scored_run for scored_run in self.scored_runs.runs}
-        matched_runs = [
-            (earlier, by_name[earlier.run.name]) for earlier in self.compared_with if earlier.run.name in by_name
-        ]
+        matched = [(earlier, by_name[earlier.name]) for earlier in self.earlier.runs if earlier.name in by_name]
         comparisons: list[Comparison] = []
-        for earlier, scored_run in matched_runs or [(self.compared_with[0], main)]:
-            run = earlier.run
-            shared = [measure for measure in measures if measure in run.means]
+        for earlier, scored_run in matched or [(self.earlier.runs[0], self.scored_runs.main)]:
+            shared = [measure for measure in measures if measure in earlier.measures]
             if not shared:
-                raise BadInput(f"run {run.id} has none of these measures; choose one of {', '.join(run.means)}")
+                raise BadInput(
+                    f"run {earlier.run} has none of these measures; choose one of {', '.join(earlier.measures)}"
+                )
             name = f"{self.number}.{scored_run.name}"
             comparisons += compare(
-                run.id, earlier.scores, name, scored_run.scores.topics, shared, topic=scored_run.topic
+                earlier.run, earlier.scores, name, scored_run.scores.topics, shared, topic=scored_run.topic
             )
         return corrected(comparisons)
-
-    def _scored(self, run: Run) -> Scores:
-        return score_external(run, self.topic_set.topics, self.scored_runs.qrels, self.plan.measures)
 
 
 def evaluate_collection(
@@ -123,7 +155,7 @@ def evaluate_collection(
     warn_of_undetermined(topic_set, console)
     with open_database(settings.database) as engine:
         evaluation_log.require_writable(engine)
-        earlier = earlier_runs(engine, compared_with) if compared_with else None
+        named = read_earlier(engine, compared_with, topic_set) if compared_with else None
         with Searcher.open(
             collection, settings, device=device, ranking=ranking, console=console, to=plan.to
         ) as searcher:
@@ -131,17 +163,72 @@ def evaluate_collection(
             plan = replace(
                 plan, tag=plan.tag or default_tag(searcher, to, named=bool(ranking and ranking.calibration)), to=to
             )
-            with console.progress("evaluating", sum(map(len, topic_set.topics.values())), "topics") as advance:
+            total = rounds(plan, searcher.targets(plan.to)) * sum(map(len, topic_set.topics.values()))
+            with console.progress("evaluating", total, "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
             row = collections.find(engine, collection)
             encoders = encoders_with_methods(row, searcher.calibration) if row else []
             taught = taught_shares(encoders, lambda: _relevant_texts(searcher, topic_set, scored_runs), console)
             setup = _setup(searcher, plan, topic_set, taught)
-            warn_of_other_judgements(earlier, setup, console)
-            if isinstance(earlier, Run) and plan.to is not None:
-                earlier = within_languages(earlier, searcher, searcher.targets(plan.to))
+            earlier = _earlier(named, searcher, topic_set, scored_runs, plan) if isinstance(named, Run) else named
+            warn_of_differences(earlier, setup, plan, console)
         number = evaluation_log.log(engine, setup, scored_runs.runs)
     return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
+
+
+def _earlier(
+    run: Run, searcher: Searcher, topic_set: TopicSet, scored_runs: ScoredRuns, plan: EvaluationPlan
+) -> Earlier:
+    """The run of a TREC file, scored by the judgements of an evaluation, without documents that were not searched."""
+    targets = searcher.targets(plan.to)
+    doc_ids = run.doc_ids | {qrel.doc_id for qrel in scored_runs.qrels}
+    langs = languages_of(searcher.store, searcher.stored_model, doc_ids)
+    if plan.to is not None:
+        run = without_languages(run, langs, targets)
+    return score_earlier(run, topic_set, Judgements(scored_runs.qrels, langs), targets, plan)
+
+
+def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet) -> Run | Earlier:
+    """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked.
+
+    Raises:
+        BadInput: there is no such run, or the file has none of the topics.
+    """
+    if Path(name).is_file():
+        run = Run.read_trec(name)
+        by_topic_language(run, topic_set.topics)
+        return run
+    named_run = evaluation_log.find(engine, name)
+    runs = [named_run]
+    if "." not in name:
+        runs = [
+            run for run in evaluation_log.members(engine, named_run.evaluation) if run.kind in {"language", "pooled"}
+        ]
+    return Earlier(
+        str(named_run.evaluation),
+        [
+            EarlierRun(run.id, run.name, list(run.means), evaluation_log.scores(engine, run.id), run.judged_by)
+            for run in runs
+        ],
+        evaluation_log.pairs(engine, named_run.evaluation),
+    )
+
+
+def score_earlier(
+    run: Run, topic_set: TopicSet, judgements: Judgements, targets: Sequence[str], plan: EvaluationPlan
+) -> Earlier:
+    """Score the run of a TREC file by the judgements of the evaluation that is compared with it."""
+    scored = score_foreign(run, topic_set.topics, judgements, plan.measures, targets=targets, pairs=plan.pairs)
+    main = scored.main
+    earlier_run = EarlierRun(run.tag, main.name, list(main.scores.means), main.scores.topics)
+    return Earlier(run.tag, [earlier_run], pair_runs(run.tag, scored.runs))
+
+
+def pair_runs(name: str, runs: Sequence[ScoredRun]) -> list[PairRun]:
+    """The pairs of languages among an evaluation's runs, by ids that begin with ``name``."""
+    return [
+        PairRun(f"{name}.{run.name}", run.lang, run.documents, run.scores.topics) for run in runs if run.kind == "pair"
+    ]
 
 
 def _relevant_texts(searcher: Searcher, topic_set: TopicSet, scored_runs: ScoredRuns) -> list[str]:
@@ -158,14 +245,17 @@ def warn_of_undetermined(topic_set: TopicSet, console: Console) -> None:
         console.warn("there are topics that name no language; say which with --lang en")
 
 
-def warn_of_other_judgements(
-    earlier: Run | list[EarlierRun] | None, setup: evaluation_log.Setup, console: Console
+def warn_of_differences(
+    earlier: Earlier | None, setup: evaluation_log.Setup, plan: EvaluationPlan, console: Console
 ) -> None:
-    """Warn if an earlier run was scored by other judgements than those of a setup."""
-    if isinstance(earlier, list):
-        run = earlier[0].run
-        if run.judged_by != (setup.qrels_hash, setup.judged_languages):
-            console.warn(f"run {run.id} was scored by other qrels or another --to; part of the difference is theirs")
+    """Warn if an earlier run was scored by other judgements than those of a setup, or has no pairs to compare."""
+    if earlier is None:
+        return
+    if earlier.runs[0].judged_by not in (None, (setup.qrels_hash, setup.judged_languages)):
+        run = earlier.runs[0].run
+        console.warn(f"run {run} was scored by other qrels or another --to; part of the difference is theirs")
+    if plan.pairs and not earlier.pairs:
+        console.warn(f"evaluation {earlier.name} was made without --pairs, so that its pairs can't be compared")
 
 
 def _setup(
@@ -189,16 +279,3 @@ def _setup(
         topics_hash=topic_set.topics_hash,
         qrels_hash=topic_set.qrels_hash,
     )
-
-
-def earlier_runs(engine: sa.Engine, name: str) -> Run | list[EarlierRun]:
-    """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked."""
-    if Path(name).is_file():
-        return Run.read_trec(name)
-    named_run = evaluation_log.find(engine, name)
-    runs = [named_run]
-    if "." not in name:
-        runs = [
-            run for run in evaluation_log.members(engine, named_run.evaluation) if run.kind in {"language", "pooled"}
-        ]
-    return [EarlierRun(run, evaluation_log.scores(engine, run.id)) for run in runs]

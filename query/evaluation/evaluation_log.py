@@ -2,8 +2,8 @@
 
 One ``dragoman evaluate`` is an evaluation, numbered from 1. Its runs have names: ``de`` is the German topics against
 all target languages, ``all`` is all topic languages pooled, ``de-same`` is the German topics against German documents
-alone, and ``de-bm25`` is BM25 on these. A run's id combines number and name: ``7.de``; ``7`` alone is the evaluation's
-main run.
+alone, ``de-bm25`` is BM25 on these, and ``de-fi`` is the German topics against Finnish documents. A run's id combines
+number and name: ``7.de``; ``7`` alone is the evaluation's main run.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationsh
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
 from query.evaluation.fairness import RelevantCounts
+from query.evaluation.pair_matrix import PairRun
 from query.evaluation.qrels import to_trec
-from query.evaluation.scored_runs import RunKind, ScoredRun, main_run, topic_of
+from query.evaluation.scored_runs import RunKind, ScoredRun, main_run, pair_documents, topic_of
 from query.evaluation.trec_run import unpack
 
 if TYPE_CHECKING:
@@ -137,8 +138,14 @@ class LoggedRun(Base):
     @property
     def judged_by(self) -> tuple[str, list[str] | None]:
         """Hash of the qrels, and languages of the documents whose judgements count; none: all languages."""
-        within = [self.lang] if self.kind in {"same", "bm25"} else self.setup.judged_languages
-        return self.setup.qrels_hash, within
+        return self.setup.qrels_hash, self.documents_in or self.setup.judged_languages
+
+    @property
+    def documents_in(self) -> list[str] | None:
+        """The language of documents that the run alone was restricted to; none: those of the whole evaluation."""
+        if self.kind == "pair":
+            return [pair_documents(self.name, self.lang)]
+        return [self.lang] if self.kind in {"same", "bm25"} else None
 
     def topic(self, qid: str) -> str:
         """The topic's id without the language that a pooled run appends; in other runs the id itself."""
@@ -218,6 +225,16 @@ def members(engine: sa.Engine, evaluation: int) -> list[LoggedRun]:
         return list(session.scalars(query))
 
 
+def pairs(engine: sa.Engine, evaluation: int) -> list[PairRun]:
+    """The pairs of languages of an evaluation, with their scores; none if it was made without them."""
+    return [
+        PairRun(run.id, run.lang, documents, scores(engine, run.id))
+        for run in members(engine, evaluation)
+        if run.kind == "pair"
+        for documents in run.documents_in or ()
+    ]
+
+
 def find(engine: sa.Engine, run_id: str) -> LoggedRun:
     """The run with an id such as ``7.de``, or the main run of evaluation ``7``.
 
@@ -268,20 +285,26 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
                 yield f"{qid}.{lang} {rest}"
 
 
-def export_judgements(engine: sa.Engine, run_id: str, qrels: Sequence[Qrel]) -> Iterator[str]:
+def export_judgements(
+    engine: sa.Engine, run_id: str, qrels: Sequence[Qrel], langs: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """The lines of a TREC file of the judgements that scored a run, for the topics of its file.
 
-    With both files ``trec_eval -c`` gives the means of the log.
+    With both files ``trec_eval -c`` gives the means of the log. ``langs`` has the languages of the judged documents; a
+    run that was scored by those of some languages needs them.
 
     Raises:
-        BadInput: there is no such run, or only judgements of documents in some languages scored it.
+        BadInput: there is no such run, or the languages are needed and missing.
     """
     run = find(engine, run_id)
-    if run.judged_by[1] is not None:
-        raise BadInput(
-            f"run {run.id} was scored by the judgements of documents in {', '.join(run.judged_by[1])}, and qrels don't "
-            "say which these are; export it without --qrels"
-        )
+    within = run.judged_by[1]
+    if within is not None:
+        if langs is None:
+            raise BadInput(
+                f"run {run.id} was scored by the judgements of documents in {', '.join(within)}, and its collection, "
+                "which knows these documents, is gone; export it without --qrels"
+            )
+        qrels = [qrel for qrel in qrels if langs.get(qrel.doc_id) in within]
     names: dict[str, list[str]] = {}
     for qid in scores(engine, run_id):
         names.setdefault(run.topic(qid), []).append(qid)

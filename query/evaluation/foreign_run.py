@@ -1,27 +1,31 @@
-"""A run of any system, from a TREC run file: scored and logged like an evaluation, with no collection at hand."""
+"""A run of any system, from a TREC run file: scored and logged like an evaluation, with or without a collection."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from encoders.console import Console
+from encoders.errors import BadInput
 from encoders.folder import file_hash
+from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.evaluation import evaluation_log
-from query.evaluation.evaluate import Evaluation, earlier_runs, warn_of_other_judgements, warn_of_undetermined
-from query.evaluation.measures import pooled
-from query.evaluation.scored_runs import (
-    EvaluationPlan,
-    ScoredRun,
-    ScoredRuns,
-    by_topic_language,
-    left_out,
-    score_by_language,
+from query.evaluation.evaluate import (
+    Evaluation,
+    read_earlier,
+    score_earlier,
+    warn_of_differences,
+    warn_of_undetermined,
 )
+from query.evaluation.foreign_scores import score_foreign
+from query.evaluation.scored_runs import EvaluationPlan, Judgements, languages_of
 from query.evaluation.topic_set import TopicSet
-from query.evaluation.trec_run import Run, pack
+from query.evaluation.trec_run import Run
 
 
 def import_run(
@@ -30,34 +34,62 @@ def import_run(
     settings: Settings,
     plan: EvaluationPlan,
     *,
+    collection: str = "",
     compared_with: str = "",
     console: Console | None = None,
 ) -> Evaluation:
     """Score a TREC run file and log it; an empty tag of the plan is replaced by the file's.
 
-    The run's topics are as in ``by_topic_language``. The results are compared with
-    ``compared_with``, a logged run or another run file.
+    The run's topics are as in ``by_topic_language``. The languages of the documents of ``collection``, if it is named,
+    give fairness and, where the plan asks for them, pairs. The results are compared with ``compared_with``, a logged
+    run or another run file.
 
     Raises:
-        BadInput: the file is no run, has none of the topics, or no topic has a relevant document.
+        BadInput: the file is no run, has none of the topics, or no topic has a relevant document; there is no such
+            collection; the plan asks for pairs and no collection is named.
         StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
+    if plan.pairs and not collection:
+        raise BadInput("only a collection knows the languages of the documents; name it with -c, or leave --pairs out")
     warn_of_undetermined(topic_set, console)
     run = Run.read_trec(file)
     plan = replace(plan, tag=plan.tag or run.tag)
     run = replace(run, tag=plan.tag)
-    parts = by_topic_language(run, topic_set.topics)
-    scores = score_by_language(parts, topic_set.topics, topic_set.qrels, plan.measures)
-    scored_runs = ScoredRuns(
-        [ScoredRun(lang, "language", lang, of_lang, pack(parts[lang])) for lang, of_lang in scores.items()],
-        [left_out(lang) for lang in parts if lang not in scores],
-        topic_set.qrels,
-    )
-    if len(scores) > 1:
-        scored_runs.runs.append(ScoredRun("all", "pooled", "mul", pooled(scores, plan.measures), None))
-    setup = evaluation_log.Setup(
-        collection="",
+    with open_database(settings.database) as engine:
+        earlier = read_earlier(engine, compared_with, topic_set) if compared_with else None
+        langs, targets = dict[str, str](), list[str]()
+        if collection:
+            other_ids = earlier.doc_ids if isinstance(earlier, Run) else set[str]()
+            doc_ids = run.doc_ids | other_ids | {qrel.doc_id for qrel in topic_set.qrels}
+            langs, targets = document_languages(engine, collection, settings, doc_ids)
+        judgements = Judgements(topic_set.qrels, langs)
+        scored_runs = score_foreign(run, topic_set.topics, judgements, plan.measures, targets=targets, pairs=plan.pairs)
+        setup = _setup(file, collection, topic_set, plan)
+        if isinstance(earlier, Run):
+            earlier = score_earlier(earlier, topic_set, judgements, targets, plan)
+        warn_of_differences(earlier, setup, plan, console)
+        number = evaluation_log.log(engine, setup, scored_runs.runs)
+    return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
+
+
+def document_languages(
+    engine: sa.Engine, collection: str, settings: Settings, doc_ids: set[str]
+) -> tuple[dict[str, str], list[str]]:
+    """The languages of documents by id, and all languages of a collection.
+
+    Raises:
+        BadInput: there is no such collection, or its store is another.
+    """
+    row = collections.require(engine, collection)
+    row.check_store(settings)
+    with closing(row.open_store(settings)) as store:
+        return languages_of(store, row.model, doc_ids), sorted(store.count())
+
+
+def _setup(file: Path, collection: str, topic_set: TopicSet, plan: EvaluationPlan) -> evaluation_log.Setup:
+    return evaluation_log.Setup(
+        collection=collection,
         tag=plan.tag,
         model="",
         build="",
@@ -67,8 +99,3 @@ def import_run(
         topics_hash=topic_set.topics_hash,
         qrels_hash=topic_set.qrels_hash,
     )
-    with open_database(settings.database) as engine:
-        earlier = earlier_runs(engine, compared_with) if compared_with else None
-        warn_of_other_judgements(earlier, setup, console)
-        number = evaluation_log.log(engine, setup, scored_runs.runs)
-    return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)

@@ -15,6 +15,7 @@ _KINDS = {
     "pooled": "topics of all languages",
     "same": "documents of the topics' language alone",
     "bm25": "BM25 on documents of the topics' language",
+    "pair": "documents of one language",
 }
 _OF_TOPICS = ("topic fields", "documents in", "depth", "collection size")
 """Names of the settings that decide a run of BM25, too."""
@@ -57,7 +58,6 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
     settings = run.setup.settings
     if "file" in settings:
         return {"imported from": str(settings["file"]), "hash of the file": str(settings["file_hash"])}
-    own_language = [run.lang] if run.kind in {"same", "bm25"} else None
     languages = settings.get("languages")
     values: dict[str, Any] = {
         "encoder": settings.get("encoder"),
@@ -74,7 +74,7 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
         "second look": settings.get("second_look"),
         "hybrid": settings.get("hybrid"),
         "topic fields": settings.get("fields"),
-        "documents in": own_language or settings.get("to") or "all languages",
+        "documents in": run.documents_in or settings.get("to") or "all languages",
         "depth": settings.get("depth"),
         "collection size": sum(languages.values()) if languages else None,
     }

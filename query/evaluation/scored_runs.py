@@ -13,7 +13,7 @@ from indexer.stores.contract import VectorStore
 from query.evaluation.bm25_baseline import rank_by_bm25
 from query.evaluation.fairness import Fairness, RelevantCounts, fairness, pooled_fairness
 from query.evaluation.measures import Measure, Scores, pooled, relevant_topics, score
-from query.evaluation.topics import FIELDS, Topic, normalise_qid, queries_of
+from query.evaluation.topics import FIELDS, Topic, queries_of
 from query.evaluation.trec_run import Run, RunEntry, pack
 from query.ranking.hits import Ranking
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 _IDS_AT_ONCE = 500
 
-_NOTHING_RELEVANT = (
+NOTHING_RELEVANT = (
     "the qrels have no relevant document for any of the topics; check that topics and qrels belong together and name "
     "their topics alike"
 )
 
-RunKind = Literal["language", "pooled", "same", "bm25"]
-"""What a run ranks: all target languages, all topic languages pooled, the topics' own language, the same by BM25."""
+RunKind = Literal["language", "pooled", "same", "bm25", "pair"]
+"""What a run ranks: all target languages, all topic languages pooled, the topics' own language, the same by BM25, or
+documents in one language."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class EvaluationPlan:
         to: languages of documents; none: all languages of the collection.
         depth: number of documents ranked per topic.
         same_language: also rank within each topic's own language, by the encoder and by BM25.
+        pairs: also rank within each language of documents, for each topic language.
     """
 
     measures: Sequence[Measure]
@@ -50,6 +52,7 @@ class EvaluationPlan:
     to: Sequence[str] | None = None
     depth: int = 1000
     same_language: bool = True
+    pairs: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class ScoredRun:
     """A run with its scores.
 
     Attributes:
-        name: unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``.
+        name: unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``, ``de-fi`` (Finnish documents).
         lang: language of the topics; ``mul`` for a pooled run.
         scores: the scores, with the measures of fairness if several languages were searched.
         trec: the run, compressed by ``pack``; none for a pooled run, which consists of its languages' runs.
@@ -71,6 +74,11 @@ class ScoredRun:
     scores: Scores
     trec: bytes | None
     relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> str:
+        """Language of the documents of a pair."""
+        return pair_documents(self.name, self.lang)
 
     def topic(self, qid: str) -> str:
         """The topic's id without the language that a pooled run appends; in other runs the id itself."""
@@ -96,8 +104,8 @@ class ScoredRuns:
     """The runs of an evaluation with their scores, and remarks on them.
 
     Attributes:
-        runs: a run for each topic language, each followed by its own-language runs; the pooled run is the last, if
-            there are several topic languages.
+        runs: a run for each topic language, each followed by its own-language runs and its pairs; the pooled run is
+            the last, if there are several topic languages.
         remarks: sentences that a reader of the scores should know.
         qrels: the judgements that the runs against all target languages were scored by.
     """
@@ -149,7 +157,7 @@ def rank_and_score(
     """Rank every topic language's topics, against all target languages and within their own, and score the runs.
 
     If the plan restricts the languages of documents, only judgements of documents in these languages count. ``advance``
-    is called with the number of topics ranked since its last call.
+    is called with the number of topics ranked since its last call; ``rounds`` says how often each is ranked.
 
     Raises:
         BadInput: the qrels judge nothing relevant for any topic, or a target language is not in the collection.
@@ -162,36 +170,97 @@ def rank_and_score(
     scored_runs.qrels = judgements.qrels
     judged = relevant_topics(judgements.qrels)
     if not any(topic.qid in judged for topic in chain.from_iterable(topics.values())):
-        raise BadInput(_NOTHING_RELEVANT)
+        raise BadInput(NOTHING_RELEVANT)
     fairness_by_lang: dict[str, Fairness] = {}
+    times = rounds(plan, targets)
     for lang, lang_topics in topics.items():
         qids = {topic.qid for topic in lang_topics}
         if not qids & judged:
             scored_runs.remarks.append(left_out(lang))
-            advance(len(lang_topics))
+            advance(times * len(lang_topics))
             continue
         queries = _queries(lang_topics, plan.fields, scored_runs.remarks)
         rankings = searcher.rank(queries, k=plan.depth, to=targets, advance=advance)
         run = _run(plan, queries, rankings)
-        scores = score(run, judgements.qrels, plan.measures, qids)
-        scored_run = ScoredRun(lang, "language", lang, scores, pack(run))
-        if len(targets) > 1:
-            ranked = {query.doc_id: ranking for query, ranking in zip(queries, rankings, strict=True)}
-            fairness_by_lang[lang] = fairness(
-                ranked, judgements.of_topics(scores.topics), judgements.langs, lang, targets
-            )
-            scored_run = _with_fairness(scored_run, fairness_by_lang[lang])
+        ranked = {query.doc_id: ranking for query, ranking in zip(queries, rankings, strict=True)}
+        scored_run, fairness_by_lang[lang] = score_language(lang, run, ranked, judgements, targets, plan.measures, qids)
         scored_runs.runs.append(scored_run)
+        by_documents = {targets[0]: run} if len(targets) == 1 else {}
+        if plan.pairs:
+            for documents in targets if len(targets) > 1 else ():
+                ranked_within = searcher.rank(queries, k=plan.depth, to=[documents], advance=advance)
+                by_documents[documents] = _run(plan, queries, ranked_within)
+            scored_runs.runs += score_pairs(lang, by_documents, judgements, plan.measures, qids)
         own_qrels = judgements.within([lang])
         if plan.same_language and lang in targets and relevant_topics(own_qrels) & qids:
-            own_run = run if targets == [lang] else None
+            own_run = by_documents.get(lang)
             scored_runs.runs += _own_language(searcher, queries, own_run, lang, own_qrels, qids, plan)
-        advance(len(lang_topics) - len(queries))
-    by_lang = scored_runs.of_kind("language")
-    if len(by_lang) > 1:
-        scored_run = ScoredRun("all", "pooled", "mul", pooled(by_lang, plan.measures), None)
-        scored_runs.runs.append(_with_fairness(scored_run, pooled_fairness(fairness_by_lang)))
+        advance(times * (len(lang_topics) - len(queries)))
+    scored_runs.runs += pool(scored_runs.of_kind("language"), fairness_by_lang, plan.measures)
     return scored_runs
+
+
+def rounds(plan: EvaluationPlan, targets: Sequence[str]) -> int:
+    """How often each topic is ranked by ``rank_and_score``, without its own language's documents alone."""
+    return 1 + len(targets) if plan.pairs and len(targets) > 1 else 1
+
+
+def score_language(
+    lang: str,
+    run: Run,
+    rankings: Mapping[str, Ranking],
+    judgements: Judgements,
+    targets: Sequence[str],
+    measures: Sequence[Measure],
+    qids: set[str],
+) -> tuple[ScoredRun, Fairness]:
+    """Score a topic language's run; its fairness is empty if only one language of documents was searched.
+
+    ``rankings`` are the run's, by topic, with the languages of the hits.
+    """
+    scores = score(run, judgements.qrels, measures, qids)
+    scored_run = ScoredRun(lang, "language", lang, scores, pack(run))
+    if len(targets) < 2:
+        return scored_run, Fairness(len(targets))
+    of_run = fairness(rankings, judgements.of_topics(scores.topics), judgements.langs, lang, targets)
+    return _with_fairness(scored_run, of_run), of_run
+
+
+def pool(
+    scores: Mapping[str, Scores], fairness_by_lang: Mapping[str, Fairness], measures: Sequence[Measure]
+) -> list[ScoredRun]:
+    """The pooled run of several topic languages; of a single one there is none."""
+    if len(scores) < 2:
+        return []
+    run = ScoredRun("all", "pooled", "mul", pooled(scores, measures), None)
+    return [_with_fairness(run, pooled_fairness(fairness_by_lang))]
+
+
+def score_pairs(
+    lang: str,
+    by_documents: Mapping[str, Run],
+    judgements: Judgements,
+    measures: Sequence[Measure],
+    qids: Collection[str],
+) -> Iterator[ScoredRun]:
+    """The runs of a topic language by the language of documents, scored by the judgements of these documents.
+
+    A pair of languages without a relevant document is left out.
+    """
+    for documents, run in by_documents.items():
+        qrels = judgements.within([documents])
+        if relevant_topics(qrels) & set(qids):
+            yield ScoredRun(pair_name(lang, documents), "pair", lang, score(run, qrels, measures, qids), pack(run))
+
+
+def pair_name(lang: str, documents: str) -> str:
+    """The name of the run of topics in ``lang`` among documents in another language: ``de-fi``."""
+    return f"{lang}-{documents}"
+
+
+def pair_documents(name: str, lang: str) -> str:
+    """The language of documents in the name of a pair, whose topics are in ``lang``."""
+    return name.removeprefix(pair_name(lang, ""))
 
 
 def left_out(lang: str) -> str:
@@ -266,77 +335,3 @@ def languages_of(store: VectorStore, model: str, doc_ids: Iterable[str]) -> dict
         stamps = store.stamps(model, ordered[start : start + _IDS_AT_ONCE])
         langs.update((doc_id, stamp.lang) for doc_id, stamp in stamps.items())
     return langs
-
-
-def within_languages(run: Run, searcher: Searcher, langs: Sequence[str]) -> Run:
-    """A run without the documents that the collection has in other languages than ``langs``."""
-    doc_ids = {doc_id for ranking in run.rankings.values() for doc_id, _ in ranking}
-    languages = languages_of(searcher.store, searcher.stored_model, doc_ids)
-    outside = {doc_id for doc_id, lang in languages.items() if lang not in langs}
-    rankings = {qid: [entry for entry in ranking if entry[0] not in outside] for qid, ranking in run.rankings.items()}
-    return Run(run.tag, rankings)
-
-
-def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[str, Run]:
-    """A run's rankings of the topics, by topic language, with the topics' own ids.
-
-    The run's topics are ``qid.lang``, or plain ids if ``topics`` are in one language; ids are normalised as those of
-    topics and judgements are.
-
-    Raises:
-        BadInput: the run has none of the topics, or one topic by two ids.
-    """
-    rankings = _by_normalised_id(run, topics)
-    named = {lang: {f"{topic.qid}.{lang}": topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
-    if len(topics) == 1:
-        ((lang, lang_topics),) = topics.items()
-        plain = {topic.qid: topic.qid for topic in lang_topics}
-        named = {lang: plain} if plain.keys() & rankings.keys() else named
-    if not any(qids.keys() & rankings.keys() for qids in named.values()):
-        first = min(name for qids in named.values() for name in qids)
-        raise BadInput(
-            f"the run {run.tag!r} has none of the topics; name those of several languages like {first}, or choose the "
-            "run's language with --langs"
-        )
-    return {
-        lang: Run(run.tag, {qid: rankings[name] for name, qid in qids.items() if name in rankings})
-        for lang, qids in named.items()
-    }
-
-
-def _by_normalised_id(run: Run, langs: Collection[str]) -> dict[str, Sequence[RunEntry]]:
-    rankings: dict[str, Sequence[RunEntry]] = {}
-    for name, ranking in run.rankings.items():
-        qid, dot, lang = name.rpartition(".")
-        topic = f"{normalise_qid(qid)}.{lang}" if dot and lang in langs else normalise_qid(name)
-        if topic in rankings:
-            raise BadInput(f"the run {run.tag!r} ranks topic {topic} by two ids, one of them {name!r}; take one out")
-        rankings[topic] = ranking
-    return rankings
-
-
-def score_by_language(
-    parts: Mapping[str, Run], topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel], measures: Sequence[Measure]
-) -> dict[str, Scores]:
-    """Scores of the runs of each topic language; a language none of whose topics has a relevant document is left out.
-
-    Raises:
-        BadInput: no topic has a relevant document.
-    """
-    qids = {lang: {topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
-    judged = relevant_topics(qrels)
-    if not any(qids[lang] & judged for lang in parts):
-        raise BadInput(_NOTHING_RELEVANT)
-    return {lang: score(run, qrels, measures, qids[lang]) for lang, run in parts.items() if qids[lang] & judged}
-
-
-def score_external(
-    run: Run, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel], measures: Sequence[Measure]
-) -> Scores:
-    """Score a run of another system over the same topics and judgements, topics of several languages as ``qid.lang``.
-
-    Raises:
-        BadInput: as in ``by_topic_language``.
-    """
-    scores = score_by_language(by_topic_language(run, topics), topics, qrels, measures)
-    return pooled(scores, measures) if len(scores) > 1 else next(iter(scores.values()))

@@ -48,6 +48,11 @@ class Run:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rankings", {qid: _falling(qid, ranking) for qid, ranking in self.rankings.items()})
 
+    @property
+    def doc_ids(self) -> set[str]:
+        """The ids of all ranked documents."""
+        return {doc_id for ranking in self.rankings.values() for doc_id, _ in ranking}
+
     def to_trec(self) -> str:
         """The run in TREC's format: ``topic Q0 document rank score tag``, ranks from 1.
 

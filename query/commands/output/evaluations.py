@@ -9,6 +9,7 @@ from typing import Any
 from encoders.console import Console
 from query.commands.output.calibrations import show_taught
 from query.commands.output.comparisons import comparison_json, show_comparisons
+from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
 from query.evaluation.evaluate import Evaluation
 from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, RelevantCounts, is_fairness
 from query.evaluation.measures import pooled
@@ -51,10 +52,15 @@ def show_evaluation(evaluation: Evaluation, console: Console) -> None:
 def show_compared(evaluation: Evaluation, console: Console) -> None:
     """Print an evaluation, and its comparisons if it has runs to compare with."""
     show_evaluation(evaluation, console)
+    matrix = evaluation.pair_matrix()
+    if matrix:
+        show_pair_matrix(matrix, console)
     comparisons = evaluation.comparisons()
     if comparisons:
         show_comparisons(comparisons, console)
-    console.emit(evaluation_json(evaluation, comparisons))
+    console.emit(
+        {**evaluation_json(evaluation, comparisons), **({"pairs": pair_matrix_json(matrix)} if matrix else {})}
+    )
 
 
 def _own_language_means(scored_runs: ScoredRuns, plan: EvaluationPlan) -> dict[str, tuple[float | None, float | None]]:

@@ -58,8 +58,8 @@ def _tag(run: LoggedRun) -> str:
 
 
 def _topics_in(run: LoggedRun) -> str:
-    words = {"language": "{}", "pooled": "all, pooled", "same": "{} → {}", "bm25": "{} → {}, BM25"}
-    return words[run.kind].format(run.lang, run.lang)
+    words = {"language": "{}", "pooled": "all, pooled", "same": "{} → {}", "bm25": "{} → {}, BM25", "pair": "{} → {}"}
+    return words[run.kind].format(run.lang, *(run.documents_in or ()))
 
 
 def show_logged_run(

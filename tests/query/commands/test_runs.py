@@ -292,7 +292,9 @@ def test_judgements_are_not_exported_where_only_some_of_them_scored_the_run(
 ) -> None:
     dragoman("evaluate", *judged, "--to", "de")
     arguments = ["runs", "export", "1", "--qrels", tmp_path / "qrels"]
-    assert "documents in de, and qrels don't say" in dragoman(*arguments, "-o", tmp_path / "run.txt", status=1)
+    assert "its collection, which knows these documents, is gone" in dragoman(
+        *arguments, "-o", tmp_path / "run.txt", status=1
+    )
     assert "--qrels needs --output" in dragoman(*arguments, status=2)
 
 

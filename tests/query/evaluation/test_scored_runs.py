@@ -13,8 +13,9 @@ from encoders.errors import BadInput
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
+from query.evaluation.foreign_scores import score_foreign
 from query.evaluation.measures import parse_measures
-from query.evaluation.scored_runs import EvaluationPlan, rank_and_score, score_external
+from query.evaluation.scored_runs import EvaluationPlan, Judgements, rank_and_score
 from query.evaluation.topic_set import by_language
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run
@@ -207,9 +208,10 @@ def test_topics_are_told_apart_by_language() -> None:
 def test_a_run_from_elsewhere_is_scored_over_the_same_topics() -> None:
     measures = parse_measures(["AP"])
     english = by_language(TOPICS, ["en"])
-    plain = score_external(Run("x", {"1": [("en:flood", 1.0)]}), english, QRELS, measures)
-    assert plain.values("AP") == {"1": pytest.approx(1 / 3), "2": 0.0}
-    several = score_external(Run("x", {"1.de": [("en:flood", 1.0)]}), by_language(TOPICS), QRELS, measures)
-    assert several.values("AP") == {"1.de": pytest.approx(1 / 3), "2.de": 0.0, "1.en": 0.0, "2.en": 0.0}
+    judgements = Judgements(QRELS, {})
+    plain = score_foreign(Run("x", {"1": [("en:flood", 1.0)]}), english, judgements, measures).main
+    assert plain.scores.values("AP") == {"1": pytest.approx(1 / 3), "2": 0.0}
+    several = score_foreign(Run("x", {"1.de": [("en:flood", 1.0)]}), by_language(TOPICS), judgements, measures).main
+    assert several.scores.values("AP") == {"1.de": pytest.approx(1 / 3), "2.de": 0.0, "1.en": 0.0, "2.en": 0.0}
     with pytest.raises(BadInput, match=r"has none of the topics; name those of several languages like 1\.de"):
-        score_external(Run("x", {"1": [("en:flood", 1.0)]}), by_language(TOPICS), QRELS, measures)
+        score_foreign(Run("x", {"1": [("en:flood", 1.0)]}), by_language(TOPICS), judgements, measures)

@@ -1,0 +1,116 @@
+"""Runs of other systems, scored as our own are: what ``dragoman runs import`` and ``--compare FILE`` compute."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from encoders.errors import BadInput
+from query.evaluation.fairness import Fairness
+from query.evaluation.measures import Measure, relevant_topics
+from query.evaluation.scored_runs import (
+    NOTHING_RELEVANT,
+    Judgements,
+    ScoredRuns,
+    left_out,
+    pool,
+    score_language,
+    score_pairs,
+)
+from query.evaluation.topics import Topic, normalise_qid
+from query.evaluation.trec_run import Run, RunEntry
+from query.ranking.hits import Ranking
+
+
+def score_foreign(
+    run: Run,
+    topics: Mapping[str, Sequence[Topic]],
+    judgements: Judgements,
+    measures: Sequence[Measure],
+    *,
+    targets: Sequence[str] = (),
+    pairs: bool = False,
+) -> ScoredRuns:
+    """Score a run; topics are as in ``by_topic_language``.
+
+    ``targets`` are the languages of documents, and ``judgements`` has the languages of the ranked documents, too;
+    without them fairness is not computed. ``pairs``: score each language of documents by itself, too.
+
+    Raises:
+        BadInput: as in ``by_topic_language``, or no topic has a relevant document.
+    """
+    judged = relevant_topics(judgements.qrels)
+    scored_runs, fairness_by_lang = ScoredRuns(qrels=judgements.qrels), dict[str, Fairness]()
+    for lang, part in by_topic_language(run, topics).items():
+        qids = {topic.qid for topic in topics[lang]}
+        if not qids & judged:
+            scored_runs.remarks.append(left_out(lang))
+            continue
+        rankings = _rankings(part, judgements.langs)
+        scored_run, fairness_by_lang[lang] = score_language(lang, part, rankings, judgements, targets, measures, qids)
+        scored_runs.runs.append(scored_run)
+        if pairs:
+            by_documents = {documents: without_languages(part, judgements.langs, {documents}) for documents in targets}
+            scored_runs.runs += score_pairs(lang, by_documents, judgements, measures, qids)
+    if not scored_runs.runs:
+        raise BadInput(NOTHING_RELEVANT)
+    scored_runs.runs += pool(scored_runs.of_kind("language"), fairness_by_lang, measures)
+    return scored_runs
+
+
+def _rankings(run: Run, langs: Mapping[str, str]) -> dict[str, Ranking]:
+    """The rankings of a run, with the languages of the hits; that of a document without a language is empty."""
+    return {
+        qid: Ranking(
+            [doc_id for doc_id, _ in ranking],
+            [langs.get(doc_id, "") for doc_id, _ in ranking],
+            np.array([score for _, score in ranking], dtype=np.float32),
+        )
+        for qid, ranking in run.rankings.items()
+    }
+
+
+def without_languages(run: Run, languages: Mapping[str, str], kept: Collection[str]) -> Run:
+    """A run without the documents that ``languages`` says to be in others than the kept languages."""
+    outside = {doc_id for doc_id, lang in languages.items() if lang not in kept}
+    rankings = {qid: [entry for entry in ranking if entry[0] not in outside] for qid, ranking in run.rankings.items()}
+    return Run(run.tag, rankings)
+
+
+def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[str, Run]:
+    """A run's rankings of the topics, by topic language, with the topics' own ids.
+
+    The run's topics are ``qid.lang``, or plain ids if ``topics`` are in one language; ids are normalised as those of
+    topics and judgements are.
+
+    Raises:
+        BadInput: the run has none of the topics, or one topic by two ids.
+    """
+    rankings = _by_normalised_id(run, topics)
+    named = {lang: {f"{topic.qid}.{lang}": topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
+    if len(topics) == 1:
+        ((lang, lang_topics),) = topics.items()
+        plain = {topic.qid: topic.qid for topic in lang_topics}
+        named = {lang: plain} if plain.keys() & rankings.keys() else named
+    if not any(qids.keys() & rankings.keys() for qids in named.values()):
+        first = min(name for qids in named.values() for name in qids)
+        raise BadInput(
+            f"the run {run.tag!r} has none of the topics; name those of several languages like {first}, or choose the "
+            "run's language with --langs"
+        )
+    return {
+        lang: Run(run.tag, {qid: rankings[name] for name, qid in qids.items() if name in rankings})
+        for lang, qids in named.items()
+    }
+
+
+def _by_normalised_id(run: Run, langs: Collection[str]) -> dict[str, Sequence[RunEntry]]:
+    rankings: dict[str, Sequence[RunEntry]] = {}
+    for name, ranking in run.rankings.items():
+        qid, dot, lang = name.rpartition(".")
+        topic = f"{normalise_qid(qid)}.{lang}" if dot and lang in langs else normalise_qid(name)
+        if topic in rankings:
+            raise BadInput(f"the run {run.tag!r} ranks topic {topic} by two ids, one of them {name!r}; take one out")
+        rankings[topic] = ranking
+    return rankings

@@ -1,0 +1,222 @@
+"""The pair matrix: topics in each language against documents in each language, and a test against other runs.
+
+The tests are those of ``query.evaluation.significance``, with Holm's correction over all pairs of the matrix.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from encoders.errors import BadInput
+from query.evaluation.output_files import write_lines
+from query.evaluation.significance import Comparison, Topics, compare, corrected
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ALPHA = 0.05
+"""Corrected p below which a difference is marked."""
+BETTER, WORSE = "▲", "▼"
+
+
+@dataclass(frozen=True)
+class PairRun:
+    """The run of one pair of languages.
+
+    Attributes:
+        run: the run's id.
+        lang: language of the topics; ``documents`` is that of the documents.
+        scores: by topic id and measure.
+    """
+
+    run: str
+    lang: str
+    documents: str
+    scores: Topics
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Language of the topics, and language of the documents."""
+        return self.lang, self.documents
+
+
+@dataclass(frozen=True)
+class PairMatrix:
+    """One measure of a pair of languages in each cell.
+
+    Attributes:
+        name: the evaluation whose pairs these are; ``against`` is what they are compared with, empty if nothing is.
+        runs: a run for each cell; a pair without relevant documents has no cell.
+        comparisons: by pair, for those that the other evaluation has, too.
+    """
+
+    name: str
+    measure: str
+    runs: Sequence[PairRun]
+    against: str = ""
+    comparisons: dict[tuple[str, str], Comparison] = field(default_factory=dict)
+
+    @cached_property
+    def means(self) -> dict[tuple[str, str], float]:
+        """Mean over the topics, by pair."""
+        return {run.pair: float(np.mean([values[self.measure] for values in run.scores.values()])) for run in self.runs}
+
+    @cached_property
+    def langs(self) -> list[str]:
+        """Languages of topics: the rows."""
+        return list(dict.fromkeys(run.lang for run in self.runs))
+
+    @cached_property
+    def documents(self) -> list[str]:
+        """Languages of documents: the columns."""
+        return sorted(dict.fromkeys(run.documents for run in self.runs), key=self._place)
+
+    @property
+    def mean(self) -> float:
+        """Mean over all cells."""
+        return float(np.mean(list(self.means.values())))
+
+    @property
+    def cross_mean(self) -> float | None:
+        """Mean over the cells of two languages; none if there is no such cell."""
+        values = [value for (lang, documents), value in self.means.items() if lang != documents]
+        return float(np.mean(values)) if values else None
+
+    def mark(self, pair: tuple[str, str]) -> str:
+        """Whether a pair is significantly better or worse than in the other evaluation; empty: neither."""
+        comparison = self.comparisons.get(pair)
+        if comparison is None or comparison.p_holm >= ALPHA:
+            return ""
+        return BETTER if comparison.difference > 0 else WORSE
+
+    def _place(self, documents: str) -> tuple[int, str]:
+        return (self.langs.index(documents) if documents in self.langs else len(self.langs), documents)
+
+
+def pair_matrix(
+    name: str, measure: str, runs: Sequence[PairRun], against: str = "", others: Sequence[PairRun] = ()
+) -> PairMatrix:
+    """The matrix of an evaluation's pairs; pairs that ``others`` have, too, are tested against these.
+
+    Raises:
+        BadInput: there are no pairs, the runs lack the measure, or the two evaluations share no pair or no topic.
+    """
+    if not runs:
+        raise BadInput(f"evaluation {name} has no pairs of languages; log them with: dragoman evaluate … --pairs")
+    if any(measure not in values for run in runs for values in run.scores.values()):
+        known = next(iter(runs[0].scores.values()))
+        raise BadInput(f"the pairs of {name} were not measured with {measure}; choose one of {', '.join(known)}")
+    by_pair = {run.pair: run for run in others}
+    shared = [(by_pair[run.pair], run) for run in runs if run.pair in by_pair]
+    if against and not shared:
+        raise BadInput(f"{against} has none of the pairs of languages of {name}; compare evaluations of the same pairs")
+    comparisons = corrected(
+        [
+            comparison
+            for other, run in shared
+            for comparison in compare(other.run, other.scores, run.run, run.scores, [measure])
+        ]
+    )
+    by_comparison = {run.pair: comparison for (_, run), comparison in zip(shared, comparisons, strict=True)}
+    return PairMatrix(name, measure, runs, against, by_comparison)
+
+
+def write_matrix(matrix: PairMatrix, path: Path) -> None:
+    """Write a matrix in the form of the file's ending: .csv, .tex, or a picture.
+
+    Raises:
+        BadInput: the ending is of no such form, or the file can't be written.
+    """
+    if path.suffix == ".csv":
+        write_lines(path, [as_csv(matrix)])
+    elif path.suffix == ".tex":
+        write_lines(path, [as_latex(matrix)])
+    else:
+        from query.evaluation.plots import save_figure  # noqa: PLC0415 - matplotlib is only for this
+
+        save_figure(matrix_figure(matrix), path)
+
+
+def as_csv(matrix: PairMatrix) -> str:
+    """A line for each pair."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    columns = ["topics", "documents", "measure", "count", "mean"]
+    compared = ["against", "mean_against", "difference", "p", "p_holm"] if matrix.against else []
+    writer.writerow([*columns, *compared])
+    for run in matrix.runs:
+        row: list[object] = [run.lang, run.documents, matrix.measure, len(run.scores), f"{matrix.means[run.pair]:.6f}"]
+        if comparison := matrix.comparisons.get(run.pair):
+            row += [comparison.baseline, f"{comparison.baseline_mean:.6f}", f"{comparison.difference:.6f}"]
+            row += [f"{comparison.p_randomisation:.6g}", f"{comparison.p_holm:.6g}"]
+        else:
+            row += [""] * len(compared)
+        writer.writerow(row)
+    return lines.getvalue()
+
+
+def as_latex(matrix: PairMatrix) -> str:
+    """A table for the package booktabs: topic languages as rows, document languages as columns."""
+    marks = {BETTER: r"$^{\blacktriangle}$", WORSE: r"$^{\blacktriangledown}$", "": ""}
+    rows = []
+    for lang in matrix.langs:
+        cells = [
+            f"{matrix.means[lang, documents]:.3f}{marks[matrix.mark((lang, documents))]}"
+            if (lang, documents) in matrix.means
+            else "--"
+            for documents in matrix.documents
+        ]
+        rows.append(rf"{lang} & {' & '.join(cells)} \\")
+    about = f"{matrix.measure}, topics (rows) against documents (columns), evaluation {matrix.name}"
+    if matrix.against:
+        about += f"; triangles: against {matrix.against}, p < {ALPHA}, randomisation test, Holm over all pairs"
+    return "\n".join(
+        [
+            f"% {about}; needs \\usepackage{{booktabs,amssymb}}",
+            rf"\begin{{tabular}}{{l{'r' * len(matrix.documents)}}}",
+            r"\toprule",
+            rf" & {' & '.join(matrix.documents)} \\",
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def matrix_figure(matrix: PairMatrix) -> Figure:
+    """Draw the matrix: the darker a cell, the higher its mean."""
+    from query.evaluation.plots import empty_figure, plain_texts  # noqa: PLC0415 - half a second
+
+    rows, columns = len(matrix.langs), len(matrix.documents)
+    figure = empty_figure(max(3.5, 0.72 * columns + 1.5), max(2.5, 0.5 * rows + 1.2))
+    values = np.full((rows, columns), np.nan)
+    for (lang, documents), mean in matrix.means.items():
+        values[matrix.langs.index(lang), matrix.documents.index(documents)] = mean
+    with plain_texts():
+        axes = figure.subplots()
+        axes.imshow(values, cmap="YlGnBu", vmin=0.0, vmax=max(float(np.nanmax(values)), 1e-9), aspect="auto")
+        for row, lang in enumerate(matrix.langs):
+            for column, documents in enumerate(matrix.documents):
+                if (lang, documents) in matrix.means:
+                    is_dark = values[row, column] > 0.6 * float(np.nanmax(values))
+                    text = f"{values[row, column]:.3f}{matrix.mark((lang, documents))}"
+                    axes.text(
+                        column, row, text, ha="center", va="center", fontsize=8, color="white" if is_dark else "#222222"
+                    )
+        axes.set_xticks(range(columns), matrix.documents)
+        axes.set_yticks(range(rows), matrix.langs)
+        axes.set_xlabel("documents")
+        axes.set_ylabel("topics")
+        against = f", against {matrix.against}" if matrix.against else ""
+        axes.set_title(f"{matrix.measure}, evaluation {matrix.name}{against}", fontsize=10, loc="left")
+    return figure
