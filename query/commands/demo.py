@@ -147,9 +147,9 @@ def _evaluate(folder: Path, settings: Settings, console: Console) -> None:
     )
     console.emit(evaluation_json(plain, []))
     means = plain.scored_runs.main.scores.means
-    own_share = next(mean for measure, mean in means.items() if measure.startswith(OWN_LANGUAGE))
     console.result(
-        f"plain cosine, evaluation {plain.number}: MAP {means['AP']:.3f}, own language {own_share:.0%}; calibrated:\n"
+        f"plain cosine, evaluation {plain.number}: MAP {means['AP']:.3f}, own language {means[OWN_LANGUAGE]:.0%}; "
+        "calibrated:\n"
     )
     calibrated = evaluate_collection(COLLECTION, topic_set, settings, plan, console=console)
     show_evaluation(calibrated, console)

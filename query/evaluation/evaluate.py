@@ -264,6 +264,7 @@ def _setup(
     plan_settings = {
         "fields": list(plan.fields),
         "to": plan.to and list(plan.to),
+        "targets": len(searcher.targets(plan.to)),
         "depth": plan.depth,
         "maps": maps_of(searcher),
         "taught": dict(taught),

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationsh
 
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
-from query.evaluation.fairness import RelevantCounts
+from query.evaluation.fairness import RelevantCounts, current_name
 from query.evaluation.pair_matrix import PairRun
 from query.evaluation.qrels import to_trec
 from query.evaluation.scored_runs import RunKind, ScoredRun, main_run, pair_documents, topic_of
@@ -84,7 +84,7 @@ class LoggedRun(Base):
         topics: number of topics that count.
         unjudged: topics left out because the qrels have no relevant document for them.
         without_hits: topics that count 0 because the run has no hits for them.
-        means: mean score by measure.
+        logged_means: mean score by measure, as it was named when it was logged.
         counts: by language, the numbers of ``RelevantCounts``; none in runs that an earlier version logged.
         trec: the run, compressed; read from the database only when it is used.
     """
@@ -101,7 +101,7 @@ class LoggedRun(Base):
     topics: Mapped[int] = mapped_column("topic_count")
     unjudged: Mapped[list[str]] = mapped_column(sa.JSON)
     without_hits: Mapped[list[str]] = mapped_column(sa.JSON)
-    means: Mapped[dict[str, float]] = mapped_column(sa.JSON)
+    logged_means: Mapped[dict[str, float]] = mapped_column("means", sa.JSON)
     counts: Mapped[dict[str, list[int]] | None] = mapped_column("found", sa.JSON)
     trec: Mapped[bytes | None] = mapped_column(sa.LargeBinary, deferred=True)
     evaluation_row: Mapped[EvaluationRow] = relationship(lazy="joined", innerjoin=True)
@@ -110,6 +110,11 @@ class LoggedRun(Base):
     def id(self) -> str:
         """Id of the run, such as ``7.de``."""
         return f"{self.evaluation}.{self.name}"
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean score by measure."""
+        return {current_name(measure): mean for measure, mean in self.logged_means.items()}
 
     @property
     def created(self) -> dt.datetime:
@@ -185,7 +190,7 @@ def _log_run(session: Session, evaluation: EvaluationRow, scored_run: ScoredRun,
         topics=len(scores.topics),
         unjudged=list(scores.unjudged),
         without_hits=list(scores.without_hits),
-        means=dict(scores.means),
+        logged_means=dict(scores.means),
         counts={lang: list(astuple(counts)) for lang, counts in scored_run.relevant_counts.items()},
         trec=scored_run.trec,
     )
@@ -256,7 +261,7 @@ def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
         values_by_topic: dict[str, dict[str, float]] = {}
         query = sa.select(ScoreRow.qid, ScoreRow.measure, ScoreRow.value).where(ScoreRow.run_id == run.key)
         for qid, measure, value in session.execute(query.order_by(ScoreRow.qid)):
-            values_by_topic.setdefault(qid, {})[measure] = value
+            values_by_topic.setdefault(qid, {})[current_name(measure)] = value
         return {
             qid: {measure: values[measure] for measure in run.means if measure in values}
             for qid, values in values_by_topic.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +66,7 @@ def import_run(
             langs, targets = document_languages(engine, collection, settings, doc_ids)
         judgements = Judgements(topic_set.qrels, langs)
         scored_runs = score_foreign(run, topic_set.topics, judgements, plan.measures, targets=targets, pairs=plan.pairs)
-        setup = _setup(file, collection, topic_set, plan)
+        setup = _setup(file, collection, topic_set, plan, targets)
         if isinstance(earlier, Run):
             earlier = score_earlier(earlier, topic_set, judgements, targets, plan)
         warn_of_differences(earlier, setup, plan, console)
@@ -87,14 +88,16 @@ def document_languages(
         return languages_of(store, row.model, doc_ids), sorted(store.count())
 
 
-def _setup(file: Path, collection: str, topic_set: TopicSet, plan: EvaluationPlan) -> evaluation_log.Setup:
+def _setup(
+    file: Path, collection: str, topic_set: TopicSet, plan: EvaluationPlan, targets: Sequence[str]
+) -> evaluation_log.Setup:
     return evaluation_log.Setup(
         collection=collection,
         tag=plan.tag,
         model="",
         build="",
         space="",
-        settings={"file": file.name, "file_hash": file_hash(file)},
+        settings={"file": file.name, "file_hash": file_hash(file), "targets": len(targets)},
         topics=topic_set.name,
         topics_hash=topic_set.topics_hash,
         qrels_hash=topic_set.qrels_hash,

@@ -41,7 +41,7 @@ def score_foreign(
         BadInput: as in ``by_topic_language``, or no topic has a relevant document.
     """
     judged = relevant_topics(judgements.qrels)
-    scored_runs, fairness_by_lang = ScoredRuns(qrels=judgements.qrels), dict[str, Fairness]()
+    scored_runs, fairness_by_lang = ScoredRuns(qrels=judgements.qrels, targets=targets), dict[str, Fairness]()
     for lang, part in by_topic_language(run, topics).items():
         qids = {topic.qid for topic in topics[lang]}
         if not qids & judged:

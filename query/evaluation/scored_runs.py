@@ -108,11 +108,13 @@ class ScoredRuns:
             the last, if there are several topic languages.
         remarks: sentences that a reader of the scores should know.
         qrels: the judgements that the runs against all target languages were scored by.
+        targets: languages of documents that were searched; empty if they are unknown.
     """
 
     runs: list[ScoredRun] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     qrels: Sequence[Qrel] = ()
+    targets: Sequence[str] = ()
 
     @property
     def main(self) -> ScoredRun:
@@ -164,7 +166,7 @@ def rank_and_score(
     """
     targets = searcher.targets(plan.to)
     judgements = Judgements(qrels, languages_of(searcher.store, searcher.stored_model, {qrel.doc_id for qrel in qrels}))
-    scored_runs = ScoredRuns(remarks=_missing(judgements))
+    scored_runs = ScoredRuns(remarks=_missing(judgements), targets=targets)
     if plan.to is not None:
         judgements = Judgements(judgements.within(targets), judgements.langs)
     scored_runs.qrels = judgements.qrels

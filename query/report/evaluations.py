@@ -31,10 +31,10 @@ class ShownEvaluation:
     @property
     def own_language(self) -> tuple[float, int] | None:
         """Share of the first hits in the topic's language, 0 to 1, and the number of hits counted."""
-        for measure, mean in self.run.means.items():
-            if measure.startswith(f"{OWN_LANGUAGE}@"):
-                return mean, int(measure.rpartition("@")[2])
-        return None
+        mean = self.run.means.get(OWN_LANGUAGE)
+        settings = self.run.setup.settings  # version 0.1.0 logged no number of targets
+        targets = settings.get("targets") or len(settings.get("to") or settings.get("languages") or ())
+        return (mean, targets) if mean is not None and targets else None
 
     @property
     def peer(self) -> float | None:

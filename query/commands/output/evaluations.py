@@ -11,7 +11,7 @@ from query.commands.output.calibrations import show_taught
 from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
 from query.evaluation.evaluate import Evaluation
-from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, RelevantCounts, is_fairness
+from query.evaluation.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, RelevantCounts, is_fairness
 from query.evaluation.measures import pooled
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns
 from query.evaluation.significance import Comparison
@@ -41,7 +41,7 @@ def show_evaluation(evaluation: Evaluation, console: Console) -> None:
         rows.append([*row, f"{number}.{run.name}"])
     console.table([*columns, "run"], rows, title=f"{plan.tag}, evaluation {number}")
     for measure in fair:
-        console.result(_meaning(measure))
+        console.result(_meaning(measure, len(scored_runs.targets)))
     show_relevant_counts(scored_runs.main.relevant_counts, console)
     show_taught(evaluation.taught, RELEVANT, console)
     for sentence in _omitted_topics(scored_runs):
@@ -87,23 +87,23 @@ def _omitted_topics(scored_runs: ScoredRuns) -> Iterable[str]:
 def _heading(measure: str) -> str:
     if measure == "AP":
         return "MAP"
-    return "own\nlanguage" if measure.startswith(OWN_LANGUAGE) else measure
+    return "own\nlanguage" if measure == OWN_LANGUAGE else measure
 
 
 def _figure(measure: str, mean: float | None) -> str:
     if mean is None:
         return "–"
-    return f"{mean:.0%}" if measure.startswith(OWN_LANGUAGE) else f"{mean:.3f}"
+    return f"{mean:.0%}" if measure == OWN_LANGUAGE else f"{mean:.3f}"
 
 
-def _meaning(measure: str) -> str:
-    if measure == PEER:
-        return f"{PEER}: 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
-    targets = int(measure.removeprefix(f"{OWN_LANGUAGE}@"))
-    return (
-        f"own language: of the first {targets} hits, the share in the topic's language; "
-        f"{1 / targets:.0%} would be fair, one hit for each of the {targets} languages."
-    )
+def _meaning(measure: str, targets: int) -> str:
+    return {
+        OWN_LANGUAGE: f"own language: of the first {targets} hits, the share in the topic's language; "
+        f"{1 / targets:.0%} would be fair, one hit for each of the {targets} languages.",
+        PEER: f"{PEER}: 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not.",
+        TLR: f"{TLR}: recall of the relevant documents in other languages than the topic's.",
+        LPR: f"{LPR}: topics whose first relevant hit is in their own language, of those that could have others.",
+    }[measure]
 
 
 def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> dict[str, Any]:

@@ -28,13 +28,13 @@ _RUN_NAMES = (
 
 
 def show_logged_runs(runs: Sequence[LoggedRun], console: Console) -> None:
-    """List runs with their means, by at most seven measures."""
+    """List runs with their means, by at most nine measures."""
     for run in runs:
         console.emit(_run_json(run))
     if not runs:
         console.say("No runs are logged yet; make one: dragoman evaluate --topics T --qrels Q -c NAME")
         return
-    measures = list(dict.fromkeys(measure for run in runs for measure in run.means))[:7]
+    measures = list(dict.fromkeys(measure for run in runs for measure in run.means))[:9]
     console.records(
         [
             {

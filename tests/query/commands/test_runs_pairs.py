@@ -79,7 +79,7 @@ def test_the_run_of_another_system_has_pairs_and_fairness_by_a_collections_langu
     ours = names(evaluated.emitted("runs", "pairs", evaluated.plain))
     assert list(ours) == PAIRS
     assert {name: mean for name, mean in names(theirs["pairs"]).items() if name in ours} == pytest.approx(ours)
-    assert {"PEER@100", "own-language@10"} <= theirs["runs"][-1]["means"].keys()
+    assert {"own-language", "PEER@100", "TLR@20", "LPR"} <= theirs["runs"][-1]["means"].keys()
 
 
 def test_a_run_file_is_compared_pair_by_pair(evaluated: Evaluated) -> None:

@@ -77,7 +77,7 @@ def test_every_topics_score_is_kept(engine: sa.Engine) -> None:
 
 
 def test_fairness_is_kept_and_a_topic_may_lack_a_measure(engine: sa.Engine) -> None:
-    scores = Scores({"AP": 0.5, "own-language@2": 1.0}, {"1.de": {"AP": 1.0, "own-language@2": 1.0}, "1.ko": {"AP": 0}})
+    scores = Scores({"AP": 0.5, "own-language": 1.0}, {"1.de": {"AP": 1.0, "own-language": 1.0}, "1.ko": {"AP": 0}})
     found = {"de": RelevantCounts(3, 4), "fi": RelevantCounts(0, 2)}
     number = evaluation_log.log(engine, setup(), [ScoredRun("all", "pooled", "mul", scores, None, found)])
     assert evaluation_log.find(engine, str(number)).relevant_counts == found
