@@ -23,7 +23,7 @@ from benchmarks import harness, hmde_table
 from benchmarks.classification import accuracies
 from benchmarks.harness import LANGUAGES
 from benchmarks.hmde_table import COLLECTIONS, RANKINGS, SPLITS
-from benchmarks.hmde_vectors import BASELINES, METHODS, Vectors, documents, is_taught, tested
+from benchmarks.hmde_vectors import BASELINES, METHODS, SEGMENTATIONS, Vectors, documents, is_taught, tested
 from benchmarks.searchers import BATCH, CENTRED, calibrations, index_encoded
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, unit_rows
@@ -40,25 +40,26 @@ from query.ranking.search_choice import PLAIN, SearchChoice
 QUIET = Console(quiet=True)
 
 
-def taught_pages(collection: str, vectors: Vectors, most: int) -> Iterator[tuple[Document, Part]]:
-    """Pages of the half that is trained on, and what training keeps of each; ``most``: sentences of a page."""
+def taught_pages(collection: str, vectors: Vectors, settings: Settings) -> Iterator[tuple[Document, Part]]:
+    """Pages of the half that is trained on, and what training keeps of each."""
     for lang in LANGUAGES:
-        sentences, queries = vectors.passages(collection, lang, "sentences"), vectors.titles(collection, lang)
-        starts = sentences.starts
-        for row, page in enumerate(documents(collection, lang)):
-            if is_taught(page):
-                rows = slice(starts[row], min(starts[row + 1], starts[row] + most))
-                count = rows.stop - rows.start
-                opening = int((sentences.offsets[rows, 1] <= len(page.title)).sum())
-                yield (
-                    page,
-                    {
-                        "counts": np.array([count]),
-                        "openings": np.array([opening if opening < count else 0]),
-                        "vectors": sentences.vectors[rows],
-                        "queries": queries[row : row + 1],
-                    },
-                )
+        stored = vectors.passages(collection, lang, settings.segmentation).of_documents()
+        queries = vectors.titles(collection, lang)
+        for row, (page, passages) in enumerate(zip(documents(collection, lang), stored, strict=True)):
+            if not is_taught(page):
+                continue
+            segments = passages.without_title()
+            kept = segments.vectors[: settings.sentences]
+            opening = int((segments.offsets[: len(kept), 1] <= len(page.title)).sum())
+            yield (
+                page,
+                {
+                    "counts": np.array([len(kept)]),
+                    "openings": np.array([opening if opening < len(kept) else 0]),
+                    "vectors": kept,
+                    "queries": queries[row : row + 1],
+                },
+            )
 
 
 def write_pages(collections: Sequence[str], file: Path) -> None:
@@ -80,7 +81,7 @@ def train(settings: Settings, collections: Sequence[str], target: Path, vectors:
     from onnx_export.hmde.training import Training
 
     base = bases.open_frozen(vectors.encoder, settings, "cpu", QUIET)
-    taught = [page for collection in collections for page in taught_pages(collection, vectors, settings.sentences)]
+    taught = [page for collection in collections for page in taught_pages(collection, vectors, settings)]
     base.lower.take([part for _, part in taught])
     pages = [page_of(page.lang, page.fields) for page, _ in taught]
     concepts = {page.concept for page in pages}
@@ -113,21 +114,17 @@ def encode_tested(
     collection: str, lang: str, system: str, vectors: Vectors
 ) -> tuple[list[Document], FloatArray, list[Passages]]:
     """Documents that were not trained on, their vectors and passages by a baseline or by a trained folder."""
-    stored = vectors.passages(collection, lang, system if system in BASELINES else "sentences")
+    upper = None if system in BASELINES else UpperSession(ModelFolder.open(Path(system)), "cpu")
+    stored = vectors.passages(collection, lang, upper.file.shape.segmentation if upper else system).of_documents()
     all_pages = documents(collection, lang)
     pages = tested(collection, all_pages)
-    # Of *sentences* the passages of all documents are stored, of the other methods those of the tested ones.
-    doc_ids = {page.doc_id for page in pages}
-    rows = [row for row, page in enumerate(all_pages) if page.doc_id in doc_ids]
-    rows = rows if len(stored.counts) == len(all_pages) else list(range(len(pages)))
-    bounds = [stored.starts[row : row + 2] for row in rows]
-    passages = [Passages(stored.vectors[start:end], stored.offsets[start:end]) for start, end in bounds]
-    units = [of_page.unit_vectors() for of_page in passages]
-    if system in BASELINES:
-        encoded = unit_rows(np.stack([of_page.mean(axis=0) for of_page in units]))
-    else:
-        encoded = UpperSession(ModelFolder.open(Path(system)), "cpu").documents(units)
-    return pages, encoded, passages
+    if len(stored) == len(all_pages):
+        doc_ids = {page.doc_id for page in pages}
+        stored = [passages for page, passages in zip(all_pages, stored, strict=True) if page.doc_id in doc_ids]
+    segments = [passages.without_title().unit_vectors() for passages in stored]
+    if upper:
+        return pages, upper.documents(segments), stored
+    return pages, unit_rows(np.stack([of_page.mean(axis=0) for of_page in segments])), stored
 
 
 def batches(collection: str, system: str, vectors: Vectors) -> Iterator[tuple[list[Document], Encoded]]:
@@ -155,12 +152,14 @@ def rank_topics(
         index_encoded(encoder, batches(collection, system, vectors), Path(scratch)) as searcher,
     ):
         searcher.encoder = harness.StoredEncoder(encoder, searcher.store, memory)
-        equal, calibration, decided = calibrations(searcher)
+        equal, calibration, decided = calibrations(searcher, space=True)
         queries, qrels = judged(collection, set(searcher.store.ids()))
+        asked = SearchChoice.of(calibration)
         for ranking, statistics, choice in (
             ("plain cosine", None, PLAIN),
             ("centred", equal, CENTRED),
-            ("calibrated", calibration, SearchChoice.of(calibration)),
+            ("without mates", calibration, replace(asked, lift=0.0, second_look=False)),
+            ("calibrated", calibration, asked),
         ):
             rankings = replace(searcher, calibration=statistics).rank(queries, choice=choice)
             precisions = harness.average_precisions(queries, rankings, qrels)
@@ -188,17 +187,23 @@ def main() -> None:
     parser.add_argument("--longformer", action="store_true", help="baselines alone, this one too")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--sources", default="lohelp")
+    parser.add_argument("--segmentation", choices=SEGMENTATIONS, default=PRESETS["small"].segmentation)
     arguments = parser.parse_args()
     vectors = Vectors.of(arguments.folder, arguments.encoder, arguments.checkpoint)
     folder = vectors.folder
     sources = arguments.sources.replace(",", "+")
-    names = {int(seed): f"{sources}, seed {seed}" for seed in arguments.seeds.split(",")}
+    names = {int(seed): f"{sources}, {arguments.segmentation}, seed {seed}" for seed in arguments.seeds.split(",")}
     if arguments.part == "pages":
         write_pages(arguments.sources.split(","), folder / f"{sources}.pages.jsonl")
     elif arguments.part == "train":
         for seed, name in names.items():
             if not (folder / name).is_dir():
-                train(replace(PRESETS["small"], seed=seed), arguments.sources.split(","), folder / name, vectors)
+                train(
+                    replace(PRESETS["small"], seed=seed, segmentation=arguments.segmentation),
+                    arguments.sources.split(","),
+                    folder / name,
+                    vectors,
+                )
     elif arguments.part == "table":
         command = "hmde table --folder FOLDER"
         lower = "" if arguments.encoder == DEFAULT else f", {folder.name}"
@@ -206,7 +211,7 @@ def main() -> None:
             harness.write(f"HMDE's baselines{lower}", f"{command} --longformer", hmde_table.lines(folder, []))
         else:
             lines = hmde_table.lines(folder, list(names.values()))
-            command = harness.command(command, arguments, "sources")
+            command = harness.command(command, arguments, "sources", "segmentation")
             harness.write(f"HMDE on unseen pages, trained on {sources}{lower}", command, lines)
     else:
         systems = BASELINES if arguments.longformer else [*METHODS, *names.values()]

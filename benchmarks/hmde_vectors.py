@@ -1,7 +1,7 @@
 """Documents of the open collections, encoded once by the baselines of HMDE and stored in a folder.
 
 Sentences here are as long as the model takes (method *sentences*); ``dragoman train hmde`` and method *hmde* cut them
-at 128 tokens.
+at 128 tokens. Windows are the same in both.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,15 @@ from benchmarks import harness
 from benchmarks.harness import LANGUAGES
 from encoders.batches import encode_in_batches
 from encoders.console import Console
-from encoders.document import Document, Encoder, Int8Array, int8_rows
+from encoders.document import Document, Encoder, Int8Array, Passages, int8_rows
 from encoders.hmde.triples import held_out
 from onnx_export.hmde.settings import LONGFORMER
 from onnx_export.models import DEFAULT
 from query.reproduce.hmde_methods import open_method
 
-METHODS = ("first", "segments", "sentences")
+METHODS = ("first", "segments", "sentences", "windows")
+SEGMENTATIONS = ("sentences", "windows")
+"""Methods whose passages training reads, so that all documents are encoded."""
 BASELINES = (*METHODS, LONGFORMER)
 SPLIT = 2023
 """Seed of the halves: not a training's seed, because training draws its validation concepts by the same hash."""
@@ -45,10 +48,10 @@ class StoredPassages:
     offsets: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int64]
 
-    @property
-    def starts(self) -> npt.NDArray[np.int64]:
-        """Where each document begins, and where the last one ends."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts)])
+    def of_documents(self) -> list[Passages]:
+        """The passages of each document."""
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts)])
+        return [Passages(self.vectors[start:end], self.offsets[start:end]) for start, end in pairwise(starts.tolist())]
 
 
 def documents(collection: str, lang: str) -> list[Document]:
@@ -95,13 +98,14 @@ class Vectors:
     def passages(self, collection: str, lang: str, method: str) -> StoredPassages:
         """Passages of a collection's documents of one language by a method; encoded if they are not stored.
 
-        *sentences* encodes all documents, because training needs the taught half; other methods the tested documents.
+        *sentences* and *windows* encode all documents, because training needs the taught half; other methods encode the
+        tested documents.
         """
         file = self.folder / f"{collection}.{lang}.{method}.npz"
         if not file.is_file():
             encoder = self.open(method)
             pages = documents(collection, lang)
-            if method != "sentences":
+            if method not in SEGMENTATIONS:
                 pages = tested(collection, pages)
             passages = [
                 of_page

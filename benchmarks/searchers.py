@@ -12,8 +12,11 @@ from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import CalibrationChoice
+from query.calibration.common_space import CommonSpaceCalibration
 from query.calibration.table import NONE
+from query.fitting.common_space import SAMPLE, can_learn, learn_common_space
 from query.fitting.evidence import from_concepts
+from query.fitting.mined_mates import mine_mates
 from query.fitting.probe import probe
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.search_choice import RankingOptions, SearchChoice
@@ -44,11 +47,18 @@ def index_encoded(encoder: Encoder, batches: Iterable[tuple[Sequence[Document], 
     return Searcher("unseen", encoder, store, languages, Detector(languages.keys()))
 
 
-def calibrations(searcher: Searcher) -> tuple[Calibration, Calibration, CalibrationChoice]:
-    """Plain statistics of a collection, its calibration as the probe decides by concepts, and the probe's choice."""
+def calibrations(searcher: Searcher, *, space: bool = False) -> tuple[Calibration, Calibration, CalibrationChoice]:
+    """Plain statistics of a collection, its calibration as the probe decides by concepts, and the probe's choice.
+
+    ``space``: with a common space, if that helps, as ``dragoman calibrate`` decides.
+    """
     model = searcher.spec.model
     samples = draw_samples(searcher.store, searcher.encoder)
     evidence = from_concepts(searcher.store, model, samples)
     choice = probe(searcher.store, samples, model, evidence)[0] if evidence else CalibrationChoice()
     calibration = fit_statistics(samples, model, rank=choice.rank).with_choice(choice)
+    if space and can_learn(calibration):
+        mined = mine_mates(searcher.store, calibration, samples.draw(SAMPLE, 0))
+        if learnt := learn_common_space(searcher.store, calibration, mined):
+            calibration = CommonSpaceCalibration.on(calibration, learnt.maps)
     return fit_statistics(samples, model), calibration, choice

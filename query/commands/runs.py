@@ -31,6 +31,7 @@ from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.pair_matrix import pair_matrix, write_matrix
 from query.evaluation.qrels import read_qrels
 from query.evaluation.run_settings import differences
+from query.evaluation.run_table import RunTable, TableRow
 from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.significance import compare, corrected
 from query.evaluation.topic_set import read_topic_set
@@ -137,9 +138,17 @@ def import_file(
 @click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]", shell_complete=completion.runs)
 @click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all that score and are shared]")
 @click.option("--plot", type=FILE, help="Draw the per-topic differences here (.png, .svg, .pdf).")
+@click.option(
+    "-o", "--output", "files", multiple=True, type=FILE, help="Write the table of runs and measures here (.csv, .tex)."
+)
 @common_options
 def compare_runs(
-    run_ids: tuple[str, ...], measures: str, plot: Path | None, settings: Settings, console: Console
+    run_ids: tuple[str, ...],
+    measures: str,
+    plot: Path | None,
+    files: tuple[Path, ...],
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Compare runs with the first one, topic by topic: paired randomisation test and t-test, Holm's correction.
 
@@ -150,8 +159,8 @@ def compare_runs(
     engine = click.get_current_context().with_resource(open_database(settings.database))
     logged_runs = [evaluation_log.find(engine, run_id) for run_id in run_ids]
     tested = _measures(logged_runs, measures)
-    if plot:
-        require_writable(plot)
+    for file in (*files, *([plot] if plot else [])):
+        require_writable(file)
     (baseline, baseline_scores), *compared = [(run, evaluation_log.scores(engine, run.id)) for run in logged_runs]
     comparisons = corrected(
         [
@@ -175,11 +184,16 @@ def compare_runs(
         drawn = [comparison for comparison in comparisons if comparison.measure == tested[0]]
         save_figure(difference_figure(drawn), plot)
         console.say(f"Differences in {tested[0]} drawn to {plot}")
+    rows = [TableRow(run.id, run.setup.tag, run.means) for run in logged_runs]
+    for file in files:
+        RunTable.of(tested, rows, comparisons).write(file)
+        console.say(f"Table written to {file}")
     console.emit(
         {
             "comparisons": [comparison_json(comparison) for comparison in comparisons],
             "differences": differences_by_run,
             "plot": plot and str(plot),
+            "files": list(map(str, files)),
         }
     )
 

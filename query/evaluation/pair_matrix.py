@@ -17,14 +17,11 @@ import numpy as np
 
 from encoders.errors import BadInput
 from query.evaluation.output_files import write_lines
-from query.evaluation.significance import Comparison, Topics, compare, corrected
+from query.evaluation.run_table import LATEX_MARKS
+from query.evaluation.significance import ALPHA, Comparison, Topics, compare, corrected
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-ALPHA = 0.05
-"""Corrected p below which a difference is marked."""
-BETTER, WORSE = "▲", "▼"
 
 
 @dataclass(frozen=True)
@@ -92,10 +89,7 @@ class PairMatrix:
 
     def mark(self, pair: tuple[str, str]) -> str:
         """Whether a pair is significantly better or worse than in the other evaluation; empty: neither."""
-        comparison = self.comparisons.get(pair)
-        if comparison is None or comparison.p_holm >= ALPHA:
-            return ""
-        return BETTER if comparison.difference > 0 else WORSE
+        return self.comparisons[pair].mark if pair in self.comparisons else ""
 
     def _place(self, documents: str) -> tuple[int, str]:
         return (self.langs.index(documents) if documents in self.langs else len(self.langs), documents)
@@ -165,11 +159,10 @@ def as_csv(matrix: PairMatrix) -> str:
 
 def as_latex(matrix: PairMatrix) -> str:
     """A table for the package booktabs: topic languages as rows, document languages as columns."""
-    marks = {BETTER: r"$^{\blacktriangle}$", WORSE: r"$^{\blacktriangledown}$", "": ""}
     rows = []
     for lang in matrix.langs:
         cells = [
-            f"{matrix.means[lang, documents]:.3f}{marks[matrix.mark((lang, documents))]}"
+            f"{matrix.means[lang, documents]:.3f}{LATEX_MARKS[matrix.mark((lang, documents))]}"
             if (lang, documents) in matrix.means
             else "--"
             for documents in matrix.documents

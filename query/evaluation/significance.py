@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from encoders.errors import BadInput
 
+ALPHA = 0.05
+"""Corrected p below which a difference is marked."""
+BETTER, WORSE = "▲", "▼"
 EXACT_TOPICS = 12
 """Greatest number of topics for which every assignment of signs is tried."""
 RESAMPLES = 100_000
@@ -63,6 +66,13 @@ class Comparison:
     differences: Mapping[str, float]
     left_out: int
 
+    @property
+    def mark(self) -> str:
+        """Whether ``run`` is significantly better or worse, after correction; empty: neither."""
+        if self.p_holm >= ALPHA:
+            return ""
+        return BETTER if self.difference > 0 else WORSE
+
 
 Topics = Mapping[str, Mapping[str, float]]
 """Values by topic id and measure: ``Scores.topics``."""
@@ -79,23 +89,56 @@ def compare(
 ) -> list[Comparison]:
     """Compare a run with a baseline over their common topics: a comparison for each measure, not yet corrected.
 
+    A topic without a value of a measure, such as the recall of documents in other languages where none is relevant, is
+    left out of that measure's comparison.
+
     ``topic`` gives the topic that an id is a version of; these topics are the independent observations of the tests.
 
     Raises:
         BadInput: the runs share no topic, or a run lacks a measure.
     """
-    common = sorted(baseline_scores.keys() & run_scores.keys())
-    if not common:
+    if not baseline_scores.keys() & run_scores.keys():
         raise BadInput(f"the runs {baseline} and {run} share no topic; compare runs over the same topics")
-    for name, scores in ((baseline, baseline_scores), (run, run_scores)):
-        if missing := [measure for measure in measures if any(measure not in scores[qid] for qid in common)]:
-            raise BadInput(f"the run {name} was not measured with {missing[0]}; choose a measure that both have")
+    by_topics: dict[tuple[str, ...], list[str]] = {}
+    for measure in measures:
+        measured = [_measured(scores, measure) for scores in (baseline_scores, run_scores)]
+        for name, of_run in zip((baseline, run), measured, strict=True):
+            if not of_run:
+                raise BadInput(f"the run {name} was not measured with {measure}; choose a measure that both have")
+        common = measured[0] & measured[1]
+        if not common:
+            raise BadInput(f"the runs {baseline} and {run} share no topic with {measure}; choose another measure")
+        by_topics.setdefault(tuple(sorted(common)), []).append(measure)
+    left_out = len(baseline_scores.keys() ^ run_scores.keys())
+    comparisons = {
+        comparison.measure: comparison
+        for qids, of_topics in by_topics.items()
+        for comparison in _compare(baseline, baseline_scores, run, run_scores, of_topics, qids, left_out, topic)
+    }
+    return [comparisons[measure] for measure in measures]
+
+
+def _measured(scores: Topics, measure: str) -> set[str]:
+    return {qid for qid, values in scores.items() if measure in values}
+
+
+def _compare(
+    baseline: str,
+    baseline_scores: Topics,
+    run: str,
+    run_scores: Topics,
+    measures: Sequence[str],
+    qids: Sequence[str],
+    left_out: int,
+    topic: Callable[[str], str],
+) -> list[Comparison]:
+    """Compare two runs over topics that both have by all of these measures."""
     baseline_values, run_values = (
-        np.array([[scores[qid][measure] for measure in measures] for qid in common], dtype=np.float64)
+        np.array([[scores[qid][measure] for measure in measures] for qid in qids], dtype=np.float64)
         for scores in (baseline_scores, run_scores)
     )
     differences = run_values - baseline_values
-    clusters, members = np.unique([topic(qid) for qid in common], return_inverse=True)
+    clusters, members = np.unique([topic(qid) for qid in qids], return_inverse=True)
     observed = np.zeros((len(clusters), len(measures)))
     np.add.at(observed, members, differences)
     p_values = randomisation_test(observed)
@@ -116,8 +159,8 @@ def compare(
             p_holm=float(p_values[column]),
             observations=len(clusters),
             exact=len(clusters) <= EXACT_TOPICS,
-            differences=dict(zip(common, difference.tolist(), strict=True)),
-            left_out=len(baseline_scores.keys() ^ run_scores.keys()),
+            differences=dict(zip(qids, difference.tolist(), strict=True)),
+            left_out=left_out,
         )
         for column, (measure, difference) in enumerate(zip(measures, differences.T, strict=True))
     ]

@@ -60,7 +60,7 @@ def _comparison_row(comparison: Comparison) -> list[str]:
         f"{comparison.wins}/{comparison.losses}/{comparison.ties}",
         _p(comparison.p_randomisation),
         "–" if comparison.p_t is None or constant else _p(comparison.p_t),
-        _p(comparison.p_holm) + ("*" if comparison.p_holm < 0.05 else ""),
+        _p(comparison.p_holm) + ("*" if comparison.mark else ""),
     ]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from encoders.console import Console
-from query.evaluation.pair_matrix import ALPHA, BETTER, WORSE, PairMatrix
+from query.evaluation.pair_matrix import PairMatrix
+from query.evaluation.significance import ALPHA, BETTER, WORSE
 
 
 def show_pair_matrix(matrix: PairMatrix, console: Console) -> None:
