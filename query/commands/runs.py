@@ -89,6 +89,7 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 )
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
 @click.option("--lang", default="", help="Language of topics that name none.")
+@click.option("--encoding", default="", help="Encoding of the topics' files.  [default: UTF-8, then what they declare]")
 @click.option(
     "--measures", default=" ".join(DEFAULT_MEASURES), show_default=True, help="Names of ir-measures or trec_eval."
 )
@@ -112,6 +113,7 @@ def import_file(
     qrel_files: tuple[str, ...],
     langs: str,
     lang: str,
+    encoding: str,
     measures: str,
     tag: str,
     name: str | None,
@@ -126,7 +128,7 @@ def import_file(
     them. --topics and --qrels take what they take in dragoman evaluate; the run may be compressed.
     """
     topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
-    topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang)
+    topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang, encoding=encoding)
     plan = EvaluationPlan(parse_measures([measures]), tag, pairs=pairs)
     evaluation = import_run(
         Path(file), topic_set, settings, plan, collection=name or "", compared_with=compared_with, console=console

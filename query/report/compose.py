@@ -170,7 +170,7 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
         "Each cell is the MAP of topics asked in the row's language over the relevant documents in the column's, which "
         "compete with irrelevant documents of all languages."
     )
-    return sections.pairs_section(tables, "MAP", sentence)
+    return sections.with_verdicts(sections.pairs_section(tables, "MAP", sentence), list(tables.values())[-1])
 
 
 def _logged_shares(subject: _Subject, evaluation: ShownEvaluation) -> PairTable:
@@ -261,8 +261,12 @@ def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
         )
     for evaluation in subject.evaluations:
         run = evaluation.run
+        taught = "".join(
+            f"; {share:.0%} of the relevant documents taught {encoder}"
+            for encoder, share in run.setup.settings.get("taught", {}).items()
+        )
         facts[f"Evaluation {run.evaluation}"] = (
             f"{run.setup.topics}, {run.topics:,} topics{' over all languages' if run.kind == 'pooled' else ''}, "
-            f"{run.created:%Y-%m-%d %H:%M} UTC"
+            f"{run.created:%Y-%m-%d %H:%M} UTC{taught}"
         )
     return facts

@@ -90,7 +90,7 @@ def _ranked_by(run: LoggedRun) -> dict[str, object]:
     return {
         name: value
         for name, value in run.setup.settings.items()
-        if name not in {"build", "languages", "maps", "taught"}
+        if name not in {"build", "languages", "maps", "targets", "taught"}
     }
 
 

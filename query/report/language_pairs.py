@@ -44,6 +44,13 @@ class PairTable:
         is_same = is_same.reshape(self.values.shape)
         return mean_counted(self.values[is_same]), mean_counted(self.values[~is_same])
 
+    def shares_of_own(self) -> npt.NDArray[np.float64]:
+        """(rows, columns) each value as a share of what queries in the column's language have there; NaN: unknown."""
+        rows = [self.queries.index(lang) if lang in self.queries else -1 for lang in self.documents]
+        own = np.array([self.values[row, column] if row >= 0 else np.nan for column, row in enumerate(rows)])
+        shares: npt.NDArray[np.float64] = self.values / np.where(own > 0, own, np.nan)
+        return shares
+
 
 def mean_counted(values: npt.NDArray[np.float64]) -> float:
     """Mean of the finite values; NaN without any."""

@@ -14,20 +14,6 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 @dataclass(frozen=True)
-class Section:
-    """A heading, a picture and its text.
-
-    Attributes:
-        picture: an ``<svg>`` element; empty if there is no picture.
-        text: the sentence under the picture, or the reason why there is no picture.
-    """
-
-    title: str
-    picture: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Table:
     """A table of numbers.
 
@@ -38,6 +24,22 @@ class Table:
 
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a picture and its text.
+
+    Attributes:
+        picture: an ``<svg>`` element; empty if there is no picture.
+        text: the sentence under the picture, or the reason why there is no picture.
+        table: under the text.
+    """
+
+    title: str
+    picture: str
+    text: str
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def _section(section: Section) -> str:
         return f'<section>\n<h2>{title}</h2>\n<p class="empty">{_prose(section.text)}</p>\n</section>\n'
     return (
         f"<section>\n<h2>{title}</h2>\n<figure>\n{section.picture}\n"
-        f"<figcaption>{_prose(section.text)}</figcaption>\n</figure>\n</section>\n"
+        f"<figcaption>{_prose(section.text)}</figcaption>\n</figure>\n"
+        f"{_table(section.table) if section.table else ''}</section>\n"
     )
 
 
@@ -116,7 +119,8 @@ def _table(table: Table) -> str:
         f'<tr><th scope="row">{_shown(label)}</th>{"".join(f"<td>{_shown(cell)}</td>" for cell in cells)}</tr>\n'
         for label, cells in table.rows
     )
-    return f"<table>\n<thead><tr><td></td>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>"
+    table_html = f"<table>\n<thead><tr><td></td>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>"
+    return f'<div class="wide" tabindex="0" role="region" aria-label="table">\n{table_html}\n</div>'
 
 
 _STYLE = """
@@ -133,6 +137,7 @@ body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sa
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
 h2 { font-size: 1.25rem; margin: 2.6rem 0 .6rem; }
 .summary { font-size: 1.1rem; margin: 0 0 1.6rem; max-width: 44rem; }
+.wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem 1.2rem .35rem 0; text-align: right; border-bottom: 1px solid var(--line); }
 th[scope=row] { text-align: left; font-weight: normal; }

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import differing_in_balance
@@ -27,7 +29,7 @@ from query.report.figures import (
 )
 from query.report.first_hits import first_hits
 from query.report.language_pairs import PairTable, shares_by_pair
-from query.report.page import Section
+from query.report.page import Section, Table
 
 LANGUAGES = "Where the languages lie"
 SEPARABILITY = "Whether a classifier can tell the languages apart"
@@ -162,6 +164,28 @@ def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> S
     )
     text = f"{what} In the mean: {means_text}. The nearer the two, the fairer."
     return Section(PAIRS, inline_svg(partial(pairs_figure, tables, measure), "pairs", text), text)
+
+
+def with_verdicts(section: Section, table: PairTable) -> Section:
+    """Add to the section of pairs what each pair has of what the documents' own language has."""
+    shares = table.shares_of_own()
+    across = [
+        (shares[row, column], lang, documents)
+        for row, lang in enumerate(table.queries)
+        for column, documents in enumerate(table.documents)
+        if lang != documents and np.isfinite(shares[row, column])
+    ]
+    if not across:
+        return section
+    share, lang, documents = min(across)
+    weakest = f"topics in {lang} get {_percent(share)} of what topics in {documents} get among documents in {documents}"
+    text = f"{section.text} The weakest pair: {weakest}. The table has this share for every pair."
+    rows = [
+        (f"asked in {lang}", [_percent(value) if np.isfinite(value) else "–" for value in shares[row]])
+        for row, lang in enumerate(table.queries)
+    ]
+    columns = [f"documents in {documents}" for documents in table.documents]
+    return replace(section, text=text, table=Table(columns, rows))
 
 
 def topics_section(comparison: Comparison) -> Section:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,14 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.index import index
-from indexer.ledger.database import connect
+from indexer.ledger.database import connect, transaction
 from indexer.stores.contract import StoredDocument
 from query.calibration.calibration_choice import CalibrationChoice
 from query.calibration.table import use
 from query.cli import run
 from query.evaluation import evaluation_log
 from query.evaluation.evaluate import evaluate_collection
+from query.evaluation.evaluation_log import EvaluationRow
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
@@ -31,6 +33,7 @@ from query.fitting.request import CalibrationRequest
 from query.ranking.search_choice import RankingOptions
 from query.report import sections
 from query.report.compose import report
+from query.report.language_pairs import PairTable
 from tests.query.conftest import copied
 from trials import DEMO
 
@@ -189,6 +192,30 @@ def test_map_by_language_pair_needs_qrels_and_shares_do_without(plain: str, judg
     assert "the MAP of topics" in said
     within, across, *fair = (float(value) for value in re.findall(r"(0\.\d\d) (?:within|across)", said))
     assert within - across > fair[0] - fair[1]
+
+
+def test_each_pair_is_a_share_of_what_the_documents_own_language_gets(judged: str) -> None:
+    part = section(judged, sections.PAIRS)
+    rows = dict(re.findall(r'<tr><th scope="row">asked in (.*?)</th>(.*?)</tr>', part))
+    shares = {lang: [int(share) for share in re.findall(r"<td>(\d+)%</td>", row)] for lang, row in rows.items()}
+    assert list(shares) == ["de", "en", "ja"]
+    assert [shares[lang][position] for position, lang in enumerate(shares)] == [100, 100, 100]
+    weakest = min(min(of_lang) for of_lang in shares.values())
+    assert re.search(rf"topics in (\w\w) get {weakest}% of what topics in (\w\w) get among documents in \2", part)
+
+
+def test_a_share_of_an_own_language_that_finds_nothing_is_unknown() -> None:
+    table = PairTable(["a", "b"], ["a", "b", "c"], np.array([[0.5, 0.2, 0.1], [0.25, 0.0, np.nan]]))
+    np.testing.assert_array_equal(table.shares_of_own(), [[1.0, np.nan, np.nan], [0.5, np.nan, np.nan]])
+
+
+def test_an_encoder_that_learnt_from_the_judged_documents_is_named(home: Settings) -> None:
+    engine = connect(home.database)
+    with transaction(engine) as session:
+        row = session.get_one(EvaluationRow, 2)
+        row.setup = replace(row.setup, settings={**row.setup.settings, "taught": {"learnt": 0.25}})
+    engine.dispose()
+    assert "25% of the relevant documents taught learnt" in page_of(home)
 
 
 def test_other_qrels_than_the_evaluation_had_are_said(
