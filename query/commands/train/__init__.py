@@ -8,7 +8,7 @@ from query.commands.lazy_group import LazyGroup
 
 _LINES = {
     "cr5": "Learn a space of words from documents about the same concepts.",
-    "hmde": "Train a document encoder: a small transformer over sentence vectors.",
+    "hmde": "Train a document encoder: a small transformer over the vectors of segments.",
     "lawdr": "Learn to weight sentences by how rare their content is.",
     "mapping": "Learn maps between the languages of an encoder.",
     "tlaser": "Learn a sentence encoder from parallel text.",

@@ -52,7 +52,7 @@ pytestmark = [
 ]
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
-FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2"]
+FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2", "--segmentation", "sentences"]
 
 
 @pytest.fixture(scope="module")
@@ -506,6 +506,7 @@ def test_all_of_a_lower_encoder_learns_at_a_rate_for_trained_weights() -> None:
     assert settings_of("small", {"frozen": False, "rate": 1e-3}).rate == 1e-3
     assert settings_of("small", {"frozen": False, "adapters": 4}).rate == PRESETS["small"].rate
     assert settings_of("small", {}) == PRESETS["small"]
+    assert (PRESETS["small"].segmentation, PRESETS["paper"].segmentation) == ("windows", "sentences")
     assert settings_of("paper", {}) == PRESETS["paper"]
 
 
