@@ -97,7 +97,7 @@ SMALL = Settings(
     evaluate=25,
     patience=4,
 )
-"""For a few thousand pages on a few cores: the lower encoder is frozen, the upper encoder starts as method *windows*."""
+"""For a few thousand pages on a few cores: the lower encoder is frozen, the upper one starts as method *windows*."""
 PRESETS: Mapping[Preset, Settings] = {"small": SMALL, "paper": PAPER}
 _LOWER_RATE = 2e-5
 """Learning rate where all weights of a lower encoder learn; a preset's rate is for new weights."""
