@@ -47,7 +47,7 @@ def import_run(
 
     Raises:
         BadInput: the file is no run, has none of the topics, or no topic has a relevant document; there is no such
-            collection; the plan asks for pairs and no collection is named.
+            collection, or it has none of the documents; the plan asks for pairs and no collection is named.
         StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
@@ -64,6 +64,11 @@ def import_run(
             other_ids = earlier.doc_ids if isinstance(earlier, Run) else set[str]()
             doc_ids = run.doc_ids | other_ids | {qrel.doc_id for qrel in topic_set.qrels}
             langs, targets = document_languages(engine, collection, settings, doc_ids)
+            if not langs:
+                raise BadInput(
+                    f"collection {collection} has none of the ranked or judged documents; name the collection that has "
+                    "these, or leave -c out"
+                )
         judgements = Judgements(topic_set.qrels, langs)
         scored_runs = score_foreign(run, topic_set.topics, judgements, plan.measures, targets=targets, pairs=plan.pairs)
         setup = _setup(file, collection, topic_set, plan, targets)

@@ -14,6 +14,7 @@ from query.evaluation.scored_runs import (
     Judgements,
     ScoredRuns,
     left_out,
+    missing_documents,
     pool,
     score_language,
     score_pairs,
@@ -41,7 +42,8 @@ def score_foreign(
         BadInput: as in ``by_topic_language``, or no topic has a relevant document.
     """
     judged = relevant_topics(judgements.qrels)
-    scored_runs, fairness_by_lang = ScoredRuns(qrels=judgements.qrels, targets=targets), dict[str, Fairness]()
+    remarks = missing_documents(judgements) if targets else []
+    scored_runs, fairness_by_lang = ScoredRuns([], remarks, judgements.qrels, targets), dict[str, Fairness]()
     for lang, part in by_topic_language(run, topics).items():
         qids = {topic.qid for topic in topics[lang]}
         if not qids & judged:

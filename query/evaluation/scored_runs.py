@@ -166,7 +166,7 @@ def rank_and_score(
     """
     targets = searcher.targets(plan.to)
     judgements = Judgements(qrels, languages_of(searcher.store, searcher.stored_model, {qrel.doc_id for qrel in qrels}))
-    scored_runs = ScoredRuns(remarks=_missing(judgements), targets=targets)
+    scored_runs = ScoredRuns(remarks=missing_documents(judgements), targets=targets)
     if plan.to is not None:
         judgements = Judgements(judgements.within(targets), judgements.langs)
     scored_runs.qrels = judgements.qrels
@@ -270,12 +270,14 @@ def left_out(lang: str) -> str:
     return f"no topic in {lang} has a relevant document; the language is left out"
 
 
-def _missing(judgements: Judgements) -> list[str]:
-    documents = len({qrel.doc_id for qrel in judgements.qrels})
-    if len(judgements.langs) == documents:
+def missing_documents(judgements: Judgements) -> list[str]:
+    """The remark on judged documents that the collection does not have; none if it has all."""
+    judged = {qrel.doc_id for qrel in judgements.qrels}
+    known = judged & judgements.langs.keys()
+    if known == judged:
         return []
     return [
-        f"of {documents:,} judged documents {len(judgements.langs):,} are in the collection; "
+        f"of {len(judged):,} judged documents {len(known):,} are in the collection; "
         "relevant ones that are not count as missed"
     ]
 

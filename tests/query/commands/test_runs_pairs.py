@@ -109,3 +109,8 @@ def test_pairs_that_nobody_logged_are_one_sentence(evaluated: Evaluated) -> None
     assert f"evaluation {number} has no pairs of languages; log them with" in evaluated.capsys.readouterr().err
     assert run(["runs", "import", str(evaluated.file), *JUDGED, "--pairs", *evaluated.home]) == 1
     assert "only a collection knows the languages of the documents" in evaluated.capsys.readouterr().err
+    (elsewhere := evaluated.file.with_name("elsewhere.txt")).write_text("D01.de Q0 somewhere 1 1.0 theirs\n")
+    (qrels := evaluated.file.with_name("qrels.txt")).write_text("D01 0 somewhere 1\n")
+    judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(qrels), "--langs", "de,ru"]
+    assert run(["runs", "import", str(elsewhere), *judged, "-c", "demo", *evaluated.home]) == 1
+    assert "has none of the ranked or judged documents" in evaluated.capsys.readouterr().err
