@@ -32,7 +32,8 @@ class Settings:
         titles: weight of a title, as a query, against the mate of its page; the paper has no such loss.
         excerpts: weight of the mean of a few segments' vectors of the lower encoder against the mate of their page.
         excerpt: number of these segments.
-        bare: share of pages that are read without their titles, so that a title is not matched with its translation.
+        bare: share of pages whose sentences are read without the titles, so that a title is not matched with its
+            translation; windows keep their titles.
         centred: subtract the mean of each language before cosines, as a calibration does.
         budget: padded tokens of segments that are encoded at once.
         evaluate: steps between two validations.

@@ -23,15 +23,15 @@ from query.commands.output.evaluations import show_compared
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
 from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
 from query.evaluation import evaluation_log
-from query.evaluation.fairness import is_fairness
+from query.evaluation.fairness import OWN_LANGUAGE, is_fairness
 from query.evaluation.file_patterns import expand
 from query.evaluation.foreign_run import document_languages, import_run
 from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures, standard_name
 from query.evaluation.output_files import require_writable, write_lines
-from query.evaluation.pair_matrix import pair_matrix, write_matrix
+from query.evaluation.pair_matrix import MATRICES, pair_matrix, write_matrix
 from query.evaluation.qrels import read_qrels
 from query.evaluation.run_settings import differences
-from query.evaluation.run_table import RunTable, TableRow
+from query.evaluation.run_table import TABLES, RunTable, TableRow
 from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.significance import compare, corrected
 from query.evaluation.topic_set import read_topic_set
@@ -161,8 +161,10 @@ def compare_runs(
     engine = click.get_current_context().with_resource(open_database(settings.database))
     logged_runs = [evaluation_log.find(engine, run_id) for run_id in run_ids]
     tested = _measures(logged_runs, measures)
-    for file in (*files, *([plot] if plot else [])):
-        require_writable(file)
+    for file in files:
+        require_writable(file, TABLES)
+    if plot:
+        require_writable(plot)
     (baseline, baseline_scores), *compared = [(run, evaluation_log.scores(engine, run.id)) for run in logged_runs]
     comparisons = corrected(
         [
@@ -186,7 +188,7 @@ def compare_runs(
         drawn = [comparison for comparison in comparisons if comparison.measure == tested[0]]
         save_figure(difference_figure(drawn), plot)
         console.say(f"Differences in {tested[0]} drawn to {plot}")
-    rows = [TableRow(run.id, run.setup.tag, run.means) for run in logged_runs]
+    rows = [TableRow(run.id, run.system, run.topics, run.means) for run in logged_runs]
     for file in files:
         RunTable.of(tested, rows, comparisons).write(file)
         console.say(f"Table written to {file}")
@@ -225,7 +227,7 @@ def pairs_of_run(
     run = evaluation_log.find(engine, run_id)
     other = evaluation_log.find(engine, against) if against else None
     for file in files:
-        require_writable(file)
+        require_writable(file, MATRICES)
     matrix = pair_matrix(
         str(run.evaluation),
         standard_name(measure) if measure else next(iter(run.means)),
@@ -234,7 +236,7 @@ def pairs_of_run(
         evaluation_log.pairs(engine, other.evaluation) if other else (),
     )
     show_pair_matrix(matrix, console)
-    if other and not run.judged_as(other):
+    if other and run.setup.qrels_hash != other.setup.qrels_hash:
         console.warn(f"{run.id} and {other.id} were scored by different judgements; part of the difference is theirs")
     for file in files:
         write_matrix(matrix, file)
@@ -245,6 +247,11 @@ def pairs_of_run(
 def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]:
     shared = [name for name in runs[0].means if name != JUDGED and all(name in run.means for run in runs)]
     named = [standard_name(name) for name in names.replace(",", " ").split()]
+    if OWN_LANGUAGE in named and len({run.targets for run in runs}) > 1:
+        raise BadInput(
+            f"{OWN_LANGUAGE} is of as many hits as languages were searched, and these runs searched different numbers; "
+            "compare runs with the same --to"
+        )
     if unknown := [name for name in named if name not in shared]:
         raise BadInput(f"the runs do not all have {unknown[0]!r}; they share {', '.join(shared) or 'no measure'}")
     if not shared:

@@ -98,12 +98,21 @@ class Evaluation:
         return dict(self.setup.settings.get("taught", {}))
 
     def pair_matrix(self) -> PairMatrix | None:
-        """The matrix of the first measure over the pairs of languages; none if pairs were not asked for."""
-        if not self.plan.pairs:
+        """The matrix of the first measure over the pairs of languages; none if there are no pairs.
+
+        Pairs are tested against the earlier evaluation's where that has this measure.
+        """
+        name, measure = str(self.number), str(self.plan.measures[0])
+        runs = pair_runs(name, self.scored_runs.runs)
+        if not runs:
             return None
-        name, others = str(self.number), self.earlier.pairs if self.earlier else ()
-        against = self.earlier.name if self.earlier and others else ""
-        return pair_matrix(name, str(self.plan.measures[0]), pair_runs(name, self.scored_runs.runs), against, others)
+        pairs = {run.pair for run in runs}
+        earlier = [
+            run
+            for run in (self.earlier.pairs if self.earlier else ())
+            if run.pair in pairs and any(measure in values for values in run.scores.values())
+        ]
+        return pair_matrix(name, measure, runs, self.earlier.name if self.earlier and earlier else "", earlier)
 
     def comparisons(self) -> list[Comparison]:
         """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.
@@ -155,7 +164,7 @@ def evaluate_collection(
     warn_of_undetermined(topic_set, console)
     with open_database(settings.database) as engine:
         evaluation_log.require_writable(engine)
-        named = read_earlier(engine, compared_with, topic_set) if compared_with else None
+        named = read_earlier(engine, compared_with, topic_set, plan) if compared_with else None
         with Searcher.open(
             collection, settings, device=device, ranking=ranking, console=console, to=plan.to
         ) as searcher:
@@ -188,7 +197,7 @@ def _earlier(
     return score_earlier(run, topic_set, Judgements(scored_runs.qrels, langs), targets, plan)
 
 
-def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet) -> Run | Earlier:
+def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet, plan: EvaluationPlan) -> Run | Earlier:
     """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked.
 
     Raises:
@@ -210,7 +219,7 @@ def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet) -> Run | Ear
             EarlierRun(run.id, run.name, list(run.means), evaluation_log.scores(engine, run.id), run.judged_by)
             for run in runs
         ],
-        evaluation_log.pairs(engine, named_run.evaluation),
+        evaluation_log.pairs(engine, named_run.evaluation) if plan.pairs else (),
     )
 
 

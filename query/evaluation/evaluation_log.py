@@ -19,7 +19,7 @@ from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationsh
 
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
-from query.evaluation.fairness import RelevantCounts, current_name
+from query.evaluation.fairness import OWN_LANGUAGE, RelevantCounts, current_name
 from query.evaluation.pair_matrix import PairRun
 from query.evaluation.qrels import to_trec
 from query.evaluation.scored_runs import RunKind, ScoredRun, main_run, pair_documents, topic_of
@@ -114,7 +114,18 @@ class LoggedRun(Base):
     @property
     def means(self) -> dict[str, float]:
         """Mean score by measure."""
-        return {current_name(measure): mean for measure, mean in self.logged_means.items()}
+        return {current_name(measure, is_old=self.is_old): mean for measure, mean in self.logged_means.items()}
+
+    @property
+    def is_old(self) -> bool:
+        """Whether version 0.1.0 logged the run: it did not log how many languages of documents were searched."""
+        return "targets" not in self.setup.settings
+
+    @property
+    def targets(self) -> int:
+        """Number of languages of documents that were searched; 0 if it is unknown."""
+        old = (measure.removeprefix(f"{OWN_LANGUAGE}@") for measure in self.logged_means if "@" in measure)
+        return int(self.setup.settings.get("targets") or next((number for number in old if number.isdigit()), 0))
 
     @property
     def created(self) -> dt.datetime:
@@ -130,6 +141,16 @@ class LoggedRun(Base):
     def relevant_counts(self) -> dict[str, RelevantCounts]:
         """Counts of relevant documents by their language, as in ``ScoredRun``."""
         return {lang: RelevantCounts(*counts) for lang, counts in (self.counts or {}).items()}
+
+    @property
+    def system(self) -> str:
+        """The tag in the run's file."""
+        return "BM25" if self.kind == "bm25" else self.setup.tag
+
+    @property
+    def imported(self) -> bool:
+        """Whether the run is of another system."""
+        return "file" in self.setup.settings
 
     @property
     def calibrated(self) -> bool:
@@ -251,7 +272,7 @@ def find(engine: sa.Engine, run_id: str) -> LoggedRun:
 
 
 def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
-    """A run's scores by topic id and measure; the own-language share of a topic may be missing.
+    """A run's scores by topic id and measure; measures of fairness may be missing for a topic.
 
     Raises:
         BadInput: there is no such run.
@@ -261,7 +282,7 @@ def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
         values_by_topic: dict[str, dict[str, float]] = {}
         query = sa.select(ScoreRow.qid, ScoreRow.measure, ScoreRow.value).where(ScoreRow.run_id == run.key)
         for qid, measure, value in session.execute(query.order_by(ScoreRow.qid)):
-            values_by_topic.setdefault(qid, {})[current_name(measure)] = value
+            values_by_topic.setdefault(qid, {})[current_name(measure, is_old=run.is_old)] = value
         return {
             qid: {measure: values[measure] for measure in run.means if measure in values}
             for qid, values in values_by_topic.items()

@@ -87,14 +87,23 @@ class Fairness:
         return {name: values for name, values in values_by_measure.items() if values}
 
 
-def current_name(measure: str) -> str:
-    """The name of a logged measure: version 0.1.0 had ``own-language@9`` where nine languages were searched."""
+OLD_PEER = f"PEER-0.1.0@{DEPTH}"
+"""PEER as version 0.1.0 computed it, of ranks among the relevant documents."""
+
+
+def current_name(measure: str, *, is_old: bool) -> str:
+    """The name of a logged measure.
+
+    Version 0.1.0 had ``own-language@9`` where nine languages were searched, and another PEER.
+    """
+    if is_old and measure == PEER:
+        return OLD_PEER
     return OWN_LANGUAGE if measure.startswith(f"{OWN_LANGUAGE}@") else measure
 
 
 def is_fairness(measure: str) -> bool:
     """Whether a name is that of a measure of ``Fairness.measures``."""
-    return measure in {OWN_LANGUAGE, PEER, TLR, LPR}
+    return measure in {OWN_LANGUAGE, PEER, OLD_PEER, TLR, LPR}
 
 
 def fairness(
@@ -240,11 +249,11 @@ def _equal_ranks(groups: Iterable[Sequence[int | None]]) -> float:
     were not retrieved, these stand at (2n + u + 1) / 2.
     """
     samples = list(groups)
-    everything = [position for sample in samples for position in sample]
-    missing = everything.count(None)
-    if len(samples) < 2 or missing == len(everything):
+    positions = [position for sample in samples for position in sample]
+    missing = positions.count(None)
+    if len(samples) < 2 or missing == len(positions):
         return 1.0
-    last = (2 * len(everything) + missing + 1) / 2
+    last = (2 * len(positions) + missing + 1) / 2
     values = [np.array([last if position is None else position for position in sample]) for sample in samples]
     mean = np.concatenate(values).mean()
     between = sum(len(sample) * (sample.mean() - mean) ** 2 for sample in values)
@@ -253,4 +262,4 @@ def _equal_ranks(groups: Iterable[Sequence[int | None]]) -> float:
         return 1.0
     from scipy.stats import chi2  # noqa: PLC0415 - half a second
 
-    return float(chi2.sf((len(everything) - 1) * between / total, len(samples) - 1))
+    return float(chi2.sf((len(positions) - 1) * between / total, len(samples) - 1))

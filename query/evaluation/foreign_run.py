@@ -58,7 +58,7 @@ def import_run(
     plan = replace(plan, tag=plan.tag or run.tag)
     run = replace(run, tag=plan.tag)
     with open_database(settings.database) as engine:
-        earlier = read_earlier(engine, compared_with, topic_set) if compared_with else None
+        earlier = read_earlier(engine, compared_with, topic_set, plan) if compared_with else None
         langs, targets = dict[str, str](), list[str]()
         if collection:
             other_ids = earlier.doc_ids if isinstance(earlier, Run) else set[str]()

@@ -42,7 +42,7 @@ def score_foreign(
         BadInput: as in ``by_topic_language``, or no topic has a relevant document.
     """
     judged = relevant_topics(judgements.qrels)
-    remarks = missing_documents(judgements) if targets else []
+    remarks = [*missing_documents(judgements), *_unknown_hits(run, judgements.langs)] if targets else []
     scored_runs, fairness_by_lang = ScoredRuns([], remarks, judgements.qrels, targets), dict[str, Fairness]()
     for lang, part in by_topic_language(run, topics).items():
         qids = {topic.qid for topic in topics[lang]}
@@ -53,7 +53,7 @@ def score_foreign(
         scored_run, fairness_by_lang[lang] = score_language(lang, part, rankings, judgements, targets, measures, qids)
         scored_runs.runs.append(scored_run)
         if pairs:
-            by_documents = {documents: without_languages(part, judgements.langs, {documents}) for documents in targets}
+            by_documents = {documents: _within_language(part, judgements.langs, documents) for documents in targets}
             scored_runs.runs += score_pairs(lang, by_documents, judgements, measures, qids)
     if not scored_runs.runs:
         raise BadInput(NOTHING_RELEVANT)
@@ -73,9 +73,22 @@ def _rankings(run: Run, langs: Mapping[str, str]) -> dict[str, Ranking]:
     }
 
 
-def without_languages(run: Run, languages: Mapping[str, str], kept: Collection[str]) -> Run:
-    """A run without the documents that ``languages`` says to be in others than the kept languages."""
-    outside = {doc_id for doc_id, lang in languages.items() if lang not in kept}
+def _unknown_hits(run: Run, langs: Mapping[str, str]) -> list[str]:
+    unknown = len(run.doc_ids - langs.keys())
+    return [f"ranked documents that the collection does not have: {unknown:,}; no pair has these"] if unknown else []
+
+
+def _within_language(run: Run, langs: Mapping[str, str], lang: str) -> Run:
+    """A run's documents that are known to be in a language."""
+    rankings = {
+        qid: [entry for entry in ranking if langs.get(entry[0]) == lang] for qid, ranking in run.rankings.items()
+    }
+    return Run(run.tag, rankings)
+
+
+def without_languages(run: Run, languages: Mapping[str, str], langs: Collection[str]) -> Run:
+    """A run without the documents that ``languages`` says to be in another language than ``langs``."""
+    outside = {doc_id for doc_id, lang in languages.items() if lang not in langs}
     rankings = {qid: [entry for entry in ranking if entry[0] not in outside] for qid, ranking in run.rankings.items()}
     return Run(run.tag, rankings)
 

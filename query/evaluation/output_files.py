@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from encoders.errors import BadInput
 
 
-def require_writable(path: Path) -> None:
-    """Check that a file can be written, before the work that fills the file.
+def require_writable(path: Path, endings: Sequence[str] = ()) -> None:
+    """Check that a file can be written, before the work that fills the file; ``endings``: those that are known.
 
     Raises:
-        BadInput: the file can't be written.
+        BadInput: the file can't be written, or has another ending.
     """
+    if endings and path.suffix.lower() not in endings:
+        raise BadInput(f"{path} has none of the known endings: {', '.join(endings)}; choose one of these")
     folder = path.parent
     if not folder.is_dir():
         raise BadInput(f"{path} can't be written: there is no folder {folder}; make it or give another file")

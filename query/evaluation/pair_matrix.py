@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from encoders.errors import BadInput
-from query.evaluation.output_files import write_lines
-from query.evaluation.run_table import LATEX_MARKS
+from query.evaluation.output_files import require_writable, write_lines
+from query.evaluation.run_table import LATEX_MARKS, TABLES
 from query.evaluation.significance import ALPHA, Comparison, Topics, compare, corrected
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+MATRICES = (*TABLES, ".png", ".svg", ".pdf")
+"""Endings of a matrix's file."""
 
 
 @dataclass(frozen=True)
@@ -96,22 +100,31 @@ class PairMatrix:
 
 
 def pair_matrix(
-    name: str, measure: str, runs: Sequence[PairRun], against: str = "", others: Sequence[PairRun] = ()
+    name: str, measure: str, runs: Sequence[PairRun], against: str = "", earlier: Sequence[PairRun] = ()
 ) -> PairMatrix:
-    """The matrix of an evaluation's pairs; pairs that ``others`` have, too, are tested against these.
+    """The matrix of an evaluation's pairs, tested against those of an earlier evaluation.
+
+    A pair that the earlier evaluation lacks, or has without a common topic, is not tested.
 
     Raises:
-        BadInput: there are no pairs, the runs lack the measure, or the two evaluations share no pair or no topic.
+        BadInput: there are no pairs, the runs lack the measure, or no pair can be tested.
     """
     if not runs:
         raise BadInput(f"evaluation {name} has no pairs of languages; log them with: dragoman evaluate … --pairs")
     if any(measure not in values for run in runs for values in run.scores.values()):
-        known = next(iter(runs[0].scores.values()))
-        raise BadInput(f"the pairs of {name} were not measured with {measure}; choose one of {', '.join(known)}")
-    by_pair = {run.pair: run for run in others}
-    shared = [(by_pair[run.pair], run) for run in runs if run.pair in by_pair]
+        measured = next(iter(runs[0].scores.values()))
+        raise BadInput(f"the pairs of {name} were not measured with {measure}; choose one of {', '.join(measured)}")
+    by_pair = {run.pair: run for run in earlier}
+    shared = [
+        (by_pair[run.pair], run)
+        for run in runs
+        if run.pair in by_pair and _share_a_topic(by_pair[run.pair], run, measure)
+    ]
     if against and not shared:
-        raise BadInput(f"{against} has none of the pairs of languages of {name}; compare evaluations of the same pairs")
+        raise BadInput(
+            f"{against} has none of the pairs of languages of {name} with {measure}; "
+            "compare evaluations of the same pairs"
+        )
     comparisons = corrected(
         [
             comparison
@@ -123,15 +136,21 @@ def pair_matrix(
     return PairMatrix(name, measure, runs, against, by_comparison)
 
 
+def _share_a_topic(first: PairRun, second: PairRun, measure: str) -> bool:
+    common = first.scores.keys() & second.scores.keys()
+    return any(measure in first.scores[qid] and measure in second.scores[qid] for qid in common)
+
+
 def write_matrix(matrix: PairMatrix, path: Path) -> None:
     """Write a matrix in the form of the file's ending: .csv, .tex, or a picture.
 
     Raises:
         BadInput: the ending is of no such form, or the file can't be written.
     """
-    if path.suffix == ".csv":
+    require_writable(path, MATRICES)
+    if path.suffix.lower() == ".csv":
         write_lines(path, [as_csv(matrix)])
-    elif path.suffix == ".tex":
+    elif path.suffix.lower() == ".tex":
         write_lines(path, [as_latex(matrix)])
     else:
         from query.evaluation.plots import save_figure  # noqa: PLC0415 - matplotlib is only for this

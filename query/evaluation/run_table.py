@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from encoders.errors import BadInput
-from query.evaluation.output_files import write_lines
+from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.significance import ALPHA, Comparison
 
+TABLES = (".csv", ".tex")
+"""Endings of a table's file."""
 _ESCAPES = str.maketrans(
     {letter: f"\\{letter}" for letter in "&%$#_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 )
 
 
@@ -25,11 +27,13 @@ class TableRow:
     Attributes:
         run: the run's id.
         system: the run's tag.
+        topics: number of topics that count.
         means: by measure.
     """
 
     run: str
     system: str
+    topics: int
     means: Mapping[str, float]
 
 
@@ -43,25 +47,27 @@ class RunTable:
 
     @classmethod
     def of(cls, measures: Sequence[str], rows: Sequence[TableRow], comparisons: Sequence[Comparison]) -> RunTable:
-        """The table of runs that were compared with the first of them."""
+        """The table of runs that were compared with the first; where systems have one name, ids tell them apart."""
+        names = [row.system for row in rows]
+        rows = [
+            replace(row, system=f"{row.system} ({row.run})") if names.count(row.system) > 1 else row for row in rows
+        ]
         return cls(measures, rows, {(comparison.run, comparison.measure): comparison for comparison in comparisons})
 
     def write(self, path: Path) -> None:
-        """Write the table as the file's ending says: .csv or .tex.
+        """Write the table as the file's ending says, one of ``TABLES``.
 
         Raises:
             BadInput: the ending is another, or the file can't be written.
         """
-        forms = {".csv": self.as_csv, ".tex": self.as_latex}
-        if path.suffix not in forms:
-            raise BadInput(f"{path} has no ending of a table; name it .csv or .tex")
-        write_lines(path, [forms[path.suffix]()])
+        require_writable(path, TABLES)
+        write_lines(path, [self.as_csv() if path.suffix.lower() == ".csv" else self.as_latex()])
 
     def as_csv(self) -> str:
         """A line for each run and measure."""
         lines = io.StringIO()
         writer = csv.writer(lines, lineterminator="\n")
-        writer.writerow(["run", "system", "measure", "mean", "difference", "p", "p_holm"])
+        writer.writerow(["run", "system", "topics", "measure", "mean", "difference", "p", "p_holm"])
         for row in self.rows:
             for measure in self.measures:
                 comparison = self.comparisons.get((row.run, measure))
@@ -69,21 +75,23 @@ class RunTable:
                 if comparison:
                     figures = (comparison.difference, comparison.p_randomisation, comparison.p_holm)
                     tested = [f"{figure:.6g}" for figure in figures]
-                writer.writerow([row.run, row.system, measure, f"{row.means[measure]:.6f}", *tested])
+                writer.writerow([row.run, row.system, row.topics, measure, f"{row.means[measure]:.6f}", *tested])
         return lines.getvalue()
 
     def as_latex(self) -> str:
-        """A table for the package booktabs; the best mean of each measure is bold."""
+        """A table for the package booktabs; the best mean of each measure is bold if all runs have as many topics."""
+        is_comparable = len({row.topics for row in self.rows}) == 1
         best = {measure: max(row.means[measure] for row in self.rows) for measure in self.measures}
         lines = []
         for row in self.rows:
             cells = []
             for measure in self.measures:
                 figure = f"{row.means[measure]:.3f}"
-                if row.means[measure] == best[measure]:
+                if is_comparable and row.means[measure] == best[measure]:
                     figure = rf"\textbf{{{figure}}}"
                 cells.append(figure + self._mark(row.run, measure))
-            lines.append(rf"{row.system.translate(_ESCAPES)} & {' & '.join(cells)} \\")
+            # {} keeps a name that begins with [ or * from being an argument of the line before
+            lines.append(rf"{{}}{row.system.translate(_ESCAPES)} & {' & '.join(cells)} \\")
         headings = ["MAP" if measure == "AP" else measure.translate(_ESCAPES) for measure in self.measures]
         first = self.rows[0].run
         return "\n".join(

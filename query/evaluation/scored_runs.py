@@ -190,6 +190,9 @@ def rank_and_score(
         by_documents = {targets[0]: run} if len(targets) == 1 else {}
         if plan.pairs:
             for documents in targets if len(targets) > 1 else ():
+                if not relevant_topics(judgements.within([documents])) & qids:
+                    advance(len(queries))
+                    continue
                 ranked_within = searcher.rank(queries, k=plan.depth, to=[documents], advance=advance)
                 by_documents[documents] = _run(plan, queries, ranked_within)
             scored_runs.runs += score_pairs(lang, by_documents, judgements, plan.measures, qids)

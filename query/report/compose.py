@@ -170,7 +170,7 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
         "Each cell is the MAP of topics asked in the row's language over the relevant documents in the column's, which "
         "compete with irrelevant documents of all languages."
     )
-    return sections.with_verdicts(sections.pairs_section(tables, "MAP", sentence), list(tables.values())[-1])
+    return sections.with_verdicts(sections.pairs_section(tables, "MAP", sentence), *list(tables.items())[-1])
 
 
 def _logged_shares(subject: _Subject, evaluation: ShownEvaluation) -> PairTable:

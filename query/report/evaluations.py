@@ -32,9 +32,7 @@ class ShownEvaluation:
     def own_language(self) -> tuple[float, int] | None:
         """Share of the first hits in the topic's language, 0 to 1, and the number of hits counted."""
         mean = self.run.means.get(OWN_LANGUAGE)
-        settings = self.run.setup.settings  # version 0.1.0 logged no number of targets
-        targets = settings.get("targets") or len(settings.get("to") or settings.get("languages") or ())
-        return (mean, targets) if mean is not None and targets else None
+        return (mean, self.run.targets) if mean is not None and self.run.targets else None
 
     @property
     def peer(self) -> float | None:
@@ -51,7 +49,7 @@ def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -
     Raises:
         BadInput: the collection has no evaluation of this number.
     """
-    main_runs = evaluation_log.runs(engine, collection)
+    main_runs = [run for run in evaluation_log.runs(engine, collection) if not run.imported]
     if number is not None and number not in {run.evaluation for run in main_runs}:
         numbers = ", ".join(str(run.evaluation) for run in main_runs) or "none yet"
         raise BadInput(

@@ -166,8 +166,8 @@ def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> S
     return Section(PAIRS, inline_svg(partial(pairs_figure, tables, measure), "pairs", text), text)
 
 
-def with_verdicts(section: Section, table: PairTable) -> Section:
-    """Add to the section of pairs what each pair has of what the documents' own language has."""
+def with_verdicts(section: Section, title: str, table: PairTable) -> Section:
+    """Add to the section of pairs what each pair has of what the documents' own language has, in one ranking."""
     shares = table.shares_of_own()
     across = [
         (shares[row, column], lang, documents)
@@ -179,7 +179,7 @@ def with_verdicts(section: Section, table: PairTable) -> Section:
         return section
     share, lang, documents = min(across)
     weakest = f"topics in {lang} get {_percent(share)} of what topics in {documents} get among documents in {documents}"
-    text = f"{section.text} The weakest pair: {weakest}. The table has this share for every pair."
+    text = f"{section.text} The weakest pair ({title}): {weakest}. The table has this share for every pair."
     rows = [
         (f"asked in {lang}", [_percent(value) if np.isfinite(value) else "–" for value in shares[row]])
         for row, lang in enumerate(table.queries)

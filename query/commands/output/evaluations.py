@@ -102,7 +102,7 @@ def _meaning(measure: str, targets: int) -> str:
         f"{1 / targets:.0%} would be fair, one hit for each of the {targets} languages.",
         PEER: f"{PEER}: 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not.",
         TLR: f"{TLR}: recall of the relevant documents in other languages than the topic's.",
-        LPR: f"{LPR}: topics whose first relevant hit is in their own language, of those that could have others.",
+        LPR: f"{LPR}: share of topics whose first relevant hit is in the topic's language, where two have some.",
     }[measure]
 
 

@@ -42,7 +42,7 @@ def show_logged_runs(runs: Sequence[LoggedRun], console: Console) -> None:
                 "-ranking": ranking_in_words(run),
                 "-collection": run.setup.collection or "–",
                 "-when (UTC)": f"{run.created:%Y-%m-%d %H:%M}",
-                "-tag": _tag(run),
+                "-tag": run.system,
                 "topics in": _topics_in(run),
                 ">topics": f"{run.topics:,}",
                 **{f">{measure}": f"{run.means[measure]:.3f}" if measure in run.means else "–" for measure in measures},
@@ -50,11 +50,6 @@ def show_logged_runs(runs: Sequence[LoggedRun], console: Console) -> None:
             for run in runs
         ]
     )
-
-
-def _tag(run: LoggedRun) -> str:
-    """The tag in the run's file."""
-    return "BM25" if run.kind == "bm25" else run.setup.tag
 
 
 def _topics_in(run: LoggedRun) -> str:
@@ -78,7 +73,7 @@ def show_logged_run(
     console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC{on}, {_topics_in(run)}")
     has_ids = run.setup.model and run.kind != "bm25"
     ids = f" · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}" if has_ids else ""
-    console.result(f"tag {_tag(run)}{ids}")
+    console.result(f"tag {run.system}{ids}")
     console.result(" · ".join(f"{name} {value}" for name, value in settings_in_words(run).items()))
     console.result(f"topics {run.setup.topics} ({run.setup.topics_hash}) · qrels {run.setup.qrels_hash}")
     if other_runs:

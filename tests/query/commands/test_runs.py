@@ -83,6 +83,16 @@ def test_show_has_fairness_and_compare_tests_it_where_it_is_asked(dragoman: Comm
     assert [one["measure"] for one in named["comparisons"]] == ["PEER@100", "own-language"]
 
 
+def test_own_language_shares_of_different_numbers_of_hits_are_not_compared(
+    dragoman: Command, judged: list[str]
+) -> None:
+    dragoman("evaluate", *judged)
+    dragoman("evaluate", *judged, "--to", "de,en")
+    text = dragoman("runs", "compare", "1", "2", "--measures", "own-language", status=1)
+    assert "these runs searched different numbers; compare runs with the same --to" in text
+    assert "AP" in dragoman("runs", "compare", "1", "2", "--measures", "AP")
+
+
 def test_evaluate_logs_every_run_and_writes_the_run_file(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
     result = emitted(dragoman("evaluate", *judged, "--run-file", tmp_path / "run.txt", "--tag", "my words", "--json"))
     assert [run["id"] for run in result["runs"]] == [

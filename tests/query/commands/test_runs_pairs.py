@@ -82,6 +82,20 @@ def test_the_run_of_another_system_has_pairs_and_fairness_by_a_collections_langu
     assert {"own-language", "PEER@100", "TLR@20", "LPR"} <= theirs["runs"][-1]["means"].keys()
 
 
+def test_documents_that_the_collection_lacks_are_in_no_pair(evaluated: Evaluated) -> None:
+    topics = sorted({line.split(" ", 1)[0] for line in evaluated.file.read_text().splitlines()})
+    strangers = "".join(f"{topic} Q0 stranger 1 9.0 theirs\n" for topic in topics)
+    lines = (line.split(" ") for line in evaluated.file.read_text().splitlines())
+    shifted = "".join(f"{qid} Q0 {doc_id} {int(rank) + 1} {score} theirs\n" for qid, _, doc_id, rank, score, _ in lines)
+    (other := evaluated.file.with_name("strangers.txt")).write_text(strangers + shifted)
+    judged = [*JUDGED, "-c", "demo", "--pairs"]
+    ours = evaluated.emitted("runs", "import", str(evaluated.file), *judged)
+    theirs = evaluated.emitted("runs", "import", str(other), *judged)
+    assert names(theirs["pairs"]) == names(ours["pairs"])
+    assert any("ranked documents that the collection does not have: 1" in remark for remark in theirs["remarks"])
+    assert theirs["runs"][-1]["means"]["AP"] < ours["runs"][-1]["means"]["AP"]
+
+
 def test_a_run_file_is_compared_pair_by_pair(evaluated: Evaluated) -> None:
     compared = evaluated.emitted(*EVALUATE, "--calibration", "none", "--compare", str(evaluated.file))
     assert {pair["difference"] for pair in compared["pairs"]["pairs"]} == {0.0}

@@ -1,5 +1,7 @@
 """The evaluation log: what is written is found again."""
 
+from dataclasses import replace
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -82,6 +84,24 @@ def test_fairness_is_kept_and_a_topic_may_lack_a_measure(engine: sa.Engine) -> N
     number = evaluation_log.log(engine, setup(), [ScoredRun("all", "pooled", "mul", scores, None, found)])
     assert evaluation_log.find(engine, str(number)).relevant_counts == found
     assert evaluation_log.scores(engine, str(number)) == scores.topics
+
+
+def test_a_run_of_version_0_1_0_has_the_measures_of_today_but_its_peer(engine: sa.Engine) -> None:
+    topics = {"1.de": {"own-language@9": 1.0, "PEER@100": 0.5}}
+    run = ScoredRun("all", "pooled", "mul", Scores({"own-language@9": 1.0, "PEER@100": 0.5}, topics), None)
+    old, new = (evaluation_log.log(engine, one, [run]) for one in (setup(), replace(setup(), settings={"targets": 9})))
+    assert evaluation_log.find(engine, str(old)).means == {"own-language": 1.0, "PEER-0.1.0@100": 0.5}
+    assert evaluation_log.scores(engine, str(old)) == {"1.de": {"own-language": 1.0, "PEER-0.1.0@100": 0.5}}
+    assert evaluation_log.find(engine, str(new)).means == {"own-language": 1.0, "PEER@100": 0.5}
+    assert [evaluation_log.find(engine, str(number)).targets for number in (old, new)] == [9, 9]
+
+
+def test_the_language_of_a_pairs_documents_is_in_its_name(engine: sa.Engine) -> None:
+    scores = outcomes()[0].scores
+    number = evaluation_log.log(engine, setup(), [ScoredRun("zh-Hant-sr-Latn", "pair", "zh-Hant", scores, None)])
+    (pair,) = evaluation_log.pairs(engine, number)
+    assert pair.pair == ("zh-Hant", "sr-Latn")
+    assert evaluation_log.find(engine, f"{number}.zh-Hant-sr-Latn").documents_in == ["sr-Latn"]
 
 
 def test_a_run_logged_before_fairness_was_has_none(engine: sa.Engine) -> None:

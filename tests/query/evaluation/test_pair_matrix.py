@@ -86,7 +86,7 @@ def test_a_matrix_is_written_as_csv_latex_and_pictures(tmp_path: Path) -> None:
     assert lines[1] == r"\begin{tabular}{lrr}"
     assert r"de & 0.900$^{\blacktriangle}$ & 0.550 \\" in lines
     assert r"fi & 0.200$^{\blacktriangledown}$ & -- \\" in lines
-    with pytest.raises(BadInput, match=r"name it \.png, \.svg or \.pdf"):
+    with pytest.raises(BadInput, match=r"has none of the known endings: \.csv, \.tex, \.png, \.svg, \.pdf"):
         write_matrix(matrix, tmp_path / "pairs.xyz")
 
 
@@ -94,6 +94,12 @@ def test_a_matrix_without_a_comparison_has_no_columns_of_a_comparison() -> None:
     matrix = pair_matrix("1", "AP", OURS)
     assert as_csv(matrix).splitlines()[0] == "topics,documents,measure,count,mean"
     assert "triangles" not in as_latex(matrix)
+
+
+def test_a_pair_without_a_common_topic_is_not_tested() -> None:
+    elsewhere = PairRun("2.de-fi", "de", "fi", {"other": {"AP": 1.0}})
+    matrix = pair_matrix("1", "AP", OURS, "2", [THEIRS[0], elsewhere])
+    assert list(matrix.comparisons) == [("de", "de")]
 
 
 def test_a_matrix_that_can_not_be_made_is_one_sentence() -> None:

@@ -17,15 +17,18 @@ FAIR = {str(qid): {"AP": 0.4, "P@10": 0.5} for qid in range(14)}
 
 @pytest.fixture
 def table() -> RunTable:
-    rows = [TableRow("1.all", "plain_cosine", {"AP": 0.2, "P@10": 0.5}), TableRow("2.all", "50% & more", FAIR["0"])]
+    rows = [
+        TableRow("1.all", "plain_cosine", 14, {"AP": 0.2, "P@10": 0.5}),
+        TableRow("2.all", "[50% & more]", 14, FAIR["0"]),
+    ]
     return RunTable.of(["AP", "P@10"], rows, corrected(compare("1.all", PLAIN, "2.all", FAIR, ["AP", "P@10"])))
 
 
 def test_in_latex_the_best_is_bold_and_what_differs_is_marked(table: RunTable) -> None:
     lines = table.as_latex().splitlines()
     assert r"system & MAP & P@10 \\" in lines
-    assert r"plain\_cosine & 0.200 & \textbf{0.500} \\" in lines
-    assert r"50\% \& more & \textbf{0.400}$^{\blacktriangle}$ & \textbf{0.500} \\" in lines
+    assert r"{}plain\_cosine & 0.200 & \textbf{0.500} \\" in lines
+    assert r"{}[50\% \& more] & \textbf{0.400}$^{\blacktriangle}$ & \textbf{0.500} \\" in lines
 
 
 def test_a_line_of_the_csv_is_a_run_and_a_measure(table: RunTable, tmp_path: Path) -> None:
@@ -40,8 +43,15 @@ def test_a_line_of_the_csv_is_a_run_and_a_measure(table: RunTable, tmp_path: Pat
     assert float(rows[2]["p_holm"]) < 0.05
 
 
+def test_systems_of_one_name_are_told_apart_and_nothing_is_bold_over_other_topics() -> None:
+    rows = [TableRow("1.de", "fair", 14, {"AP": 0.2}), TableRow("2.de", "fair", 13, {"AP": 0.4})]
+    lines = RunTable.of(["AP"], rows, []).as_latex().splitlines()
+    assert r"{}fair (1.de) & 0.200 \\" in lines
+    assert r"{}fair (2.de) & 0.400 \\" in lines
+
+
 def test_another_ending_is_refused(table: RunTable, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"has no ending of a table; name it \.csv or \.tex"):
+    with pytest.raises(BadInput, match=r"has none of the known endings: \.csv, \.tex"):
         table.write(tmp_path / "systems.txt")
 
 

@@ -209,6 +209,19 @@ def test_a_share_of_an_own_language_that_finds_nothing_is_unknown() -> None:
     np.testing.assert_array_equal(table.shares_of_own(), [[1.0, np.nan, np.nan], [0.5, np.nan, np.nan]])
 
 
+def test_a_run_of_another_system_is_no_evaluation_of_the_collection(home: Settings, tmp_path: Path) -> None:
+    exported, judged = (
+        tmp_path / "theirs.txt",
+        ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")],
+    )
+    place = ["--home", str(home.home)]
+    assert run(["runs", "export", "1", "-o", str(exported), *place]) == 0
+    langs = ["--langs", "de,en,ja"]
+    assert run(["runs", "import", str(exported), *judged, *langs, "-c", "demo", "-q", *place]) == 0
+    heads = re.findall(r'<th scope="col">(.*?)</th>', page_of(home))
+    assert heads == ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
+
+
 def test_an_encoder_that_learnt_from_the_judged_documents_is_named(home: Settings) -> None:
     engine = connect(home.database)
     with transaction(engine) as session:
