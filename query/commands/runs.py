@@ -95,7 +95,11 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 )
 @click.option("--tag", default="", help="Name of the run.  [default: the file's]")
 @click.option(
-    "-c", "--collection", "name", type=COLLECTION, help="Its languages of documents give fairness measures, too."
+    "-c",
+    "--collection",
+    "name",
+    type=COLLECTION,
+    help="Collection that the system ranked: its languages of documents give fairness measures, too.",
 )
 @pairs_option
 @click.option(
@@ -221,7 +225,7 @@ def pairs_of_run(
     """Print an evaluation's matrix of pairs: topics in each language against documents in each language.
 
     The evaluation was made with --pairs. With --against each pair is tested by the randomisation test, corrected by
-    Holm over all pairs: ▲ is significantly better, ▼ worse.
+    Holm over the pairs that both have: ▲ is significantly higher, ▼ lower.
     """
     engine = click.get_current_context().with_resource(open_database(settings.database))
     run = evaluation_log.find(engine, run_id)

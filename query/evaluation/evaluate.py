@@ -265,6 +265,10 @@ def warn_of_differences(
         console.warn(f"run {run} was scored by other qrels or another --to; part of the difference is theirs")
     if plan.pairs and not earlier.pairs:
         console.warn(f"evaluation {earlier.name} was made without --pairs, so that its pairs can't be compared")
+    elif plan.pairs and not any(
+        str(plan.measures[0]) in values for run in earlier.pairs for values in run.scores.values()
+    ):
+        console.warn(f"the pairs of {earlier.name} were not measured with {plan.measures[0]} and can't be compared")
 
 
 def _setup(

@@ -75,7 +75,8 @@ def _rankings(run: Run, langs: Mapping[str, str]) -> dict[str, Ranking]:
 
 def _unknown_hits(run: Run, langs: Mapping[str, str]) -> list[str]:
     unknown = len(run.doc_ids - langs.keys())
-    return [f"ranked documents that the collection does not have: {unknown:,}; no pair has these"] if unknown else []
+    sentence = f"ranked documents that the collection does not have: {unknown:,}; they count as hits in no language"
+    return [sentence] if unknown else []
 
 
 def _within_language(run: Run, langs: Mapping[str, str], lang: str) -> Run:

@@ -92,7 +92,7 @@ class PairMatrix:
         return float(np.mean(values)) if values else None
 
     def mark(self, pair: tuple[str, str]) -> str:
-        """Whether a pair is significantly better or worse than in the other evaluation; empty: neither."""
+        """Whether a pair's mean is significantly higher or lower than in the other evaluation; empty: neither."""
         return self.comparisons[pair].mark if pair in self.comparisons else ""
 
     def _place(self, documents: str) -> tuple[int, str]:
@@ -189,7 +189,7 @@ def as_latex(matrix: PairMatrix) -> str:
         rows.append(rf"{lang} & {' & '.join(cells)} \\")
     about = f"{matrix.measure}, topics (rows) against documents (columns), evaluation {matrix.name}"
     if matrix.against:
-        about += f"; triangles: against {matrix.against}, p < {ALPHA}, randomisation test, Holm over all pairs"
+        about += f"; triangles: against {matrix.against}, p < {ALPHA}, randomisation test, Holm over all tested pairs"
     return "\n".join(
         [
             f"% {about}; needs \\usepackage{{booktabs,amssymb}}",

@@ -57,7 +57,8 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
     """
     settings = run.setup.settings
     if "file" in settings:
-        return {"imported from": str(settings["file"]), "hash of the file": str(settings["file_hash"])}
+        imported = {"imported from": str(settings["file"]), "hash of the file": str(settings["file_hash"])}
+        return imported | ({"documents in": " ".join(run.documents_in)} if run.documents_in else {})
     languages = settings.get("languages")
     values: dict[str, Any] = {
         "encoder": settings.get("encoder"),

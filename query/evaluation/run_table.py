@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from query.evaluation.fairness import LPR, OWN_LANGUAGE
 from query.evaluation.output_files import require_writable, write_lines
-from query.evaluation.significance import ALPHA, Comparison
+from query.evaluation.significance import ALPHA, HIGHER, LOWER, Comparison
 
 TABLES = (".csv", ".tex")
 """Endings of a table's file."""
@@ -18,6 +19,9 @@ _ESCAPES = str.maketrans(
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
     | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 )
+
+LATEX_MARKS = {HIGHER: r"$^{\blacktriangle}$", LOWER: r"$^{\blacktriangledown}$", "": ""}
+"""Marks of ``Comparison.mark`` in LaTeX."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +83,17 @@ class RunTable:
         return lines.getvalue()
 
     def as_latex(self) -> str:
-        """A table for the package booktabs; the best mean of each measure is bold if all runs have as many topics."""
-        is_comparable = len({row.topics for row in self.rows}) == 1
-        best = {measure: max(row.means[measure] for row in self.rows) for measure in self.measures}
+        """A table for the package booktabs.
+
+        The greatest mean of a measure is bold where all runs have the same topics, and where more is better.
+        """
+        best = {measure: max(row.means[measure] for row in self.rows) for measure in self._rated()}
         lines = []
         for row in self.rows:
             cells = []
             for measure in self.measures:
                 figure = f"{row.means[measure]:.3f}"
-                if is_comparable and row.means[measure] == best[measure]:
+                if row.means[measure] == best.get(measure):
                     figure = rf"\textbf{{{figure}}}"
                 cells.append(figure + self._mark(row.run, measure))
             # {} keeps a name that begins with [ or * from being an argument of the line before
@@ -96,7 +102,7 @@ class RunTable:
         first = self.rows[0].run
         return "\n".join(
             [
-                f"% triangles: against run {first}, p < {ALPHA:g}, randomisation over topics, Holm over all shown;",
+                f"% triangles: higher or lower than run {first}, p < {ALPHA:g}, randomisation test, Holm's correction;",
                 r"% needs \usepackage{booktabs,amssymb}",
                 rf"\begin{{tabular}}{{l{'r' * len(self.measures)}}}",
                 r"\toprule",
@@ -109,10 +115,11 @@ class RunTable:
             ]
         )
 
+    def _rated(self) -> list[str]:
+        """Measures of which the greatest mean is the best: not shares of a language, and over the same topics."""
+        unequal = {measure for (_, measure), comparison in self.comparisons.items() if comparison.left_out}
+        return [measure for measure in self.measures if measure not in {OWN_LANGUAGE, LPR, *unequal}]
+
     def _mark(self, run: str, measure: str) -> str:
         comparison = self.comparisons.get((run, measure))
         return LATEX_MARKS[comparison.mark] if comparison else ""
-
-
-LATEX_MARKS = {"▲": r"$^{\blacktriangle}$", "▼": r"$^{\blacktriangledown}$", "": ""}
-"""Marks of ``Comparison.mark`` in LaTeX."""

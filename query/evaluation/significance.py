@@ -16,7 +16,7 @@ from encoders.errors import BadInput
 
 ALPHA = 0.05
 """Corrected p below which a difference is marked."""
-BETTER, WORSE = "▲", "▼"
+HIGHER, LOWER = "▲", "▼"
 EXACT_TOPICS = 12
 """Greatest number of topics for which every assignment of signs is tried."""
 RESAMPLES = 100_000
@@ -68,10 +68,10 @@ class Comparison:
 
     @property
     def mark(self) -> str:
-        """Whether ``run`` is significantly better or worse, after correction; empty: neither."""
+        """Whether the mean of ``run`` is significantly higher or lower, after correction; empty: neither."""
         if self.p_holm >= ALPHA:
             return ""
-        return BETTER if self.difference > 0 else WORSE
+        return HIGHER if self.difference > 0 else LOWER
 
 
 Topics = Mapping[str, Mapping[str, float]]

@@ -178,7 +178,7 @@ def with_verdicts(section: Section, title: str, table: PairTable) -> Section:
     if not across:
         return section
     share, lang, documents = min(across)
-    weakest = f"topics in {lang} get {_percent(share)} of what topics in {documents} get among documents in {documents}"
+    weakest = f"topics in {lang} get {_percent(share)} of what topics in {documents} get for documents in {documents}"
     text = f"{section.text} The weakest pair ({title}): {weakest}. The table has this share for every pair."
     rows = [
         (f"asked in {lang}", [_percent(value) if np.isfinite(value) else "–" for value in shares[row]])

@@ -11,7 +11,7 @@ from query.commands.output.calibrations import show_taught
 from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
 from query.evaluation.evaluate import Evaluation
-from query.evaluation.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, RelevantCounts, is_fairness
+from query.evaluation.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, TLR_DEPTH, RelevantCounts, is_fairness
 from query.evaluation.measures import pooled
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns
 from query.evaluation.significance import Comparison
@@ -101,8 +101,10 @@ def _meaning(measure: str, targets: int) -> str:
         OWN_LANGUAGE: f"own language: of the first {targets} hits, the share in the topic's language; "
         f"{1 / targets:.0%} would be fair, one hit for each of the {targets} languages.",
         PEER: f"{PEER}: 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not.",
-        TLR: f"{TLR}: recall of the relevant documents in other languages than the topic's.",
-        LPR: f"{LPR}: share of topics whose first relevant hit is in the topic's language, where two have some.",
+        TLR: f"{TLR}: share of the relevant documents in other languages than the topic's that are in the first "
+        f"{TLR_DEPTH} hits.",
+        LPR: f"{LPR}: share of topics whose first relevant hit is in the topic's language, over topics with relevant "
+        "documents in that and another language.",
     }[measure]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from encoders.console import Console
 from query.evaluation.pair_matrix import PairMatrix
-from query.evaluation.significance import ALPHA, BETTER, WORSE
+from query.evaluation.significance import ALPHA, HIGHER, LOWER
 
 
 def show_pair_matrix(matrix: PairMatrix, console: Console) -> None:
@@ -26,10 +26,10 @@ def show_pair_matrix(matrix: PairMatrix, console: Console) -> None:
     cross = "" if matrix.cross_mean is None else f"; over those of two languages {matrix.cross_mean:.3f}"
     console.result(f"mean over {len(matrix.means)} pairs {matrix.mean:.3f}{cross}")
     if matrix.against:
-        better, worse = (sum(matrix.mark(pair) == mark for pair in matrix.means) for mark in (BETTER, WORSE))
+        higher, lower = (sum(matrix.mark(pair) == mark for pair in matrix.means) for mark in (HIGHER, LOWER))
         console.result(
-            f"against {matrix.against}: {BETTER} {better} pairs better, {WORSE} {worse} worse; randomisation test over "
-            f"topics, p < {ALPHA:g} after Holm's correction over all pairs"
+            f"against {matrix.against}: {HIGHER} {higher} pairs higher, {LOWER} {lower} lower; randomisation test over "
+            f"topics, p < {ALPHA:g} after Holm's correction over the {len(matrix.comparisons)} pairs that both have"
         )
 
 

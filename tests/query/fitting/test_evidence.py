@@ -112,7 +112,7 @@ def test_a_title_is_answered_by_the_rest_of_its_document(tmp_path: Path) -> None
 def test_where_all_windows_repeat_the_title_a_title_asks_only_for_counterparts(tmp_path: Path) -> None:
     pages = [page(lang, f"t{at}", concept=f"t{at}") for lang in ("de", "fr") for at in range(60)]
     encoder = TopicEncoder(bias=1.0)
-    encoder.spec = replace(encoder.spec, method="windows")
+    encoder.spec = replace(encoder.spec, titled=True)
     store = filled(tmp_path, encoder, pages)
     samples = draw_samples(store, encoder)
     titles = {query.doc_id for query in samples.draw(1_000) if query.repeated}

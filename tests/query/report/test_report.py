@@ -201,7 +201,7 @@ def test_each_pair_is_a_share_of_what_the_documents_own_language_gets(judged: st
     assert list(shares) == ["de", "en", "ja"]
     assert [shares[lang][position] for position, lang in enumerate(shares)] == [100, 100, 100]
     weakest = min(min(of_lang) for of_lang in shares.values())
-    assert re.search(rf"topics in (\w\w) get {weakest}% of what topics in (\w\w) get among documents in \2", part)
+    assert re.search(rf"topics in (\w\w) get {weakest}% of what topics in (\w\w) get for documents in \2", part)
 
 
 def test_a_share_of_an_own_language_that_finds_nothing_is_unknown() -> None:
