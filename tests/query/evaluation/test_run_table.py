@@ -31,6 +31,11 @@ def test_in_latex_the_best_is_bold_and_what_differs_is_marked(table: RunTable) -
     assert r"{}[50\% \& more] & \textbf{0.400}$^{\blacktriangle}$ & \textbf{0.500} \\" in lines
 
 
+def test_shares_of_a_language_are_never_bold() -> None:
+    rows = [TableRow("1.de", "plain", 1, {"LPR": 1.0}), TableRow("2.de", "fair", 1, {"LPR": 0.5})]
+    assert "textbf" not in RunTable.of(["LPR"], rows, []).as_latex()
+
+
 def test_a_line_of_the_csv_is_a_run_and_a_measure(table: RunTable, tmp_path: Path) -> None:
     table.write(tmp_path / "systems.csv")
     rows = list(csv.DictReader((tmp_path / "systems.csv").read_text(encoding="utf-8").splitlines()))
@@ -44,8 +49,9 @@ def test_a_line_of_the_csv_is_a_run_and_a_measure(table: RunTable, tmp_path: Pat
 
 
 def test_systems_of_one_name_are_told_apart_and_nothing_is_bold_over_other_topics() -> None:
-    rows = [TableRow("1.de", "fair", 14, {"AP": 0.2}), TableRow("2.de", "fair", 13, {"AP": 0.4})]
-    lines = RunTable.of(["AP"], rows, []).as_latex().splitlines()
+    rows = [TableRow("1.de", "fair", 2, {"AP": 0.2}), TableRow("2.de", "fair", 1, {"AP": 0.4})]
+    comparisons = compare("1.de", {"1": {"AP": 0.2}, "2": {"AP": 0.2}}, "2.de", {"1": {"AP": 0.4}}, ["AP"])
+    lines = RunTable.of(["AP"], rows, comparisons).as_latex().splitlines()
     assert r"{}fair (1.de) & 0.200 \\" in lines
     assert r"{}fair (2.de) & 0.400 \\" in lines
 
