@@ -17,12 +17,11 @@ import numpy as np
 
 from encoders.errors import BadInput
 from query.evaluation.output_files import require_writable, write_lines
-from query.evaluation.run_table import LATEX_MARKS, TABLES
+from query.evaluation.run_table import LATEX_MARKS, TABLES, booktabs
 from query.evaluation.significance import ALPHA, Comparison, Topics, compare, corrected
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
 
 MATRICES = (*TABLES, ".png", ".svg", ".pdf")
 """Endings of a matrix's file."""
@@ -190,19 +189,7 @@ def as_latex(matrix: PairMatrix) -> str:
     about = f"{matrix.measure}, topics (rows) against documents (columns), evaluation {matrix.name}"
     if matrix.against:
         about += f"; triangles: against {matrix.against}, p < {ALPHA}, randomisation test, Holm over all tested pairs"
-    return "\n".join(
-        [
-            f"% {about}; needs \\usepackage{{booktabs,amssymb}}",
-            rf"\begin{{tabular}}{{l{'r' * len(matrix.documents)}}}",
-            r"\toprule",
-            rf" & {' & '.join(matrix.documents)} \\",
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+    return booktabs(about, ["", *matrix.documents], rows)
 
 
 def matrix_figure(matrix: PairMatrix) -> Figure:

@@ -100,20 +100,8 @@ class RunTable:
             lines.append(rf"{{}}{row.system.translate(_ESCAPES)} & {' & '.join(cells)} \\")
         headings = ["MAP" if measure == "AP" else measure.translate(_ESCAPES) for measure in self.measures]
         first = self.rows[0].run
-        return "\n".join(
-            [
-                f"% triangles: higher or lower than run {first}, p < {ALPHA:g}, randomisation test, Holm's correction;",
-                r"% needs \usepackage{booktabs,amssymb}",
-                rf"\begin{{tabular}}{{l{'r' * len(self.measures)}}}",
-                r"\toprule",
-                rf"system & {' & '.join(headings)} \\",
-                r"\midrule",
-                *lines,
-                r"\bottomrule",
-                r"\end{tabular}",
-                "",
-            ]
-        )
+        about = f"triangles: higher or lower than run {first}, p < {ALPHA:g}, randomisation test, Holm's correction"
+        return booktabs(about, ["system", *headings], lines)
 
     def _rated(self) -> list[str]:
         """Measures of which the greatest mean is the best: not shares of a language, and over the same topics."""
@@ -123,3 +111,20 @@ class RunTable:
     def _mark(self, run: str, measure: str) -> str:
         comparison = self.comparisons.get((run, measure))
         return LATEX_MARKS[comparison.mark] if comparison else ""
+
+
+def booktabs(about: str, headings: Sequence[str], lines: Sequence[str]) -> str:
+    """A LaTeX table of finished lines, after a comment; the first column is text, the rest are figures."""
+    return "\n".join(
+        [
+            f"% {about}; needs \\usepackage{{booktabs,amssymb}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
+            r"\toprule",
+            rf"{' & '.join(headings)} \\",
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
