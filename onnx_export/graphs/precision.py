@@ -30,7 +30,8 @@ BLOCK = 32
 _INLINE_LIMIT = 1_900_000_000
 """Maximum bytes of weights inside the ONNX file itself; a protobuf message is limited to 2 GiB."""
 
-_CONTRIB = "com.microsoft"
+CONTRIB = "com.microsoft"
+"""Domain of ONNX Runtime's own operations."""
 
 
 def convert(source: Path, target: Path, precision: Precision) -> None:
@@ -214,8 +215,8 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
     del graph.node[:]
     graph.node.extend(nodes)
     _drop_unused(graph)
-    if not any(entry.domain == _CONTRIB for entry in model.opset_import):
-        model.opset_import.append(helper.make_opsetid(_CONTRIB, 1))
+    if not any(entry.domain == CONTRIB for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(CONTRIB, 1))
     return model
 
 
@@ -257,7 +258,7 @@ def _matmul_nbits(
         [node.input[0], codes, scales],
         list(node.output),
         name=node.name,
-        domain=_CONTRIB,
+        domain=CONTRIB,
         K=weight.dims[0],
         N=weight.dims[1],
         bits=4,
@@ -279,7 +280,7 @@ def _gather_blocks(
         [codes, node.input[1], scales],
         list(node.output),
         name=node.name,
-        domain=_CONTRIB,
+        domain=CONTRIB,
         gather_axis=0,
         quantize_axis=1,
         block_size=BLOCK,
