@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 _PACKAGES = ("query", "indexer", "onnx_export", "encoders")
+_ON_ALL_CORES = ("align", "mates", "reproduce", "train")
+"""Commands of few and large matrix products, which OpenBLAS divides among the cores.
+
+The products of all other commands are many and small. There OpenBLAS takes twice the processor's time on two cores, and
+where other work has the cores each product waits for it: a search takes ten times as long.
+"""
 
 
 def main() -> None:
     """Run the command, also where the user's own modules have names of Dragoman's packages."""
     put_own_packages_first()
+    if sys.argv[1:2] not in ([name] for name in _ON_ALL_CORES):
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy reads it when it is imported
     from query.cli import main as command  # noqa: PLC0415 - not before the path is in order
 
     command()

@@ -1,4 +1,4 @@
-"""The command runs in a folder whose modules have the names of Dragoman's packages."""
+"""The command prepares its process: the way to its own packages, and the threads of matrix products."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from trials import ROOT
@@ -24,6 +25,16 @@ if __name__ == "__main__":
     put_own_packages_first()
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         print(*pool.map(origin, ["query", "encoders", "helper"]), sep="\\n")
+"""
+_THREADS = """
+import sys
+from dragoman.command import main
+sys.argv = ["dragoman", {command!r}, "--help"]
+try:
+    main()
+finally:
+    import numpy, threadpoolctl
+    print({{info["num_threads"] for info in threadpoolctl.threadpool_info() if info["internal_api"] == "openblas"}})
 """
 
 
@@ -65,6 +76,25 @@ def test_spawned_processes_find_the_same_packages_and_the_users_other_modules(
     assert done.returncode == 0, done.stderr
     own = [str(ROOT / "query" / "__init__.py"), str(ROOT / "encoders" / "__init__.py")]
     assert done.stdout.splitlines() == [*own, str(users_folder / "helper.py")]
+
+
+@pytest.mark.parametrize(
+    ("command", "chosen", "threads"), [("search", None, 1), ("search", "2", 2), ("align", None, 0)]
+)
+def test_products_of_a_search_are_computed_on_one_core_unless_the_user_says_otherwise(
+    command: str, chosen: str | None, threads: int, tmp_path: Path
+) -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if cores < 2 or "openblas" not in str(np.show_config("dicts")):
+        pytest.skip("on one core, or without OpenBLAS, there is nothing to choose")
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    environment |= {"OPENBLAS_NUM_THREADS": chosen} if chosen else {}
+    program = tmp_path / "threads.py"
+    program.write_text(_THREADS.format(command=command))
+    done = subprocess.run(
+        [sys.executable, program], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == str({threads or cores})
 
 
 def test_the_script_of_the_command_is_this_one() -> None:
