@@ -10,7 +10,8 @@ import numpy as np
 from encoders.cr5.model import UNKNOWN, Cr5Model
 from encoders.document import Int32Array, unit_rows
 from encoders.errors import BadInput
-from encoders.text.words import folded, words
+from encoders.text.words import folded
+from encoders.text.words import words as words_of
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,32 @@ def neighbours(model: Cr5Model, asked: Sequence[str], k: int = 5) -> list[Neighb
     return [word for word, _ in known]
 
 
+def nearest_words(model: Cr5Model, words: Sequence[str], lang: str, other: str, k: int) -> dict[str, dict[str, float]]:
+    """The ``k`` nearest words in another language with their cosines above 0, for each word that ``lang`` has.
+
+    The words are folded, as ``encoders.text.words.words`` gives them, and both languages are the model's.
+    """
+    lang, other = model.language(lang) or lang, model.language(other) or other
+    distinct = list(dict.fromkeys(words))
+    rows = model.ids(distinct, lang)
+    known = np.flatnonzero(rows != UNKNOWN).tolist()
+    vocabulary, vectors = model.words_of(other)
+    vectors = unit_rows(vectors)
+    nearest: dict[str, dict[str, float]] = {}
+    for start in range(0, len(known), _AT_ONCE):
+        block = known[start : start + _AT_ONCE]
+        for position, cosines in zip(block, unit_rows(model.table.take(rows[block])) @ vectors.T, strict=True):
+            best = np.argsort(-cosines, kind="stable")[:k].tolist()
+            nearest[distinct[position]] = {vocabulary[row]: float(cosines[row]) for row in best if cosines[row] > 0}
+    return nearest
+
+
+_AT_ONCE = 256
+"""Words whose cosines with a vocabulary are computed at once."""
+
+
 def _known_word(model: Cr5Model, text: str, lang: str) -> tuple[Neighbours, Int32Array] | None:
     """A word that a language has, its neighbours not yet found, and the rows of its pieces in the table."""
-    rows = model.ids(words(text, lang), lang)
+    rows = model.ids(words_of(text, lang), lang)
     rows = rows[rows != UNKNOWN]
     return (Neighbours(text, folded(text, lang).strip(), lang, {}), rows) if len(rows) else None

@@ -1,0 +1,174 @@
+"""Translations of words with probabilities, for PSQ: from files, and from a Cr5 model's nearest words."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder, file_hash
+from encoders.languages import normalise
+from indexer.readers.files import SourceFile, UnreadableFileError
+
+if TYPE_CHECKING:
+    from encoders.cr5.model import Cr5Model
+
+Translations = Mapping[str, Mapping[str, float]]
+"""By word the probability of each translation p(f | e), in (0, 1]; the sum over a word's translations is at most 1."""
+
+_PAIR = re.compile(r"([A-Za-z]{2,3}(?:-[A-Za-z]{4})?)-([A-Za-z]{2,3}(?:-[A-Za-z]{4})?)=(.+)", re.DOTALL)
+_NEAREST = 5
+"""Nearest words of a Cr5 model that are a word's translations: as many as ``dragoman encoders show --words`` shows."""
+
+
+@dataclass(frozen=True)
+class Lexicons:
+    """Lexicons by pair of languages.
+
+    Attributes:
+        tables: translations by language of topics and language of documents.
+        model: translates the pairs of its languages that have no table; none: there is no such model.
+        names: each lexicon in a few words: its pair, its file or folder, its hash.
+    """
+
+    tables: Mapping[tuple[str, str], Translations] = field(default_factory=dict)
+    model: Cr5Model | None = None
+    names: Sequence[str] = ()
+
+    def has(self, lang: str, documents: str) -> bool:
+        """Whether there is a lexicon from the language of topics to that of documents."""
+        model = self.model
+        return (lang, documents) in self.tables or bool(model and model.language(lang) and model.language(documents))
+
+    def translations(self, lang: str, documents: str, words: Sequence[str]) -> Translations:
+        """The translations of words, or all of a pair's table; empty if the pair has neither table nor model.
+
+        A Cr5 model translates a word by the nearest words with a positive cosine, with cosines divided by their sum as
+        probabilities.
+        """
+        if (lang, documents) in self.tables:
+            return self.tables[lang, documents]
+        if self.model is None or lang == documents or not self.has(lang, documents):
+            return {}
+        from encoders.cr5.neighbours import nearest_words  # noqa: PLC0415 - only for a Cr5 model
+
+        nearest = nearest_words(self.model, words, lang, documents, _NEAREST)
+        return {word: _scaled(cosines, sum(cosines.values())) for word, cosines in nearest.items()}
+
+
+def read_lexicons(sources: Sequence[str]) -> Lexicons:
+    """Read lexicons, each named ``en-de=FILE``, or by the folder of a Cr5 model for all of the model's languages.
+
+    A file is a JSON object ``{word: {translation: probability}}``, as Patapsco reads it, or has lines ``word``, tab,
+    ``translation``, and if there is one, tab, ``probability``. The translations of a word in lines without
+    probabilities are equally likely. Probabilities of a word whose sum is above 1 are divided by the sum. A file may be
+    compressed.
+
+    Raises:
+        BadInput: a file can't be read or has something else, a folder is no Cr5 model, two lexicons are for one pair.
+    """
+    tables: dict[tuple[str, str], Translations] = {}
+    model: Cr5Model | None = None
+    names: list[str] = []
+    for source in sources:
+        match = _PAIR.fullmatch(source)
+        if match is None:
+            if model is not None:
+                raise BadInput(f"--lexicon {source} is a second model; give one Cr5 folder, and files for other pairs")
+            model, name = _read_model(Path(source))
+            names.append(name)
+            continue
+        pair, path = (normalise(match[1]), normalise(match[2])), Path(match[3])
+        if pair in tables:
+            raise BadInput(f"--lexicon {source} is the second lexicon of this pair; put both into one file")
+        tables[pair] = read_lexicon(path)
+        names.append(f"{'-'.join(pair)} {path.name} ({file_hash(path)})")
+    return Lexicons(tables, model, names)
+
+
+def read_lexicon(path: Path) -> Translations:
+    """Read a lexicon's file, as ``read_lexicons`` describes it.
+
+    Raises:
+        BadInput: the file can't be read, is empty, or has something else.
+    """
+    file = SourceFile(path, str(path))
+    try:
+        with file.open() as stream:
+            text = stream.read().decode("utf-8-sig")
+    except UnreadableFileError as error:
+        raise BadInput(f"the lexicon {file.shown} can't be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"the lexicon {file.shown} is not UTF-8; convert it") from error
+    table = _from_json(text, file.shown) if text.lstrip().startswith("{") else _from_lines(text, file)
+    if not table:
+        raise BadInput(f"the lexicon {file.shown} is empty; give lines of: word, tab, translation")
+    return {word: _scaled(row, max(1.0, math.fsum(row.values()))) for word, row in table.items()}
+
+
+def _read_model(folder: Path) -> tuple[Cr5Model, str]:
+    from encoders.cr5.encoder import is_cr5, load_model  # noqa: PLC0415 - only for a Cr5 model
+
+    if not folder.is_dir():
+        raise BadInput(
+            f"--lexicon {folder} is no lexicon; give a pair and its file, such as en-de=FILE, or a Cr5 folder"
+        )
+    model_folder = ModelFolder.open(folder)
+    if not is_cr5(model_folder):
+        raise BadInput(f"{folder} has no vectors of words; make some: dragoman train cr5 SOURCE… -o FOLDER")
+    return load_model(model_folder), f"{model_folder.config.name} ({model_folder.config.graph[:16]})"
+
+
+def _from_json(text: str, shown: str) -> Mapping[str, Mapping[str, float]]:
+    form = '{"word": {"translation": probability}}'
+    try:
+        table = json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"the lexicon {shown} is no JSON ({error}); its form is {form}") from error
+    for word, row in table.items():
+        if not isinstance(row, dict) or not all(_is_probability(value) for value in row.values()):
+            raise BadInput(f"the lexicon {shown} has no probabilities in (0, 1] for {word!r}; its form is {form}")
+    return {word: row for word, row in table.items() if row}
+
+
+def _from_lines(text: str, file: SourceFile) -> Mapping[str, Mapping[str, float]]:
+    table: dict[str, dict[str, float | None]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        word, translation, probability = ([cell.strip() for cell in line.split("\t")] + [""] * 3)[:3]
+        value = _number(probability)
+        if not word or not translation or line.count("\t") > 2 or (probability and not _is_probability(value)):
+            raise BadInput(
+                f"{file.at(number)} is {line[:50]!r}; it should be: word, tab, translation, tab, probability"
+            )
+        table.setdefault(word, {})[translation] = value
+    return {word: _with_probabilities(row) for word, row in table.items()}
+
+
+def _with_probabilities(row: Mapping[str, float | None]) -> dict[str, float]:
+    """The row with what its translations with probabilities leave, in equal parts, for those without."""
+    missing = sum(value is None for value in row.values())
+    rest = max(0.0, 1.0 - sum(value or 0.0 for value in row.values()))
+    values = {word: rest / missing if value is None else value for word, value in row.items()}
+    return {word: value for word, value in values.items() if value > 0}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_probability(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+
+
+def _scaled(row: Mapping[str, float], total: float) -> dict[str, float]:
+    return {word: value / total for word, value in row.items()}
