@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 from dragoman.sources import Source, source_names
 from encoders.console import Console
@@ -26,9 +26,10 @@ from query.collections.removal import remove_collection, remove_documents
 from query.collections.status import describe
 from query.evaluation.evaluate import Evaluation, evaluate_collection
 from query.evaluation.file_patterns import expand
+from query.evaluation.lexicons import read_lexicons
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.qrels import read_qrels
-from query.evaluation.scored_runs import EvaluationPlan
+from query.evaluation.scored_runs import Baseline, EvaluationPlan
 from query.evaluation.topic_set import read_queries, read_topic_set
 from query.evaluation.topics import FIELDS
 from query.fitting import calibrate as fitting
@@ -192,7 +193,8 @@ def evaluate(
     depth: int = 1000,
     tag: str = "",
     compared_with: str = "",
-    baseline: bool = True,
+    baseline: Baseline = "bm25",
+    lexicons: Sequence[str] = (),
     pairs: bool = False,
     ranking: RankingOptions | None = None,
     device: Device = "auto",
@@ -215,7 +217,9 @@ def evaluate(
         depth: number of documents ranked per topic.
         tag: name of the run; empty: the encoder's name and how it ranks.
         compared_with: id of a logged run, or a TREC run file.
-        baseline: also rank within each topic's own language, by the encoder and by BM25.
+        baseline: also rank within each topic's own language, by the encoder and by BM25; ``rm3``: by RM3, too;
+            ``none``: do not.
+        lexicons: also rank by PSQ with these: ``en-de=FILE``, or the folder of a Cr5 model.
         pairs: also score each language of documents by itself.
         ranking: how to rank otherwise than by the active calibration.
         device: where topics are encoded.
@@ -232,6 +236,8 @@ def evaluate(
     topic_files, qrel_files = _names(topics), _names(qrels)
     if bool(topic_files) == from_log or not (qrel_files or from_log):
         raise BadInput("give topics and qrels, or from_log=True instead of topics")
+    if baseline not in get_args(Baseline):
+        raise BadInput(f"baseline is {baseline!r}; choose one of {', '.join(get_args(Baseline))}")
     query_langs = normalised_list(langs, "langs")
     judgements = expand(qrel_files, "qrels") if qrel_files else []
     if from_log:
@@ -240,7 +246,16 @@ def evaluate(
         topic_set = read_topic_set(
             expand(topic_files, "topics"), judgements, langs=query_langs, lang=lang, encoding=encoding
         )
-    plan = EvaluationPlan(parse_measures(measures), tag, fields, to, depth, same_language=baseline, pairs=pairs)
+    plan = EvaluationPlan(
+        parse_measures(measures),
+        tag,
+        fields,
+        to,
+        depth,
+        baseline=baseline,
+        pairs=pairs,
+        lexicons=read_lexicons(lexicons),
+    )
     return evaluate_collection(
         collection,
         topic_set,

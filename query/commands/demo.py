@@ -141,7 +141,7 @@ def _evaluate(folder: Path, settings: Settings, console: Console) -> None:
         COLLECTION,
         topic_set,
         settings,
-        replace(plan, same_language=False),
+        replace(plan, baseline="none"),
         ranking=RankingOptions(calibration=NONE),
         console=console,
     )

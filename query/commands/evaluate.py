@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -27,9 +28,10 @@ from query.commands.output.evaluations import show_compared, show_weeks
 from query.evaluation import evaluation_log
 from query.evaluation.evaluate import evaluate_collection
 from query.evaluation.file_patterns import expand
+from query.evaluation.lexicons import read_lexicons
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.output_files import require_writable, write_lines
-from query.evaluation.scored_runs import EvaluationPlan
+from query.evaluation.scored_runs import Baseline, EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import FIELDS, PARTS, Topic
 from query.query_log.judged_queries import logged_topic_set
@@ -79,7 +81,20 @@ from query.ranking.search_choice import RankingOptions
     help="Compare with a logged run, or a TREC run file.",
     shell_complete=completion.runs,
 )
-@click.option("--no-baseline", is_flag=True, help="Leave out same-language search and BM25.")
+@click.option(
+    "--baseline",
+    type=click.Choice(get_args(Baseline)),
+    default="bm25",
+    show_default=True,
+    help="Search in the topics' own language, too: by the encoder and BM25, by RM3 as well, or not.",
+)
+@click.option(
+    "--lexicon",
+    "lexicons",
+    multiple=True,
+    metavar="en-de=FILE",
+    help="Rank by PSQ, too: BM25 with query translation. Also the folder of a Cr5 model.",
+)
 @pairs_option
 @ranking_options
 @device_option
@@ -99,7 +114,8 @@ def command(
     run_file: Path | None,
     tag: str,
     compared_with: str,
-    no_baseline: bool,
+    baseline: Baseline,
+    lexicons: tuple[str, ...],
     pairs: bool,
     ranking: RankingOptions,
     device: Device,
@@ -115,6 +131,9 @@ def command(
     With --from-log the topics are the logged queries of which a hit was opened, and the opened hits are relevant. With
     --from-log and --qrels the topics are the logged queries that the qrels judge, by the ids of dragoman queries. The
     MAP of the rankings that people were shown is printed by week, too.
+
+    --lexicon may be given several times. A lexicon has lines of word, tab, translation and, if known, tab, probability,
+    or is JSON: {"word": {"translation": probability}}.
     """
     if bool(topic_files) == from_log or not (qrel_files or from_log):
         raise click.UsageError("give --topics and --qrels, or --from-log instead of topics")
@@ -134,8 +153,9 @@ def command(
         _fields(fields),
         None if to is None else typed_languages(to),
         depth,
-        same_language=not no_baseline,
+        baseline=baseline,
         pairs=pairs,
+        lexicons=read_lexicons(lexicons),
     )
     evaluation = evaluate_collection(
         name,

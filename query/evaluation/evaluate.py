@@ -24,6 +24,7 @@ from query.evaluation.run_settings import default_tag, maps_of
 from query.evaluation.scored_runs import (
     EvaluationPlan,
     Judgements,
+    RunKind,
     ScoredRun,
     ScoredRuns,
     languages_of,
@@ -113,6 +114,11 @@ class Evaluation:
             if run.pair in pairs and any(measure in values for values in run.scores.values())
         ]
         return pair_matrix(name, measure, runs, self.earlier.name if self.earlier and earlier else "", earlier)
+
+    def psq_pair_matrix(self) -> PairMatrix | None:
+        """The matrix of the first measure over PSQ's pairs of languages; none if there are none."""
+        runs = pair_runs(str(self.number), self.scored_runs.runs, "psq-pair")
+        return pair_matrix(f"{self.number}, PSQ", str(self.plan.measures[0]), runs) if runs else None
 
     def comparisons(self) -> list[Comparison]:
         """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.
@@ -233,10 +239,10 @@ def score_earlier(
     return Earlier(run.tag, [earlier_run], pair_runs(run.tag, scored.runs))
 
 
-def pair_runs(name: str, runs: Sequence[ScoredRun]) -> list[PairRun]:
-    """The pairs of languages among an evaluation's runs, by ids that begin with ``name``."""
+def pair_runs(name: str, runs: Sequence[ScoredRun], kind: RunKind = "pair") -> list[PairRun]:
+    """The pairs of languages of a kind among an evaluation's runs, by ids that begin with ``name``."""
     return [
-        PairRun(f"{name}.{run.name}", run.lang, run.documents, run.scores.topics) for run in runs if run.kind == "pair"
+        PairRun(f"{name}.{run.name}", run.lang, run.documents, run.scores.topics) for run in runs if run.kind == kind
     ]
 
 
@@ -281,6 +287,7 @@ def _setup(
         "depth": plan.depth,
         "maps": maps_of(searcher),
         "taught": dict(taught),
+        **({"lexicons": list(plan.lexicons.names)} if plan.lexicons.names else {}),
     }
     return evaluation_log.Setup(
         collection=searcher.collection,

@@ -2,7 +2,8 @@
 
 One ``dragoman evaluate`` is an evaluation, numbered from 1. Its runs have names: ``de`` is the German topics against
 all target languages, ``all`` is all topic languages pooled, ``de-same`` is the German topics against German documents
-alone, ``de-bm25`` is BM25 on these, and ``de-fi`` is the German topics against Finnish documents. A run's id combines
+alone, ``de-bm25`` and ``de-rm3`` are BM25 and RM3 on these, and ``de-fi`` is the German topics against Finnish
+documents; ``de-psq``, ``all-psq`` and ``de-fi-psq`` are ``de``, ``all`` and ``de-fi`` by PSQ. A run's id combines
 number and name: ``7.de``; ``7`` alone is the evaluation's main run.
 """
 
@@ -22,7 +23,15 @@ from indexer.ledger.database import Base, now, transaction
 from query.evaluation.fairness import OWN_LANGUAGE, RelevantCounts, current_name
 from query.evaluation.pair_matrix import PairRun
 from query.evaluation.qrels import to_trec
-from query.evaluation.scored_runs import RunKind, ScoredRun, main_run, pair_documents, topic_of
+from query.evaluation.scored_runs import (
+    BASELINES,
+    POOLED_KINDS,
+    RunKind,
+    ScoredRun,
+    main_run,
+    pair_documents,
+    topic_of,
+)
 from query.evaluation.trec_run import unpack
 
 if TYPE_CHECKING:
@@ -145,7 +154,7 @@ class LoggedRun(Base):
     @property
     def system(self) -> str:
         """The tag in the run's file."""
-        return "BM25" if self.kind == "bm25" else self.setup.tag
+        return BASELINES.get(self.kind, self.setup.tag)
 
     @property
     def imported(self) -> bool:
@@ -169,9 +178,9 @@ class LoggedRun(Base):
     @property
     def documents_in(self) -> list[str] | None:
         """The language of documents that the run alone was restricted to; none: those of the whole evaluation."""
-        if self.kind == "pair":
+        if self.kind in {"pair", "psq-pair"}:
             return [pair_documents(self.name, self.lang)]
-        return [self.lang] if self.kind in {"same", "bm25"} else None
+        return [self.lang] if self.kind in {"same", "bm25", "rm3"} else None
 
     def topic(self, qid: str) -> str:
         """The topic's id without the language that a pooled run appends; in other runs the id itself."""
@@ -303,7 +312,7 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
             yield from unpack(run.trec)
             return
         parts = sa.select(LoggedRun.lang, LoggedRun.trec).where(
-            LoggedRun.evaluation == run.evaluation, LoggedRun.kind == "language"
+            LoggedRun.evaluation == run.evaluation, LoggedRun.kind == POOLED_KINDS[run.kind]
         )
         for lang, trec in session.execute(parts.order_by(LoggedRun.key)):
             for line in unpack(trec or b""):

@@ -8,17 +8,22 @@ from typing import Any
 from query.calibration.common_space import CommonSpaceCalibration
 from query.calibration.mapped_calibration import MappedCalibration
 from query.evaluation.evaluation_log import LoggedRun
+from query.evaluation.scored_runs import BASELINES
 from query.ranking.searcher import Searcher
 
 _KINDS = {
     "language": "topics of a language",
     "pooled": "topics of all languages",
     "same": "documents of the topics' language alone",
-    "bm25": "BM25 on documents of the topics' language",
     "pair": "documents of one language",
+    "bm25": "BM25 on documents of the topics' language",
+    "rm3": "RM3 on documents of the topics' language",
+    "psq": "PSQ for topics of a language",
+    "psq-pooled": "PSQ for topics of all languages",
+    "psq-pair": "PSQ on documents of one language",
 }
 _OF_TOPICS = ("topic fields", "documents in", "depth", "collection size")
-"""Names of the settings that decide a run of BM25, too."""
+"""Names of the settings that decide a baseline's run, too."""
 
 
 def maps_of(searcher: Searcher) -> str:
@@ -80,7 +85,10 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
         "collection size": sum(languages.values()) if languages else None,
     }
     shown = {name: _shown(value) for name, value in values.items() if value not in (None, "", [])}
-    return {name: shown[name] for name in _OF_TOPICS if name in shown} if run.kind == "bm25" else shown
+    if run.kind not in BASELINES:
+        return shown
+    lexicons = {"lexicons": _shown(settings["lexicons"])} if BASELINES[run.kind] == "PSQ" else {}
+    return {name: shown[name] for name in _OF_TOPICS if name in shown} | lexicons
 
 
 def _shown(value: Any) -> str:
@@ -95,8 +103,8 @@ def _shown(value: Any) -> str:
 def ranking_in_words(run: LoggedRun) -> str:
     """How a run was ranked, in a line."""
     settings = run.setup.settings
-    if run.kind == "bm25":
-        return "BM25"
+    if run.kind in BASELINES:
+        return BASELINES[run.kind]
     if "file" in settings:
         return f"imported from {settings['file']}"
     if settings.get("calibration") is None:
@@ -121,7 +129,7 @@ def differences(run: LoggedRun, against: LoggedRun) -> list[str]:
         ("hash of topics", run.setup.topics_hash, against.setup.topics_hash),
         ("hash of judgements", run.setup.qrels_hash, against.setup.qrels_hash),
     ]
-    if run.setup.model and against.setup.model and "bm25" not in {run.kind, against.kind}:
+    if run.setup.model and against.setup.model and not BASELINES.keys() & {run.kind, against.kind}:
         pairs += [("model", run.setup.model, against.setup.model), ("graph", run.setup.build, against.setup.build)]
     values, others = settings_in_words(run), settings_in_words(against)
     if values.keys() & others.keys():

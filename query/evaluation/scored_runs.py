@@ -12,6 +12,8 @@ from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
 from query.evaluation.bm25_baseline import rank_by_bm25
 from query.evaluation.fairness import Fairness, RelevantCounts, fairness, pooled_fairness
+from query.evaluation.lexical_runs import LexicalRuns, merged, rank_lexically, without_lexicon
+from query.evaluation.lexicons import Lexicons
 from query.evaluation.measures import Measure, Scores, pooled, relevant_topics, score
 from query.evaluation.topics import FIELDS, Topic, queries_of
 from query.evaluation.trec_run import Run, RunEntry, pack
@@ -23,15 +25,29 @@ if TYPE_CHECKING:
     from query.ranking.searcher import Searcher
 
 _IDS_AT_ONCE = 500
+_PSQ = "-psq"
+"""End of the names of PSQ's runs."""
 
 NOTHING_RELEVANT = (
     "the qrels have no relevant document for any of the topics; check that topics and qrels belong together and name "
     "their topics alike"
 )
 
-RunKind = Literal["language", "pooled", "same", "bm25", "pair"]
-"""What a run ranks: all target languages, all topic languages pooled, the topics' own language, the same by BM25, or
-documents in one language."""
+RunKind = Literal["language", "pooled", "same", "pair", "bm25", "rm3", "psq", "psq-pooled", "psq-pair"]
+"""What a run ranks: all target languages, all topic languages pooled, the topics' own language, or documents in one
+language. BM25 and RM3 rank the topics' own language, PSQ what the kind without ``psq`` does."""
+BASELINES: Mapping[RunKind, str] = {
+    "bm25": "BM25",
+    "rm3": "RM3",
+    "psq": "PSQ",
+    "psq-pooled": "PSQ",
+    "psq-pair": "PSQ",
+}
+"""Names of the systems without an encoder, by the kinds of their runs."""
+POOLED_KINDS: Mapping[RunKind, RunKind] = {"pooled": "language", "psq-pooled": "psq"}
+"""Kinds of pooled runs, with the kinds of the runs that they consist of."""
+Baseline = Literal["none", "bm25", "rm3"]
+"""How the topics' own language is searched beside the encoder; ``rm3`` is BM25 and RM3."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +58,9 @@ class EvaluationPlan:
         fields: parts of a topic that form the query.
         to: languages of documents; none: all languages of the collection.
         depth: number of documents ranked per topic.
-        same_language: also rank within each topic's own language, by the encoder and by BM25.
+        baseline: also rank within each topic's own language, by the encoder and by this; ``none``: do not.
         pairs: also rank within each language of documents, for each topic language.
+        lexicons: also rank by PSQ with these.
     """
 
     measures: Sequence[Measure]
@@ -51,8 +68,9 @@ class EvaluationPlan:
     fields: Sequence[str] = FIELDS
     to: Sequence[str] | None = None
     depth: int = 1000
-    same_language: bool = True
+    baseline: Baseline = "bm25"
     pairs: bool = False
+    lexicons: Lexicons = field(default_factory=Lexicons)
 
 
 @dataclass(frozen=True)
@@ -60,7 +78,8 @@ class ScoredRun:
     """A run with its scores.
 
     Attributes:
-        name: unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``, ``de-fi`` (Finnish documents).
+        name: unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``, ``de-rm3``, ``de-fi`` (Finnish
+            documents), and by PSQ ``de-psq``, ``all-psq``, ``de-fi-psq``.
         lang: language of the topics; ``mul`` for a pooled run.
         scores: the scores, with the measures of fairness if several languages were searched.
         trec: the run, compressed by ``pack``; none for a pooled run, which consists of its languages' runs.
@@ -86,7 +105,7 @@ class ScoredRun:
 
     def topic_language(self, qid: str) -> str:
         """Language that a topic was asked in: the run's language, or in a pooled run the end of the topic's id."""
-        return qid.rpartition(".")[2] if self.kind == "pooled" else self.lang
+        return qid.rpartition(".")[2] if self.kind in POOLED_KINDS else self.lang
 
 
 def main_run(runs: Sequence[ScoredRun]) -> ScoredRun:
@@ -96,7 +115,7 @@ def main_run(runs: Sequence[ScoredRun]) -> ScoredRun:
 
 def topic_of(kind: RunKind, qid: str) -> str:
     """The topic's id without the language that a pooled run appends; in other runs the id itself."""
-    return qid.rpartition(".")[0] if kind == "pooled" else qid
+    return qid.rpartition(".")[0] if kind in POOLED_KINDS else qid
 
 
 @dataclass
@@ -104,8 +123,8 @@ class ScoredRuns:
     """The runs of an evaluation with their scores, and remarks on them.
 
     Attributes:
-        runs: a run for each topic language, each followed by its own-language runs and its pairs; the pooled run is
-            the last, if there are several topic languages.
+        runs: a run for each topic language, each followed by its pairs, its own-language runs, and those of PSQ; the
+            pooled runs are the last, if there are several topic languages.
         remarks: sentences that a reader of the scores should know.
         qrels: the judgements that the runs against all target languages were scored by.
         targets: languages of documents that were searched; empty if they are unknown.
@@ -173,15 +192,23 @@ def rank_and_score(
     judged = relevant_topics(judgements.qrels)
     if not any(topic.qid in judged for topic in chain.from_iterable(topics.values())):
         raise BadInput(NOTHING_RELEVANT)
-    fairness_by_lang: dict[str, Fairness] = {}
+    queries_by_lang = {
+        lang: _queries(lang_topics, plan.fields, scored_runs.remarks)
+        for lang, lang_topics in topics.items()
+        if {topic.qid for topic in lang_topics} & judged
+    }
+    lexical_runs = rank_lexically(
+        searcher, queries_by_lang, targets, plan.lexicons, rm3=plan.baseline == "rm3", k=plan.depth
+    )
+    fairness_by_lang, psq_fairness = dict[str, Fairness](), dict[str, Fairness]()
     times = rounds(plan, targets)
     for lang, lang_topics in topics.items():
         qids = {topic.qid for topic in lang_topics}
-        if not qids & judged:
+        if lang not in queries_by_lang:
             scored_runs.remarks.append(left_out(lang))
             advance(times * len(lang_topics))
             continue
-        queries = _queries(lang_topics, plan.fields, scored_runs.remarks)
+        queries = queries_by_lang[lang]
         rankings = searcher.rank(queries, k=plan.depth, to=targets, advance=advance)
         run = _run(plan, queries, rankings)
         ranked = {query.doc_id: ranking for query, ranking in zip(queries, rankings, strict=True)}
@@ -197,11 +224,17 @@ def rank_and_score(
                 by_documents[documents] = _run(plan, queries, ranked_within)
             scored_runs.runs += score_pairs(lang, by_documents, judgements, plan.measures, qids)
         own_qrels = judgements.within([lang])
-        if plan.same_language and lang in targets and relevant_topics(own_qrels) & qids:
+        if plan.baseline != "none" and lang in targets and relevant_topics(own_qrels) & qids:
             own_run = by_documents.get(lang)
-            scored_runs.runs += _own_language(searcher, queries, own_run, lang, own_qrels, qids, plan)
+            scored_runs.runs += _own_language(searcher, queries, own_run, lang, own_qrels, qids, plan, lexical_runs)
+        if plan.lexicons.names:
+            psq = lexical_runs.psq.get(lang, {})
+            scored_runs.remarks += without_lexicon(lang, targets, psq)
+            scored_runs.runs += _psq_runs(lang, psq, judgements, targets, plan, qids, psq_fairness)
         advance(times * (len(lang_topics) - len(queries)))
     scored_runs.runs += pool(scored_runs.of_kind("language"), fairness_by_lang, plan.measures)
+    pooled_psq = pool(scored_runs.of_kind("psq"), psq_fairness, plan.measures)
+    scored_runs.runs += _named_psq(pooled_psq, "psq-pooled")
     return scored_runs
 
 
@@ -264,8 +297,8 @@ def pair_name(lang: str, documents: str) -> str:
 
 
 def pair_documents(name: str, lang: str) -> str:
-    """The language of documents in the name of a pair, whose topics are in ``lang``."""
-    return name.removeprefix(pair_name(lang, ""))
+    """The language of documents in the name of a pair, also of PSQ, whose topics are in ``lang``."""
+    return name.removeprefix(pair_name(lang, "")).removesuffix(_PSQ)
 
 
 def left_out(lang: str) -> str:
@@ -308,6 +341,7 @@ def _own_language(
     qrels: Sequence[Qrel],
     qids: set[str],
     plan: EvaluationPlan,
+    lexical_runs: LexicalRuns,
 ) -> Iterator[ScoredRun]:
     run = run or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
     yield ScoredRun(f"{lang}-same", "same", lang, score(run, qrels, plan.measures, qids), pack(run))
@@ -315,6 +349,32 @@ def _own_language(
     bm25_rankings = rank_by_bm25((item.document for item in items), queries, lang, k=plan.depth)
     bm25_run = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, bm25_rankings, strict=True)})
     yield ScoredRun(f"{lang}-bm25", "bm25", lang, score(bm25_run, qrels, plan.measures, qids), pack(bm25_run))
+    if rm3_run := lexical_runs.rm3.get(lang):
+        yield ScoredRun(f"{lang}-rm3", "rm3", lang, score(rm3_run, qrels, plan.measures, qids), pack(rm3_run))
+
+
+def _psq_runs(
+    lang: str,
+    by_documents: Mapping[str, Run],
+    judgements: Judgements,
+    targets: Sequence[str],
+    plan: EvaluationPlan,
+    qids: set[str],
+    fairness_by_lang: dict[str, Fairness],
+) -> Iterator[ScoredRun]:
+    """The run of PSQ over all languages of documents, and its pairs; its fairness is added to ``fairness_by_lang``."""
+    if not by_documents:
+        return
+    run, rankings = merged(by_documents, plan.depth)
+    scored_run, fairness_by_lang[lang] = score_language(lang, run, rankings, judgements, targets, plan.measures, qids)
+    yield from _named_psq([scored_run], "psq")
+    if plan.pairs:
+        yield from _named_psq(score_pairs(lang, by_documents, judgements, plan.measures, qids), "psq-pair")
+
+
+def _named_psq(scored_runs: Iterable[ScoredRun], kind: RunKind) -> Iterator[ScoredRun]:
+    for scored_run in scored_runs:
+        yield replace(scored_run, name=scored_run.name + _PSQ, kind=kind)
 
 
 def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str]) -> list[Document]:

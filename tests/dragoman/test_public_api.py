@@ -170,7 +170,7 @@ def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoma
     plain = dragoman.RankingOptions(calibration="none")
     evaluation = dragoman.evaluate(
         "demo", topics, [qrels], settings=demo_by_words, langs=["ger"], to=["en"], measures=["AP"], ranking=plain,
-        baseline=False,
+        baseline="none",
     )  # fmt: skip
     assert set(evaluation.means) == {"AP", "Judged@10"}
     assert 0 < evaluation.means["AP"] <= 1

@@ -13,7 +13,7 @@ from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matr
 from query.evaluation.evaluate import Evaluation
 from query.evaluation.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, TLR_DEPTH, RelevantCounts, is_fairness
 from query.evaluation.measures import pooled
-from query.evaluation.scored_runs import EvaluationPlan, ScoredRuns
+from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, EvaluationPlan, RunKind, ScoredRuns
 from query.evaluation.significance import Comparison
 
 RELEVANT = "the relevant documents"
@@ -29,15 +29,17 @@ def show_evaluation(evaluation: Evaluation, console: Console) -> None:
     measures = [str(measure) for measure in plan.measures]
     fair = [measure for measure in scored_runs.main.scores.means if is_fairness(measure)]
     columns = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in [*measures, *fair])]
-    columns += [f">{_heading(measures[0])} same\nlanguage", ">BM25\nthere"] if own_language else []
+    columns += [f">{_heading(measures[0])} same\nlanguage"] if own_language else []
+    columns += [f">{BASELINES[kind]}\nthere" for kind in own_language if kind in BASELINES]
     rows = []
     for run in scored_runs.runs:
-        if run.kind not in {"language", "pooled"}:
+        if run.kind not in {"language", "pooled", "psq", "psq-pooled"}:
             continue
-        row = ["all, pooled" if run.kind == "pooled" else run.lang, f"{len(run.scores.topics):,}"]
+        topics_in = "all, pooled" if run.kind in POOLED_KINDS else run.lang
+        row = [f"{topics_in}, PSQ" if run.kind in BASELINES else topics_in, f"{len(run.scores.topics):,}"]
         row += [_figure(measure, run.scores.means.get(measure)) for measure in [*measures, *fair]]
-        if own_language:
-            row += [f"{mean:.3f}" if mean is not None else "–" for mean in own_language.get(run.lang, (None, None))]
+        means = [None if run.kind in BASELINES else by_lang.get(run.lang) for by_lang in own_language.values()]
+        row += [f"{mean:.3f}" if mean is not None else "–" for mean in means]
         rows.append([*row, f"{number}.{run.name}"])
     console.table([*columns, "run"], rows, title=f"{plan.tag}, evaluation {number}")
     for measure in fair:
@@ -55,25 +57,31 @@ def show_compared(evaluation: Evaluation, console: Console) -> None:
     matrix = evaluation.pair_matrix()
     if matrix:
         show_pair_matrix(matrix, console)
+    psq_matrix = evaluation.psq_pair_matrix()
+    if psq_matrix:
+        show_pair_matrix(psq_matrix, console)
     comparisons = evaluation.comparisons()
     if comparisons:
         show_comparisons(comparisons, console)
+    matrices = {"pairs": matrix, "psq_pairs": psq_matrix}
     console.emit(
-        {**evaluation_json(evaluation, comparisons), **({"pairs": pair_matrix_json(matrix)} if matrix else {})}
+        {
+            **evaluation_json(evaluation, comparisons),
+            **{name: pair_matrix_json(shown) for name, shown in matrices.items() if shown},
+        }
     )
 
 
-def _own_language_means(scored_runs: ScoredRuns, plan: EvaluationPlan) -> dict[str, tuple[float | None, float | None]]:
-    """Means of the first measure within each topic language, of the encoder and of BM25; ``mul`` is the pool."""
+def _own_language_means(scored_runs: ScoredRuns, plan: EvaluationPlan) -> dict[RunKind, dict[str, float]]:
+    """Means of the first measure within each topic language, by the kind of run; ``mul`` is the pool."""
     measure = str(plan.measures[0])
-    same, bm25 = scored_runs.of_kind("same"), scored_runs.of_kind("bm25")
-    if not same:
-        return {}
-    means: dict[str, tuple[float | None, float | None]] = {
-        lang: (same[lang].means[measure], bm25[lang].means[measure]) for lang in same
+    kinds: tuple[RunKind, ...] = ("same", "bm25", "rm3")
+    by_kind = {kind: scores for kind in kinds if (scores := scored_runs.of_kind(kind))}
+    return {
+        kind: {lang: of_lang.means[measure] for lang, of_lang in scores.items()}
+        | {"mul": pooled(scores, plan.measures).means[measure]}
+        for kind, scores in by_kind.items()
     }
-    means["mul"] = (pooled(same, plan.measures).means[measure], pooled(bm25, plan.measures).means[measure])
-    return means
 
 
 def _omitted_topics(scored_runs: ScoredRuns) -> Iterable[str]:

@@ -11,6 +11,7 @@ from query.commands.output.calibrations import show_taught
 from query.commands.output.evaluations import RELEVANT, relevant_counts_json, show_relevant_counts
 from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.run_settings import ranking_in_words, settings_in_words
+from query.evaluation.scored_runs import BASELINES, POOLED_KINDS
 
 _RUN_NAMES = (
     "id",
@@ -53,8 +54,8 @@ def show_logged_runs(runs: Sequence[LoggedRun], console: Console) -> None:
 
 
 def _topics_in(run: LoggedRun) -> str:
-    words = {"language": "{}", "pooled": "all, pooled", "same": "{} → {}", "bm25": "{} → {}, BM25", "pair": "{} → {}"}
-    return words[run.kind].format(run.lang, *(run.documents_in or ()))
+    languages = "all, pooled" if run.kind in POOLED_KINDS else " → ".join([run.lang, *(run.documents_in or ())])
+    return f"{languages}, {BASELINES[run.kind]}" if run.kind in BASELINES else languages
 
 
 def show_logged_run(
@@ -71,7 +72,7 @@ def show_logged_run(
     console.emit({**_run_json(run), "scores": scores})
     on = f" on {run.setup.collection}" if run.setup.collection else ""
     console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC{on}, {_topics_in(run)}")
-    has_ids = run.setup.model and run.kind != "bm25"
+    has_ids = run.setup.model and run.kind not in BASELINES
     ids = f" · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}" if has_ids else ""
     console.result(f"tag {run.system}{ids}")
     console.result(" · ".join(f"{name} {value}" for name, value in settings_in_words(run).items()))
@@ -93,7 +94,7 @@ def show_logged_run(
     rows.append(["mean", *(f"{mean:.4f}" for mean in run.means.values())])
     console.table(["topic", *(f">{measure}" for measure in run.means)], rows)
     show_relevant_counts(run.relevant_counts, console)
-    if run.kind != "bm25":
+    if run.kind not in BASELINES:
         show_taught(run.setup.settings.get("taught", {}), RELEVANT, console)
 
 

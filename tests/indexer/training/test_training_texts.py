@@ -103,7 +103,7 @@ def test_evaluate_names_an_encoder_that_learnt_from_the_relevant_pages(
     judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
     for to, share in (("de", 1.0), ("es", 0.0)):
         capsys.readouterr()
-        assert run(["evaluate", *judged, "--to", to, "--no-baseline", "--json", *home]) == 0
+        assert run(["evaluate", *judged, "--to", to, "--baseline", "none", "--json", *home]) == 0
         captured = capsys.readouterr()
         assert json.loads(captured.out)["settings"]["taught"] == ({str(words.path): share} if share else {})
         assert ("learnt from 100% of the relevant documents" in captured.err) == bool(share)

@@ -25,7 +25,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> P
         sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in langs.split()]
         assert run(["index", *sources, "-c", name, *encoder, *place]) == 0
     topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
-    assert run(["evaluate", *topics, "-c", "news", "--no-baseline", *place]) == 0
+    assert run(["evaluate", *topics, "-c", "news", "--baseline", "none", *place]) == 0
     return folder
 
 

@@ -124,7 +124,7 @@ def test_a_run_is_compared_with_one_before_and_with_a_file(
     dragoman: Command, judged: list[str], tmp_path: Path
 ) -> None:
     dragoman("evaluate", *judged, "--run-file", tmp_path / "run.txt")
-    logged = emitted(dragoman("evaluate", *judged, "--no-baseline", "--compare", "1", "--json"))["comparisons"]
+    logged = emitted(dragoman("evaluate", *judged, "--baseline", "none", "--compare", "1", "--json"))["comparisons"]
     assert {(one["a"], one["b"]) for one in logged} == {("1.de", "2.de"), ("1.en", "2.en"), ("1.all", "2.all")}
     assert all(one["ties"] == len(one["topics"]) and one["p_holm"] == 1 for one in logged)
     filed = emitted(dragoman("evaluate", *judged, "--compare", tmp_path / "run.txt", "--json"))["comparisons"]
@@ -150,10 +150,44 @@ def test_a_run_that_was_scored_by_other_judgements_is_named(
     assert "was scored by other qrels or another --to" in capsys.readouterr().err
 
 
+def test_psq_and_rm3_are_rows_and_logged_runs(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
+    lexicon = tmp_path / "de-en.tsv"
+    lexicon.write_text("hochwasser\tflood\t0.9\nhochwasser\twater\t0.1\nzug\ttrain\n", encoding="utf-8")
+    arguments = ["evaluate", *judged, "--baseline", "rm3", "--lexicon", f"de-en={lexicon}", "--to", "de,en", "--pairs"]
+    output = dragoman(*arguments)
+    rows = {line[-1]: line for line in map(str.split, output.splitlines()) if line and line[-1].startswith("1.")}
+    assert rows["1.de-psq"][:2] == ["de,", "PSQ"]
+    assert rows["1.de-psq"][3] == "1.000"
+    assert "RM3" in output
+    assert "MAP by pair, evaluation 1, PSQ" in output
+    runs = {run["id"]: run for run in emitted(dragoman(*arguments, "--json"))["runs"]}
+    assert {"2.de-rm3", "2.de-psq", "2.de-de-psq", "2.de-en-psq"} <= runs.keys()
+    assert runs["2.de-en-psq"]["means"]["AP"] == 1.0
+    listed = dragoman("runs", "list", "--all")
+    assert all(words in listed for words in ("de → de, RM3", "de → en, PSQ", "de, PSQ"))
+    shown = dragoman("runs", "show", "1.de-en-psq")
+    assert "tag PSQ\n" in shown
+    assert "lexicons de-en de-en.tsv (" in shown
+    dragoman("runs", "export", "1.de-en-psq", "-o", tmp_path / "psq.txt")
+    assert Run.read_trec(tmp_path / "psq.txt").rankings["1"][0][0] == "en:flood"
+    compared = emitted(dragoman("runs", "compare", "1.de-en", "1.de-en-psq", "--measures", "AP", "--json"))
+    assert compared["comparisons"][0]["b"] == "1.de-en-psq"
+
+
+def test_a_pooled_run_of_psq_is_exported(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
+    lexicon = tmp_path / "lexicon.json"
+    lexicon.write_text('{"train": {"zug": 1.0}, "zug": {"train": 1.0}}', encoding="utf-8")
+    lexicons = [option for pair in ("de-en", "en-de") for option in ("--lexicon", f"{pair}={lexicon}")]
+    dragoman("evaluate", *judged, *lexicons)
+    dragoman("runs", "export", "1.all-psq", "-o", tmp_path / "psq.txt")
+    rankings = Run.read_trec(tmp_path / "psq.txt").rankings
+    assert {doc_id for doc_id, _ in rankings["2.de"]} == {doc_id for doc_id, _ in rankings["2.en"]}
+
+
 def test_list_shows_main_runs_and_all_on_request(dragoman: Command, judged: list[str]) -> None:
     assert dragoman("runs") == ""
     dragoman("evaluate", *judged)
-    dragoman("evaluate", *judged, "--langs", "en", "--no-baseline")
+    dragoman("evaluate", *judged, "--langs", "en", "--baseline", "none")
     assert [json.loads(line)["id"] for line in dragoman("runs", "list", "--json").splitlines()] == ["2.en", "1.all"]
     assert len(dragoman("runs", "list", "--all", "--json").splitlines()) == 8
     assert "no collection 'others'" in dragoman("runs", "list", "-c", "others", status=1)
@@ -214,7 +248,7 @@ def test_export_writes_a_file(dragoman: Command, judged: list[str], tmp_path: Pa
 def test_what_cannot_be_done_is_one_sentence(
     dragoman: Command, judged: list[str], tmp_path: Path, arguments: list[str], status: int, said: str
 ) -> None:
-    dragoman("evaluate", *judged, "--no-baseline")
+    dragoman("evaluate", *judged, "--baseline", "none")
     (tmp_path / "broken.run").write_text("1 Q0 a\n")
     options = judged if arguments[0] == "evaluate" else []
     text = dragoman(*[argument.replace("{tmp}", str(tmp_path)) for argument in arguments], *options, status=status)

@@ -35,7 +35,7 @@ class Evaluated:
         return json.loads(self.capsys.readouterr().out)
 
 
-EVALUATE = ["evaluate", *JUDGED, "-c", "demo", "--to", "de,ru", "--pairs", "--no-baseline"]
+EVALUATE = ["evaluate", *JUDGED, "-c", "demo", "--to", "de,ru", "--pairs", "--baseline", "none"]
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_trec_eval_gives_the_figures_of_runs_in_some_languages_of_documents(
 
 
 def test_pairs_that_nobody_logged_are_one_sentence(evaluated: Evaluated) -> None:
-    number = evaluated.emitted("evaluate", *JUDGED, "-c", "demo", "--no-baseline")["evaluation"]
+    number = evaluated.emitted("evaluate", *JUDGED, "-c", "demo", "--baseline", "none")["evaluation"]
     assert run(["runs", "pairs", str(number), *evaluated.home]) == 1
     assert f"evaluation {number} has no pairs of languages; log them with" in evaluated.capsys.readouterr().err
     assert run(["runs", "import", str(evaluated.file), *JUDGED, "--pairs", *evaluated.home]) == 1

@@ -33,14 +33,14 @@ THEIRS = runs_of("2", {"de-de": [0.8] * 14, "de-fi": [0.6, 0.5] * 7, "fi-de": [0
 
 def test_a_pair_is_what_a_search_in_one_language_of_documents_alone_gives(tmp_path: Path) -> None:
     topics = by_language(TOPICS)
-    plan = EvaluationPlan(parse_measures(["AP", "P@10"]), "words", same_language=False, pairs=True)
+    plan = EvaluationPlan(parse_measures(["AP", "P@10"]), "words", baseline="none", pairs=True)
     steps = list[int]()
     with word_searcher(tmp_path / "store") as searcher:
         runs = {run.name: run for run in rank_and_score(searcher, topics, QRELS, plan, steps.append).runs}
         assert list(runs) == ["de", "de-de", "de-en", "de-fi", "en", "en-de", "en-en", "en-fi", "all"]
         assert sum(steps) == 4 * sum(map(len, topics.values()))
         for lang, documents in (("de", "fi"), ("en", "de"), ("en", "en")):
-            alone = EvaluationPlan(plan.measures, "words", to=[documents], same_language=False)
+            alone = EvaluationPlan(plan.measures, "words", to=[documents], baseline="none")
             (expected,) = rank_and_score(searcher, {lang: topics[lang]}, QRELS, alone).runs
             pair = runs[f"{lang}-{documents}"]
             assert (pair.lang, pair.documents, pair.kind) == (lang, documents, "pair")

@@ -48,7 +48,7 @@ def test_lists_show_and_compare_say_how_runs_were_ranked(
     home = ["--home", str(calibrated.home)]
     judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de", "-q"]
     for options in (["--calibration", "none"], ["--no-mates", "--to", "de,en"]):
-        assert run(["evaluate", *judged, "-c", "demo", "--no-baseline", *options, *home]) == 0
+        assert run(["evaluate", *judged, "-c", "demo", "--baseline", "none", *options, *home]) == 0
     capsys.readouterr()
     assert run(["runs", "list", "--json", *home]) == 0
     second, first = (json.loads(line) for line in capsys.readouterr().out.splitlines()[:2])

@@ -14,11 +14,12 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from query.evaluation.foreign_scores import score_foreign
+from query.evaluation.lexicons import Lexicons
 from query.evaluation.measures import parse_measures
 from query.evaluation.scored_runs import EvaluationPlan, Judgements, rank_and_score
 from query.evaluation.topic_set import by_language
 from query.evaluation.topics import Topic
-from query.evaluation.trec_run import Run
+from query.evaluation.trec_run import Run, unpack
 from query.ranking.searcher import Searcher
 
 DOCUMENTS = [
@@ -163,8 +164,60 @@ def test_judged_documents_that_are_not_in_the_collection_are_said(searcher: Sear
 
 
 def test_the_baseline_can_be_left_out(searcher: Searcher) -> None:
-    scored_runs = rank_and_score(searcher, by_language(TOPICS, ["en"]), QRELS, plan(same_language=False))
+    scored_runs = rank_and_score(searcher, by_language(TOPICS, ["en"]), QRELS, plan(baseline="none"))
     assert [run.name for run in scored_runs.runs] == ["en"]
+
+
+def test_rm3_stands_beside_bm25(searcher: Searcher) -> None:
+    scored_runs = rank_and_score(searcher, by_language(TOPICS, ["de"]), QRELS, plan(baseline="rm3"))
+    assert [run.name for run in scored_runs.runs] == ["de", "de-same", "de-bm25", "de-rm3"]
+    assert scored_runs.of_kind("rm3")["de"].values("AP") == {"1": 1.0, "2": 1.0}
+
+
+LEXICON = {"hochwasser": {"flood": 0.9, "water": 0.1}, "zug": {"train": 1.0}}
+
+
+def test_psq_ranks_what_the_encoder_ranks(searcher: Searcher) -> None:
+    lexicons = Lexicons({("de", "en"): LEXICON, ("en", "de"): {"train": {"zug": 1.0}}}, names=["words"])
+    scored_runs = rank_and_score(
+        searcher, by_language(TOPICS), QRELS, plan(lexicons=lexicons, pairs=True, to=["de", "en"], baseline="none")
+    )
+    names = ["de", "de-de", "de-en", "de-psq", "de-de-psq", "de-en-psq"]
+    assert [run.name for run in scored_runs.runs[:6]] == names
+    assert [run.name for run in scored_runs.runs[-2:]] == ["all", "all-psq"]
+    assert scored_runs.main.name == "all"
+    psq = scored_runs.of_kind("psq")["de"]
+    assert psq.values("AP") == {"1": 1.0, "2": 1.0}
+    assert {"own-language", "PEER@100", "TLR@20", "LPR"} <= psq.means.keys()
+    pair = scored_runs.runs[5]
+    assert (pair.kind, pair.lang, pair.documents) == ("psq-pair", "de", "en")
+    assert pair.scores.values("AP") == {"1": 1.0, "2": 1.0}
+    pooled = scored_runs.runs[-1]
+    assert (pooled.kind, pooled.lang) == ("psq-pooled", "mul")
+    assert pooled.topic("1.de") == "1"
+    assert set(pooled.scores.topics) == {"1.de", "2.de", "1.en", "2.en"}
+
+
+def test_psq_in_one_language_alone_is_bm25_there(searcher: Searcher) -> None:
+    lexicons = Lexicons({("de", "en"): LEXICON}, names=["words"])
+    scored_runs = rank_and_score(searcher, by_language(TOPICS, ["de"]), QRELS, plan(lexicons=lexicons, pairs=True))
+    runs = {run.name: run for run in scored_runs.runs}
+    psq, bm25 = (list(unpack(runs[name].trec or b"")) for name in ("de-de-psq", "de-bm25"))
+    assert [line.split()[:4] for line in psq] == [line.split()[:4] for line in bm25]
+
+
+def test_languages_without_a_lexicon_are_said(searcher: Searcher) -> None:
+    lexicons = Lexicons({("de", "en"): LEXICON}, names=["words"])
+    scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan(lexicons=lexicons))
+    assert "there is no lexicon from de to fi; PSQ finds no documents there" in scored_runs.remarks
+    assert "there is no lexicon from en; its topics have no run of PSQ" in scored_runs.remarks
+    assert [run.name for run in scored_runs.runs if run.kind.startswith("psq")] == ["de-psq"]
+
+
+def test_lexicons_of_other_languages_are_refused(searcher: Searcher) -> None:
+    lexicons = Lexicons({("de", "fr"): LEXICON}, names=["words"])
+    with pytest.raises(BadInput, match=r"no lexicon is from a language of the topics \(de, en\) to another"):
+        rank_and_score(searcher, by_language(TOPICS), QRELS, plan(lexicons=lexicons))
 
 
 def test_depth_and_fields_are_obeyed(searcher: Searcher) -> None:

@@ -94,7 +94,7 @@ def test_an_evaluation_is_by_the_calibration_it_names(home: Settings, capsys: py
         "demo", home, CalibrationRequest(choice=CalibrationChoice(rank=0, margin="ratio", balance=0.0)), device="cpu"
     )
     topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
-    command = ["evaluate", "-c", "demo", "--home", str(home.home), *topics, "--no-baseline", "--json", "-q"]
+    command = ["evaluate", "-c", "demo", "--home", str(home.home), *topics, "--baseline", "none", "--json", "-q"]
 
     def map_by(*calibration: str) -> float:
         assert run([*command, *calibration]) == 0

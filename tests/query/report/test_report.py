@@ -52,7 +52,7 @@ SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
 def evaluate_demo(settings: Settings, langs: Sequence[str], ranking: RankingOptions | None = None) -> None:
     """Ask the demo's topics in some languages, without baselines."""
     topic_set = read_topic_set([DEMO / "topics.tsv"], [DEMO / "qrels.txt"], langs=langs)
-    plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "", same_language=False)
+    plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "", baseline="none")
     evaluate_collection("demo", topic_set, settings, plan, ranking=ranking)
 
 
