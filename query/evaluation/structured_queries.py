@@ -40,6 +40,9 @@ _MOST_FREQUENT, _SHORTEST, _LONGEST = 0.1, 2, 20
 Expectation = Mapping[str, float]
 """A structured term: by index term of the documents' language how often it stands for the query's term, p(f | e)."""
 _Values = npt.NDArray[np.float64]
+_Postings = tuple[npt.NDArray[np.int32], _Values]
+"""Rows of the documents that have a term, and how often each has it."""
+_NO_ROWS = np.zeros(0, dtype=np.int32)
 
 
 class TermCounts:
@@ -84,34 +87,35 @@ class TermCounts:
         terms = [(weight, *self._expected(expectation)) for weight, expectation in query]
         rare = [term for term in terms if term[2] * 2 <= len(self.doc_ids)] or terms
         scores = np.zeros(len(self.doc_ids))
-        for weight, frequencies, document_frequency in rare:
-            scores += weight * self._bm25(frequencies, document_frequency)
+        for weight, (rows, frequencies), document_frequency in rare:
+            scores[rows] += weight * self._bm25(frequencies, self._norms[rows], document_frequency)
         hits = np.flatnonzero(scores > 0)
         best = hits[np.argsort(-scores[hits], kind="stable")[:k]].tolist()
         return [(self.doc_ids[row], float(scores[row])) for row in best]
 
-    def _bm25(self, frequencies: _Values, document_frequency: float) -> _Values:
+    def _bm25(self, frequencies: _Values, norms: _Values, document_frequency: float) -> _Values:
         count = len(self.doc_ids)
         idf = np.log((count - document_frequency + 0.5) / (document_frequency + 0.5))
-        scores: _Values = max(idf, _LEAST_IDF) * frequencies * (K1 + 1) / (frequencies + self._norms)
+        scores: _Values = max(idf, _LEAST_IDF) * frequencies * (K1 + 1) / (frequencies + norms)
         return scores
 
-    def _expected(self, expectation: Expectation) -> tuple[_Values, float]:
-        """(documents,) expected term frequencies of a structured term, and its expected document frequency."""
-        frequencies, document_frequency = np.zeros(len(self.doc_ids)), 0.0
+    def _expected(self, expectation: Expectation) -> tuple[_Postings, float]:
+        """The expected term frequencies of a structured term, and its expected document frequency."""
+        postings, document_frequency = list[_Postings](), 0.0
         for term, probability in expectation.items():
-            of_term = self._of_term(term)
-            frequencies += probability * of_term
-            document_frequency += probability * np.count_nonzero(of_term)
-        return frequencies, min(document_frequency, float(len(self.doc_ids)))
+            rows, frequencies = self._of_term(term)
+            postings.append((rows, probability * frequencies))
+            document_frequency += probability * len(rows)
+        return _summed(postings), min(document_frequency, float(len(self.doc_ids)))
 
-    def _of_term(self, term: str) -> _Values:
-        """(documents,) frequencies of a term, or of all terms with a prefix that ends with ``*``."""
+    def _of_term(self, term: str) -> _Postings:
+        """The frequencies of a term, or of all terms with a prefix that ends with ``*``."""
         if term.endswith("*"):
             columns = [column for known, column in self._columns.items() if known.startswith(term[:-1])]
         else:
             columns = [self._columns[term]] if term in self._columns else []
-        return np.asarray(self._by_term[:, columns].sum(axis=1), dtype=np.float64).ravel()
+        places = [slice(*self._by_term.indptr[column : column + 2]) for column in columns]
+        return _summed([(self._by_term.indices[place], self._by_term.data[place]) for place in places])
 
     def rank_by_rm3(self, terms: Sequence[str], k: int) -> list[RunEntry]:
         """The ``k`` best documents, as ``rank``, for a query's distinct terms and the terms that RM3 adds."""
@@ -153,6 +157,13 @@ class TermCounts:
                 if self._frequencies[column] <= most and _SHORTEST <= len(self._terms[column]) <= _LONGEST
             }
         )
+
+
+def _summed(postings: Sequence[_Postings]) -> _Postings:
+    """One frequency for each row that any of the postings has."""
+    rows, places = np.unique(np.concatenate([_NO_ROWS, *(rows for rows, _ in postings)]), return_inverse=True)
+    values = np.concatenate([np.zeros(0), *(values for _, values in postings)])
+    return rows, np.bincount(places, weights=values, minlength=len(rows)).astype(np.float64)
 
 
 def _most(weights: Mapping[str, float]) -> dict[str, float]:
