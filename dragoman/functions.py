@@ -238,6 +238,8 @@ def evaluate(
         raise BadInput("give topics and qrels, or from_log=True instead of topics")
     if baseline not in get_args(Baseline):
         raise BadInput(f"baseline is {baseline!r}; choose one of {', '.join(get_args(Baseline))}")
+    if isinstance(lexicons, str):
+        raise BadInput(f"lexicons is the string {lexicons!r}; give a list: lexicons=[{lexicons!r}]")
     query_langs = normalised_list(langs, "langs")
     judgements = expand(qrel_files, "qrels") if qrel_files else []
     if from_log:
