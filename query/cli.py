@@ -20,6 +20,7 @@ _SECTIONS = {
         "index": "Read, encode and store documents; go on where it stopped.",
         "search": "Find documents in any language.",
         "serve": "HTTP: JSON, an Elasticsearch-shaped search, and a web page.",
+        "mcp": "Tools for agents: search, document, collections, over standard input.",
         "calibrate": "Make languages comparable; index does this at its end, too.",
         "status": "Collections, languages, encoders, calibrations, index runs, refusals.",
         "delete": "Remove documents, or a whole collection.",

@@ -116,6 +116,7 @@ def command(
     """
     try:
         import fastapi  # noqa: F401, PLC0415
+        import mcp  # noqa: F401, PLC0415
         import prometheus_client  # noqa: F401, PLC0415
         import uvicorn  # noqa: F401, PLC0415
     except ImportError as error:

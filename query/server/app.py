@@ -24,6 +24,7 @@ from starlette.exceptions import HTTPException
 from encoders.errors import BadInput, DragomanError
 from indexer.elastic.address import SCHEMES, Credentials, without_credentials
 from query.ranking.searcher import EmptyCollection
+from query.server.agents import AgentRoute
 from query.server.listening import BACKLOG
 from query.server.page import SearchPage
 from query.service import refusals
@@ -47,7 +48,7 @@ _EVERY = 5.0
 class _ElasticPath(Convertor[str]):
     """Paths that are not the service's own, so that the service's own answer 405 to other methods."""
 
-    regex = r"(?!api(?:/|$)|metrics$|openapi\.json$).*"
+    regex = r"(?!api(?:/|$)|mcp$|metrics$|openapi\.json$).*"
 
     def convert(self, value: str) -> str:
         return value
@@ -80,6 +81,7 @@ class Service:
         self._threads = SearchThreads(options, self._metrics)
         self._log = QueryLog(self._open_collections.engine, options.log_days, self._metrics) if options.log else None
         self._api = Api(self._open_collections, self._threads, self._metrics, self._log, hybrid=options.hybrid)
+        self._agents = AgentRoute(self._api, options.max_body)
         self._page = SearchPage()
         self._upstream = self._cluster()
         self._elastic = ElasticEndpoint(options, self._open_collections, self._threads, self._upstream, self._api)
@@ -121,6 +123,7 @@ class Service:
         app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)(self._front_page)
         app.head("/api/health", include_in_schema=False)(self._api.health)
         app.head("/api/ready", include_in_schema=False)(self._api.ready)
+        app.router.routes.append(self._agents)
         app.api_route(
             "/{path:elastic}", methods=["GET", "POST", "PUT", "DELETE", "HEAD"], include_in_schema=False, name="elastic"
         )(self._elastic.answer)
@@ -140,7 +143,8 @@ class Service:
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         self._api.state = dict.fromkeys(self._open_collections.names(), "opening")
         threading.Thread(target=self._watch_collections, name="opening", daemon=True).start()
-        yield
+        async with self._agents.manager.run():
+            yield
         self._closing.set()
         await asyncio.to_thread(self.close)
         if self._upstream:

@@ -22,7 +22,8 @@ _NOT_BLANK = r"[^\s\x1c-\x1f\x85\ufeff]"
 Scalar = str | int | float | bool
 
 
-def _check_query(query: str) -> str:
+def check_query(query: str) -> str:
+    """The query, if it is not blank."""
     if not query.strip():
         raise ValueError("the query is empty; type what you look for")
     return query
@@ -34,7 +35,7 @@ def _check_weights(weights: list[float]) -> list[float]:
     return weights
 
 
-def _as_integer(value: Any) -> Any:
+def as_integer(value: Any) -> Any:
     """A number without a fraction as an integer: to JSON Schema 10.0 is the integer 10."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -44,14 +45,14 @@ CollectionName = Annotated[str, Field(max_length=100, pattern=rf"^(?:{NAME.patte
 _Query = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST, json_schema_extra={"pattern": _NOT_BLANK}),
-    AfterValidator(_check_query),
+    AfterValidator(check_query),
 ]
 _Weights = Annotated[
     list[Annotated[float, Field(ge=0, le=1_000_000)]],
     Field(min_length=1, max_length=8, json_schema_extra={"contains": {"exclusiveMinimum": 0}}),
     AfterValidator(_check_weights),
 ]
-_Count = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(_as_integer)]
+_Count = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(as_integer)]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -71,7 +72,9 @@ def has_surrogate(value: Any) -> bool:
     return False
 
 
-class _Strict(BaseModel):
+class StrictModel(BaseModel):
+    """A request that takes no other names, no values of other types and no half characters."""
+
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
     @model_validator(mode="before")
@@ -82,7 +85,7 @@ class _Strict(BaseModel):
         return value
 
 
-class SearchRequest(_Strict):
+class SearchRequest(StrictModel):
     """A query; ranking settings that are left out are those of the collection's calibration."""
 
     model_config = ConfigDict(
@@ -242,7 +245,7 @@ class DocumentAnswer(BaseModel):
     fields: dict[str, Any]
 
 
-class Click(_Strict):
+class Click(StrictModel):
     """A hit that somebody opened."""
 
     model_config = ConfigDict(

@@ -1,0 +1,43 @@
+"""``dragoman mcp``: the tools for agents, over standard input and output."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from encoders.console import Console
+from encoders.errors import MissingPart
+from encoders.wording import install_command
+from indexer.collection.settings import Settings
+from query.commands.help import Command
+from query.commands.options import COLLECTION, common_options, device_option
+
+
+@click.command("mcp", cls=Command)
+@click.option(
+    "-c",
+    "--collection",
+    "collections",
+    type=COLLECTION,
+    multiple=True,
+    help="Collection that may be searched; may be repeated.  [default: all]",
+)
+@device_option
+@common_options
+def command(settings: Settings, console: Console, **service: Any) -> None:
+    """Let an agent search: the tools search, document and collections of the Model Context Protocol.
+
+    The agent's program starts this command and talks to it over standard input and output. dragoman serve has the
+    same tools at /mcp.
+    """
+    try:
+        import mcp  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingPart(f"tools for agents need packages; install them: {install_command('serve')}") from error
+    from query.server.agents import serve_agent  # noqa: PLC0415 - seconds of imports
+    from query.service.options import ServiceOptions  # noqa: PLC0415
+
+    console.say("waiting for an agent at standard input (stop with Ctrl-C)")
+    serve_agent(ServiceOptions(settings=settings, threads=2 * (os.cpu_count() or 1), **service))

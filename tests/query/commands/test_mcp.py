@@ -1,0 +1,114 @@
+"""``dragoman mcp`` as an agent's program starts it: nothing but the protocol on standard output, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from indexer.collection.settings import Settings
+from query.cli import run
+from query.ranking.searcher import Searcher
+from trials import ROOT
+from trials.command import DRAGOMAN
+
+QUERY = "Wie backe ich Brot ohne gekaufte Hefe?"
+WAITING = "waiting for an agent at standard input (stop with Ctrl-C)\n"
+OPENING = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+def command(settings: Settings) -> list[str]:
+    return [*DRAGOMAN, "mcp", "-c", "demo", "--home", str(settings.home), "--device", "cpu"]
+
+
+@contextmanager
+def started(settings: Settings, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
+    """The command when it has answered the first message, its input and its output; it writes its messages to a log."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            command(settings), env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(json.dumps(OPENING).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "dragoman"
+        yield process, process.stdin, process.stdout
+
+
+@pytest.mark.parts
+def test_an_agent_finds_what_the_command_finds(calibrated_by_words: Settings, tmp_path: Path) -> None:
+    program, *arguments = command(calibrated_by_words)
+    server = StdioServerParameters(command=program, args=arguments, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    log = tmp_path / "log"
+
+    async def found() -> list[str]:
+        with log.open("w") as errors:
+            async with Client(stdio_client(server, errors)) as client:
+                result = await client.call_tool("search", {"query": QUERY, "lang": "de", "k": 5})
+        return [hit["id"] for hit in result.structured_content["hits"]]
+
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
+        assert asyncio.run(found()) == [hit.doc_id for hit in searcher.search(QUERY, lang="de", k=5)]
+    assert log.read_text() == WAITING
+
+
+@pytest.mark.parts
+def test_it_ends_when_the_agent_closes_its_input(calibrated_by_words: Settings, tmp_path: Path) -> None:
+    with started(calibrated_by_words, tmp_path / "log") as (process, stdin, stdout):
+        stdin.close()
+        assert stdout.read() == b""
+        assert process.wait(60) == 0
+    assert (tmp_path / "log").read_text() == WAITING
+
+
+@pytest.mark.parts
+def test_it_ends_when_the_agent_has_died(calibrated_by_words: Settings, tmp_path: Path) -> None:
+    with started(calibrated_by_words, tmp_path / "log") as (process, stdin, stdout):
+        stdout.close()
+        stdin.write(b'{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n')
+        stdin.close()
+        assert process.wait(60) == 0
+    assert (tmp_path / "log").read_text() == WAITING
+
+
+@pytest.mark.parts
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_ends_it_though_it_waits_for_input(calibrated_by_words: Settings, tmp_path: Path) -> None:
+    with started(calibrated_by_words, tmp_path / "log") as (process, _, __):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert (tmp_path / "log").read_text().endswith("interrupted\n")
+
+
+def test_a_collection_that_is_not_there_is_refused(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mcp", "-c", "news", "--home", str(settings.home)]) == 1
+    told = capsys.readouterr()
+    assert "there is no collection 'news'" in told.err
+    assert told.out == ""
+
+
+def test_without_its_packages_it_says_how_to_install_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    assert run(["mcp"]) == 1
+    assert capsys.readouterr().err.endswith("install them: make install EXTRAS=serve\n")

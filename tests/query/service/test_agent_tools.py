@@ -1,0 +1,260 @@
+"""An agent, here the SDK's own client, finds and reads what the service finds, and is refused in its sentences."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from typing import Any
+
+import httpx
+import pytest
+from httpx2 import AsyncClient
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult, TextContent, Tool
+
+from indexer.collection.settings import Settings
+from query.query_log.tables import SearchRow
+from query.ranking.hits import ScoreParts
+from query.ranking.searcher import Searcher
+from query.service import agent_tools
+from query.service.access import Token
+from query.service.agent_tools import AgentTools, explanation
+from query.service.messages import SearchRequest
+from query.service.metrics import Metrics
+from query.service.open_collections import OpenCollections
+from query.service.options import ServiceOptions
+from query.service.routes import Api
+from query.service.search_threads import SearchThreads
+from trials.servers.service import serving
+
+SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
+QUERY = {"query": "Wie backe ich Brot ohne gekaufte Hefe?", "lang": "de"}
+
+
+@pytest.fixture
+def api(calibrated_by_words: Settings) -> Iterator[Api]:
+    options, metrics = ServiceOptions(calibrated_by_words, device="cpu"), Metrics()
+    with closing(OpenCollections(options, metrics)) as opened, closing(SearchThreads(options, metrics)) as threads:
+        yield Api(opened, threads, metrics, None, hybrid=False)
+
+
+def text(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def call(api: Api, tool: str, **arguments: Any) -> CallToolResult:
+    async def called() -> CallToolResult:
+        async with Client(AgentTools(api).server()) as client:  # the client holds answers against their schema
+            return await client.call_tool(tool, arguments)
+
+    return asyncio.run(called())
+
+
+def refused(api: Api, tool: str, **arguments: Any) -> str:
+    result = call(api, tool, **arguments)
+    assert result.is_error
+    assert result.structured_content is None
+    return text(result)
+
+
+def tools(api: Api) -> list[Tool]:
+    async def listed() -> list[Tool]:
+        async with Client(AgentTools(api).server()) as client:
+            return (await client.list_tools()).tools
+
+    return asyncio.run(listed())
+
+
+def test_there_are_three_tools_that_say_what_each_argument_is_and_change_nothing(api: Api) -> None:
+    listed = tools(api)
+    assert [tool.name for tool in listed] == ["search", "document", "collections"]
+    for tool in listed:
+        assert tool.description
+        assert tool.output_schema
+        assert tool.annotations
+        assert tool.annotations.read_only_hint
+        assert all(argument["description"] for argument in tool.input_schema["properties"].values())
+
+
+def test_search_finds_what_the_service_finds_and_says_language_passage_and_why(api: Api) -> None:
+    answer = asyncio.run(api.search(SearchRequest.model_validate({**QUERY, "k": 20, "explain": True})))
+    result = call(api, "search", **QUERY, k=20)
+    found = result.structured_content
+    assert (found["collection"], found["lang"], found["unread"]) == ("demo", "de", "")
+    assert [(hit["id"], hit["lang"], hit["score"], hit["fields"]) for hit in found["hits"]] == [
+        (hit.id, hit.lang, hit.score, hit.fields) for hit in answer.hits
+    ]
+    for hit, expected in zip(found["hits"], answer.hits, strict=True):
+        assert expected.passage
+        assert expected.parts
+        assert (hit["passage"], hit["start"]) == (expected.passage.text, expected.passage.start)
+        assert f"{expected.parts.compared:.3f}" in hit["why"]
+        assert hit["why"].endswith(".")
+        for shown in (f"[{hit['lang']}]", hit["title"], hit["id"], hit["passage"], hit["why"]):
+            assert shown in text(result)
+
+
+def test_search_takes_languages_fields_and_a_number(api: Api) -> None:
+    found = call(api, "search", **QUERY, to=["en", "fr"], filters={"label": "digital"}, k=3.0).structured_content
+    assert {hit["lang"] for hit in found["hits"]} <= {"en", "fr"}
+    assert [hit["fields"]["label"] for hit in found["hits"]] == ["digital"] * 3
+
+
+def test_document_reads_on_from_the_passage_of_a_hit(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    (hit,) = call(api, "search", **QUERY, k=1).structured_content["hits"]
+    read = call(api, "document", id=hit["id"], collection="demo", start=hit["start"]).structured_content
+    assert read["text"].startswith(hit["passage"])
+    assert (read["lang"], read["title"], read["fields"]) == (hit["lang"], hit["title"], hit["fields"])
+
+    monkeypatch.setattr(agent_tools, "_CHARACTERS", 50)
+    parts, end, length = [], 0, read["length"]
+    while end < length:
+        part = call(api, "document", id=hit["id"], start=end).structured_content
+        parts.append(part["text"])
+        assert len(part["text"]) == part["end"] - part["start"] <= 50
+        end = part["end"]
+    whole = asyncio.run(api.document(hit["id"]))
+    assert "".join(parts) == f"{whole.title}\n{whole.text}"
+    assert call(api, "document", id=hit["id"], start=10 * length).structured_content["text"] == ""
+
+
+def test_collections_are_named_with_their_languages(api: Api, calibrated_by_words: Settings) -> None:
+    result = call(api, "collections")
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
+        languages = dict(searcher.languages)
+    demo = {"name": "demo", "documents": sum(languages.values()), "languages": languages}
+    assert result.structured_content == {"collections": [demo], "away": {}}
+    assert text(result).startswith(f"demo: {sum(languages.values())} documents in ")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "sentence"),
+    [
+        ("search", {"query": " "}, "the query is empty; type what you look for"),
+        ("search", {"query": "a", "collection": "news"}, "there is no collection 'news' (there are: demo)"),
+        ("search", {**QUERY, "to": ["fi"]}, "collection demo has no documents in 'fi'; it has "),
+        ("search", {**QUERY, "lang": "nothing at all"}, "'nothing at all' is no language code; use a BCP 47 tag"),
+        ("search", {**QUERY, "filters": {"x": "1"}}, "no document has the field 'x' (the fields: "),
+        ("search", {**QUERY, "k": 101}, "k: Input should be less than or equal to 100"),
+        ("search", {"text": "a"}, "query: Field required; text: Extra inputs are not permitted"),
+        ("document", {"id": "nothing"}, "collection demo has no document of this id"),
+        ("document", {"id": "a", "start": -1}, "start: Input should be greater than or equal to 0"),
+        ("collections", {"all": True}, "all: Extra inputs are not permitted"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_it_refuses_in_the_service_s_sentences(api: Api, tool: str, arguments: dict[str, Any], sentence: str) -> None:
+    assert refused(api, tool, **arguments).startswith(sentence)
+
+
+def test_a_failure_of_the_program_is_told_without_its_details(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any, **__: Any) -> None:
+        raise RuntimeError("/home/me/secret")
+
+    monkeypatch.setattr(Searcher, "search", failing)
+    assert refused(api, "search", **QUERY).startswith("the service failed; its log has more under ")
+
+
+def test_a_tool_that_is_not_there_is_refused_by_the_protocol(api: Api) -> None:
+    async def find() -> None:
+        async with Client(AgentTools(api).server()) as client:
+            with pytest.raises(MCPError, match=r"there is no tool 'find' \(there are: search, document, collections\)"):
+                await client.call_tool("find", {})
+
+    asyncio.run(find())
+
+
+def test_an_explanation_has_the_parts_that_a_score_has() -> None:
+    parts = ScoreParts(
+        cosine=0.9, corrected=0.4, title=None, opening=None, passage=None, compared=0.4, fwd=None, bwd=None,
+        score=0.4, mate=None, lift=None, words=None,
+    )  # fmt: skip
+    assert explanation(parts, "de") == "Its similarity to the query is 0.400."
+    parts = ScoreParts(
+        cosine=0.9, corrected=0.4, title=0.1, opening=0.3, passage=0.5, compared=0.4, fwd=0.35, bwd=0.45,
+        score=0.4, mate="en-1", lift=0.02, words=0.6,
+    )  # fmt: skip
+    assert explanation(parts, "de") == (
+        "Its similarity to the query is 0.400 (best passage 0.500, opening 0.300); the nearest documents in de have "
+        "0.350 on average, other queries near this document 0.450: it fits other queries as well as this one; en-1, "
+        "a better hit about the same thing, lifts its score by 0.020; its BM25 score is 0.60 of the best document's."
+    )
+
+
+@asynccontextmanager
+async def connected(service: httpx.Client, mode: str = "auto", **headers: str) -> AsyncIterator[Client]:
+    """The SDK's client of a service, at ``/mcp``."""
+    async with (
+        AsyncClient(headers=headers) as http,
+        Client(streamable_http_client(str(service.base_url.join("/mcp")), http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def guarded(calibrated_by_words: Settings) -> Iterator[httpx.Client]:
+    """The service with a token, which the client does not send."""
+    with serving(ServiceOptions(calibrated_by_words, device="cpu", tokens=(Token.of("me", SECRET),))) as client:
+        yield client
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_service_has_the_tools_at_mcp_for_those_who_have_a_token(guarded: httpx.Client, mode: str) -> None:
+    """By the protocol of 2026 and by those before it."""
+
+    async def found(**headers: str) -> Any:
+        async with connected(guarded, mode, **headers) as client:
+            return (await client.call_tool("search", {**QUERY, "k": 5})).structured_content
+
+    authorization = {"Authorization": f"Bearer {SECRET}"}
+    answer = guarded.post("/api/search", json={**QUERY, "k": 5}, headers=authorization).json()
+    hits = asyncio.run(found(**authorization))["hits"]
+    assert [hit["id"] for hit in hits] == [hit["id"] for hit in answer["hits"]]
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(found())
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(found(Authorization=f"Bearer {SECRET[::-1]}"))
+
+
+def test_mcp_is_guarded_as_the_rest_of_the_service(guarded: httpx.Client) -> None:
+    headers = {"Authorization": f"Bearer {SECRET}", "Accept": "application/json, text/event-stream"}
+    search = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": QUERY}}
+
+    def status(body: Any = search, **more: str) -> int:
+        return guarded.post("/mcp", json=body, headers={**headers, **more}).status_code
+
+    assert status() == 200
+    assert status(Authorization="") == 401
+    assert status(Host="elsewhere.example") == 421
+    assert status(Origin="https://elsewhere.example") == 403
+    assert status({**search, "more": "x" * 1_000_000}) == 413
+    for method in ("GET", "PUT", "DELETE"):
+        assert guarded.request(method, "/mcp", headers=headers).status_code == 405
+    assert 'dragoman_requests_total{route="/mcp",status="200"}' in guarded.get("/metrics", headers=headers).text
+    assert "/mcp" not in guarded.get("/openapi.json", headers=headers).text
+
+
+def test_searches_of_agents_are_not_in_the_query_log(
+    calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[str] = []
+
+    def log(_: object, row: SearchRow) -> str:
+        logged.append(row.query)
+        return "id"
+
+    monkeypatch.setattr("query.service.query_log.QueryLog.searched", log)
+
+    async def search(service: httpx.Client) -> CallToolResult:
+        async with connected(service) as client:
+            return await client.call_tool("search", QUERY)
+
+    with serving(ServiceOptions(calibrated_by_words, device="cpu", log=True)) as service:
+        assert not asyncio.run(search(service)).is_error
+        assert logged == []
+        assert service.post("/api/search", json=QUERY).status_code == 200
+        assert logged == [QUERY["query"]]
