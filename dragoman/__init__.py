@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.functions import calibrate, delete, delete_collection, evaluate, index, status
+    from dragoman.text_encoder import TextEncoder
     from encoders.console import Console
     from encoders.document import Document
     from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch, StoreError
@@ -51,6 +52,7 @@ __all__ = [
     "Searcher",
     "Settings",
     "StoreError",
+    "TextEncoder",
     "__version__",
     "calibrate",
     "delete",
@@ -73,6 +75,7 @@ _MODULES = {
     "RankingOptions": "query.ranking.search_choice",
     "ReadOptions": "indexer.readers.source",
     "Settings": "indexer.collection.settings",
+    "TextEncoder": "dragoman.text_encoder",
     "__version__": "query",
 }
 

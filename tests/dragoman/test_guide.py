@@ -55,7 +55,7 @@ def test_the_guide_runs_from_the_first_document_to_the_scores(
 ) -> None:
     titles = re.findall(r"^## (.+)$", _GUIDE, re.MULTILINE)
     ran = [title for title in titles[1:] if title not in _FRAMEWORKS and programs(title)]
-    assert ran == ["Documents", "Search", "Calibrate and evaluate", "Where the data are", "Errors"]
+    assert ran == ["Documents", "Search", "Calibrate and evaluate", "Vectors alone", "Where the data are", "Errors"]
     for title in ran:
         run(title, guide)
     assert guide["hits"].lang == "de"

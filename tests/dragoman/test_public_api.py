@@ -35,6 +35,7 @@ NAMES = [
     "Searcher",
     "Settings",
     "StoreError",
+    "TextEncoder",
     "__version__",
     "calibrate",
     "delete",
