@@ -27,7 +27,7 @@ from query.evaluation.qrels import read_qrels
 from query.evaluation.scored_runs import languages_of
 from query.fitting.bias import VectorSample
 from query.report import sections
-from query.report.evaluations import ShownEvaluation, by_topic, evaluations, main_measure
+from query.report.evaluations import ShownEvaluation, by_topic, common_topics, evaluations, main_measure
 from query.report.first_hits import FirstHits
 from query.report.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
 from query.report.page import ReportPage, Section, Table, render
@@ -163,7 +163,9 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
     judgements = read_qrels(subject.qrels)
     langs = subject.languages_of(qrel.doc_id for qrel in judgements)
     tables = {
-        evaluation.title: map_by_pair(logged_rankings(subject.engine, evaluation.run.evaluation), judgements, langs)
+        evaluation.title: map_by_pair(
+            logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked), judgements, langs
+        )
         for evaluation in subject.evaluations
     }
     sentence = (
@@ -174,7 +176,7 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
 
 
 def _logged_shares(subject: _Subject, evaluation: ShownEvaluation) -> PairTable:
-    rankings = logged_rankings(subject.engine, evaluation.run.evaluation, sections.FIRST)
+    rankings = logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked, sections.FIRST)
     first_hits = [(lang, doc_ids) for lang, by_qid in rankings.items() for doc_ids in by_qid.values()]
     langs = subject.languages_of(doc_id for _, doc_ids in first_hits for doc_id in doc_ids)
     hits = FirstHits(
@@ -191,11 +193,12 @@ def _topics(subject: _Subject) -> Section:
         (evaluation,) = subject.evaluations
         option = " --calibration none" if evaluation.run.calibrated else ""
         text = (
-            f"Evaluation {evaluation.run.evaluation} is the only one of its topics; make another to compare it with, "
-            f"such as: dragoman evaluate --topics T --qrels Q -c {subject.name}{option}"
+            f"Evaluation {evaluation.run.evaluation} can be compared with no other: none with other settings has some "
+            "of its topics, asked in the same languages, and the same judgements; make another, such as: "
+            f"dragoman evaluate --topics T --qrels Q -c {subject.name}{option}"
         )
         return Section(sections.TOPICS, "", text)
-    return sections.topics_section(by_topic(subject.engine, *subject.evaluations))
+    return sections.topics_section(by_topic(*subject.evaluations))
 
 
 def _how_to_evaluate(subject: _Subject) -> str:
@@ -220,11 +223,11 @@ def _summary(subject: _Subject, counts: dict[str, int]) -> str:
 def _table(subject: _Subject) -> Table | None:
     if not subject.evaluations:
         return None
-    runs = [evaluation.run for evaluation in subject.evaluations]
-    measure = main_measure(runs)
+    measure = main_measure([evaluation.run for evaluation in subject.evaluations])
     rows: list[tuple[str, list[str]]] = []
     if measure:
-        rows.append(("MAP" if measure == "AP" else measure, [f"{run.means[measure]:.3f}" for run in runs]))
+        means = [f"{evaluation.means[measure]:.3f}" for evaluation in subject.evaluations]
+        rows.append(("MAP" if measure == "AP" else measure, means))
     shares = [evaluation.own_language for evaluation in subject.evaluations]
     if any(shares):
         rows.append(("own-language share of the first hits", [f"{share[0]:.0%}" if share else "–" for share in shares]))
@@ -237,11 +240,12 @@ def _table(subject: _Subject) -> Table | None:
 def _note(subject: _Subject) -> str:
     if not subject.evaluations:
         return _how_to_evaluate(subject)
-    return (
-        "PEER is 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
-        if any(evaluation.peer is not None for evaluation in subject.evaluations)
-        else ""
-    )
+    sentences = [common_topics(subject.evaluations)]
+    if any(evaluation.peer is not None for evaluation in subject.evaluations):
+        sentences.append(
+            "PEER is 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
+        )
+    return " ".join(filter(None, sentences))
 
 
 def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:

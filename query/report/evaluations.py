@@ -1,26 +1,35 @@
-"""The evaluations that a report shows: a single evaluation, or two of the same topics as before and after."""
+"""The evaluations that a report shows: a single evaluation, or two as before and after, over the topics of both."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
 from encoders.errors import BadInput
+from encoders.wording import counted
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.fairness import OWN_LANGUAGE, PEER, is_fairness
 from query.evaluation.measures import JUDGED
-from query.evaluation.significance import Comparison, compare, corrected
+from query.evaluation.significance import Comparison, Topics, compare, corrected
+
+_NAMED = 10
+"""Topics that a sentence names."""
 
 
 @dataclass(frozen=True)
 class ShownEvaluation:
-    """The main run of an evaluation, with a label that says in a word or two how the run was ranked."""
+    """The main run of an evaluation, with a label that says in a word or two how the run was ranked.
+
+    Attributes:
+        scores: by id and measure, of the topics that are shown: all, or those that the other evaluation has, too.
+    """
 
     label: str
     run: LoggedRun
+    scores: Topics
 
     @property
     def title(self) -> str:
@@ -29,22 +38,38 @@ class ShownEvaluation:
         return self.label if self.label == number else f"{self.label} ({number})"
 
     @property
+    def means(self) -> Mapping[str, float]:
+        """Mean of each measure over the topics that are shown."""
+        if len(self.scores) == self.run.topics:
+            return self.run.means
+        by_measure: dict[str, list[float]] = {}
+        for values in self.scores.values():
+            for measure, value in values.items():
+                by_measure.setdefault(measure, []).append(value)
+        return {name: sum(by_measure[name]) / len(by_measure[name]) for name in self.run.means if name in by_measure}
+
+    def ranked(self, lang: str, qid: str) -> bool:
+        """Whether a topic of a language's run is among the topics that are shown."""
+        every = len(self.scores) == self.run.topics
+        return every or (f"{qid}.{lang}" if self.run.kind == "pooled" else qid) in self.scores
+
+    @property
     def own_language(self) -> tuple[float, int] | None:
         """Share of the first hits in the topic's language, 0 to 1, and the number of hits counted."""
-        mean = self.run.means.get(OWN_LANGUAGE)
+        mean = self.means.get(OWN_LANGUAGE)
         return (mean, self.run.targets) if mean is not None and self.run.targets else None
 
     @property
     def peer(self) -> float | None:
         """PEER of the run, 0 to 1: how equal the languages' expected ranks of equally relevant documents are."""
-        return self.run.means.get(PEER)
+        return self.means.get(PEER)
 
 
 def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -> list[ShownEvaluation]:
-    """The evaluation to show and, if there is one, its counterpart on the same topics; empty if nothing is logged.
+    """The evaluation to show and, if there is one, its counterpart; empty if nothing is logged.
 
     The evaluation to show is the newest unless ``number`` names another. Of two evaluations, plain cosine comes first,
-    or else the older evaluation.
+    or else the older evaluation; both have the scores of the topics in common.
 
     Raises:
         BadInput: the collection has no evaluation of this number.
@@ -59,29 +84,59 @@ def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -
     if not main_runs:
         return []
     run = next((run for run in main_runs if run.evaluation == number), main_runs[0])
-    counterpart = _counterpart(run, main_runs)
-    if counterpart is None:
-        return [ShownEvaluation(_label(run), run)]
-    pair = sorted((run, counterpart), key=lambda shown_run: (shown_run.calibrated, shown_run.evaluation))
-    labels = [_label(shown_run) for shown_run in pair]
-    if labels[0] == labels[1]:
-        labels = [f"evaluation {shown_run.evaluation}" for shown_run in pair]
-    return [ShownEvaluation(label, shown_run) for label, shown_run in zip(labels, pair, strict=True)]
+    scores = evaluation_log.scores(engine, run.id)
+    for counterpart in _counterparts(run, main_runs):
+        scores_by_run = {run.id: scores, counterpart.id: evaluation_log.scores(engine, counterpart.id)}
+        common = scores.keys() & scores_by_run[counterpart.id].keys()
+        if not common:
+            continue
+        pair = sorted((run, counterpart), key=lambda shown_run: (shown_run.calibrated, shown_run.evaluation))
+        labels = [_label(shown_run) for shown_run in pair]
+        if labels[0] == labels[1]:
+            labels = [f"evaluation {shown_run.evaluation}" for shown_run in pair]
+        return [
+            ShownEvaluation(
+                label, shown_run, {qid: values for qid, values in scores_by_run[shown_run.id].items() if qid in common}
+            )
+            for label, shown_run in zip(labels, pair, strict=True)
+        ]
+    return [ShownEvaluation(_label(run), run, scores)]
 
 
-def _counterpart(run: LoggedRun, main_runs: Sequence[LoggedRun]) -> LoggedRun | None:
-    """The newest run of the same topics with other settings, preferably with one of the two runs plain."""
+def common_topics(shown_evaluations: Sequence[ShownEvaluation]) -> str:
+    """The sentence that says which topics two evaluations have in common; empty if they have the same topics."""
+    if all(len(evaluation.scores) == evaluation.run.topics for evaluation in shown_evaluations):
+        return ""
+    counts = " and ".join(
+        f"evaluation {evaluation.run.evaluation} has {counted(evaluation.run.topics, 'topic')}"
+        for evaluation in shown_evaluations
+    )
+    qids = sorted(shown_evaluations[0].scores)
+    names = ", ".join(qids[:_NAMED]) + (f" … {qids[-1]}" if len(qids) > _NAMED else "")
+    return f"The two are compared over the {counted(len(qids), 'topic')} in common ({names}): {counts}."
+
+
+def _counterparts(run: LoggedRun, main_runs: Sequence[LoggedRun]) -> Iterator[LoggedRun]:
+    """Runs with other settings that the same judgements scored.
+
+    Those of the same topics' files come first, then those of which one is plain cosine, then the newest.
+    """
     candidates = [
         candidate
         for candidate in main_runs
         if candidate.evaluation != run.evaluation
-        and (candidate.setup.topics_hash, candidate.kind, candidate.lang) == (run.setup.topics_hash, run.kind, run.lang)
+        and (candidate.kind, candidate.lang) == (run.kind, run.lang)
         and candidate.judged_as(run)
         and _ranked_by(candidate) != _ranked_by(run)
         and main_measure([candidate, run])
     ]
-    contrasting = [candidate for candidate in candidates if candidate.calibrated != run.calibrated]
-    return next(iter(contrasting or candidates), None)
+    yield from sorted(
+        candidates,
+        key=lambda candidate: (
+            candidate.setup.topics_hash != run.setup.topics_hash,
+            candidate.calibrated == run.calibrated,
+        ),
+    )
 
 
 def _ranked_by(run: LoggedRun) -> dict[str, object]:
@@ -107,12 +162,11 @@ def main_measure(runs: Sequence[LoggedRun]) -> str | None:
     return "AP" if "AP" in good else next(iter(good), None)
 
 
-def by_topic(engine: sa.Engine, before: ShownEvaluation, after: ShownEvaluation) -> Comparison:
+def by_topic(before: ShownEvaluation, after: ShownEvaluation) -> Comparison:
     """Compare two evaluations by topic: the mean difference over the languages of the topic's queries."""
     measure = main_measure([before.run, after.run]) or "AP"
-    scores = [evaluation_log.scores(engine, evaluation.run.id) for evaluation in (before, after)]
     (comparison,) = corrected(
-        compare(before.label, scores[0], after.label, scores[1], [measure], topic=after.run.topic)
+        compare(before.label, before.scores, after.label, after.scores, [measure], topic=after.run.topic)
     )
     values_by_topic: dict[str, list[float]] = {}
     for qid, difference in comparison.differences.items():

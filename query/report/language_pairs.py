@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -58,24 +58,29 @@ def mean_counted(values: npt.NDArray[np.float64]) -> float:
     return float(counted.mean()) if len(counted) else float("nan")
 
 
-def logged_rankings(engine: sa.Engine, evaluation: int, depth: int | None = None) -> dict[str, dict[str, list[str]]]:
+def logged_rankings(
+    engine: sa.Engine, evaluation: int, counts: Callable[[str, str], bool], depth: int | None = None
+) -> dict[str, dict[str, list[str]]]:
     """An evaluation's rankings over all target languages: document ids by topic id, by topic language.
 
+    ``counts`` says of a language and a topic's id whether the topic counts.
     If there are too many topics, a random sample is returned, drawn alike in every language. Each ranking has its first
     ``depth`` documents, or by default all that were logged.
     """
     runs = [run for run in evaluation_log.members(engine, evaluation) if run.kind == "language"]
     topics_per_language = max(_EACH, TOPICS // max(len(runs), 1))
-    return {run.lang: _rankings(engine, run, topics_per_language, depth) for run in runs}
+    return {run.lang: _rankings(engine, run, counts, topics_per_language, depth) for run in runs}
 
 
-def _rankings(engine: sa.Engine, run: LoggedRun, topic_limit: int, depth: int | None) -> dict[str, list[str]]:
+def _rankings(
+    engine: sa.Engine, run: LoggedRun, counts: Callable[[str, str], bool], topic_limit: int, depth: int | None
+) -> dict[str, list[str]]:
     lines_by_topic: dict[str, list[str]] = {}
     for line in evaluation_log.export(engine, run.id):
         lines = lines_by_topic.setdefault(line.split(" ", 1)[0], [])
         if depth is None or len(lines) < depth:
             lines.append(line)
-    qids = sorted(lines_by_topic)
+    qids = sorted(qid for qid in lines_by_topic if counts(run.lang, qid))
     chosen = [qids[position] for position in np.random.default_rng(0).permutation(len(qids))[:topic_limit]]
     run_of_chosen = Run.from_trec(chain.from_iterable(lines_by_topic[qid] for qid in chosen), run.id)
     return {qid: [doc_id for doc_id, _ in ranking] for qid, ranking in run_of_chosen.rankings.items()}

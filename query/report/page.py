@@ -107,7 +107,7 @@ def _section(section: Section) -> str:
     if not section.picture:
         return f'<section>\n<h2>{title}</h2>\n<p class="empty">{_prose(section.text)}</p>\n</section>\n'
     return (
-        f"<section>\n<h2>{title}</h2>\n<figure>\n{section.picture}\n"
+        f"<section>\n<h2>{title}</h2>\n<figure>\n{_scrolled(section.picture, 'picture')}\n"
         f"<figcaption>{_prose(section.text)}</figcaption>\n</figure>\n"
         f"{_table(section.table) if section.table else ''}</section>\n"
     )
@@ -120,7 +120,12 @@ def _table(table: Table) -> str:
         for label, cells in table.rows
     )
     table_html = f"<table>\n<thead><tr><td></td>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>"
-    return f'<div class="wide" tabindex="0" role="region" aria-label="table">\n{table_html}\n</div>'
+    return _scrolled(table_html, "table")
+
+
+def _scrolled(wide: str, name: str) -> str:
+    """An element in a box of its own, where it scrolls if the window is narrower."""
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{name}">\n{wide}\n</div>'
 
 
 _STYLE = """
@@ -133,12 +138,12 @@ _STYLE = """
   section { break-inside: avoid; }
 }
 body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif;
-  max-width: 60rem; margin: 0 auto; padding: 2rem 1rem 3rem; }
+  max-width: 60rem; margin: 0 auto; padding: 2rem 1rem 3rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
 h2 { font-size: 1.25rem; margin: 2.6rem 0 .6rem; }
 .summary { font-size: 1.1rem; margin: 0 0 1.6rem; max-width: 44rem; }
 .wide { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 th, td { padding: .35rem 1.2rem .35rem 0; text-align: right; border-bottom: 1px solid var(--line); }
 th[scope=row] { text-align: left; font-weight: normal; }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
@@ -148,10 +153,16 @@ tbody td { font-size: 1.1rem; }
 .empty { background: var(--tint); padding: .8rem 1rem; border-radius: .4rem; margin: 0; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; margin: 0; font-size: .95rem; }
 dt { color: var(--soft); }
-dd { margin: 0; overflow-wrap: anywhere; }
+dd { margin: 0; }
 figure { margin: 0; }
 figure svg { display: block; width: auto; max-width: 100%; height: auto; margin: 0 auto; color: var(--ink); }
 figcaption { margin: .7rem 0 0; max-width: 46rem; }
 code { font: inherit; white-space: nowrap; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); font-size: .85rem; }
+@media screen and (max-width: 40rem) {
+  dl { grid-template-columns: 1fr; }
+  dd { margin-bottom: .6rem; }
+  th, td { padding-right: .8rem; }
+  figure svg { max-width: none; }
+}
 """

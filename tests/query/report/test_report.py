@@ -34,8 +34,9 @@ from query.ranking.search_choice import RankingOptions
 from query.report import sections
 from query.report.compose import report
 from query.report.language_pairs import PairTable
+from tests.conftest import skip_or_fail
 from tests.query.conftest import copied
-from trials import DEMO
+from trials import DEMO, page_attacks
 
 LANGUAGES = ("de", "en", "ja")
 SECTIONS = [
@@ -49,9 +50,11 @@ QUIET = Console(json=True, quiet=True)
 SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
 
 
-def evaluate_demo(settings: Settings, langs: Sequence[str], ranking: RankingOptions | None = None) -> None:
+def evaluate_demo(
+    settings: Settings, langs: Sequence[str], ranking: RankingOptions | None = None, topics: Path = DEMO / "topics.tsv"
+) -> None:
     """Ask the demo's topics in some languages, without baselines."""
-    topic_set = read_topic_set([DEMO / "topics.tsv"], [DEMO / "qrels.txt"], langs=langs)
+    topic_set = read_topic_set([topics], [DEMO / "qrels.txt"], langs=langs)
     plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "", baseline="none")
     evaluate_collection("demo", topic_set, settings, plan, ranking=ranking)
 
@@ -240,6 +243,61 @@ def test_other_qrels_than_the_evaluation_had_are_said(
     assert "scored with other judgements than other.txt" in capsys.readouterr().err
 
 
+def some_topics(file: Path, first: int, last: int) -> Path:
+    """Some of the demo's topics, by their numbers."""
+    header, *lines = (DEMO / "topics.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text(header + "".join(line for line in lines if first <= int(line[1:3]) <= last), encoding="utf-8")
+    return file
+
+
+def test_evaluations_of_other_topics_are_compared_over_the_topics_in_common(home: Settings, tmp_path: Path) -> None:
+    few = some_topics(tmp_path / "few.tsv", 1, 4)
+    evaluate_demo(home, LANGUAGES, RankingOptions(calibration="none"), few)
+    page = page_of(home)
+    heads = re.findall(r'<th scope="col">(.*?)</th>', page)
+    assert heads == ["plain cosine (evaluation 3)", "calibrated (evaluation 2)"]
+    engine = connect(home.database)
+    few_scores, every_score = (evaluation_log.scores(engine, number) for number in ("3", "2"))
+    engine.dispose()
+    common = [every_score[qid]["AP"] for qid in few_scores]
+    assert len(common) < len(every_score)
+    plain_mean = np.mean([values["AP"] for values in few_scores.values()])
+    assert f"<td>{plain_mean:.3f}</td><td>{np.mean(common):.3f}</td>" in page
+    assert f"compared over the {len(common)} topics in common (D01.de, D01.en, D01.ja, D02.de" in page
+    assert f"evaluation 3 has {len(common)} topics and evaluation 2 has {len(every_score)} topics" in page
+    assert "of 4 topics gain" in section(page, sections.TOPICS)
+
+
+def test_evaluations_without_a_common_topic_are_not_compared(home: Settings, tmp_path: Path) -> None:
+    engine = connect(home.database)
+    evaluation_log.forget(engine, "demo")
+    engine.dispose()
+    evaluate_demo(home, ["de"], RankingOptions(calibration="none"), some_topics(tmp_path / "first.tsv", 1, 4))
+    evaluate_demo(home, ["de"], topics=some_topics(tmp_path / "second.tsv", 5, 8))
+    page = page_of(home)
+    assert re.findall(r'<th scope="col">(.*?)</th>', page)[0] == "calibrated (evaluation 4)"
+    assert "Evaluation 4 can be compared with no other" in section(page, sections.TOPICS)
+
+
+@pytest.mark.parts
+@pytest.mark.parametrize("width", [390, 1100])
+def test_nothing_is_wider_than_the_window_and_letters_are_readable(judged: str, width: int, tmp_path: Path) -> None:
+    executable = page_attacks.chromium()
+    if executable is None:
+        skip_or_fail("no browser for the report's test: apt-get install chromium")
+    long_name = "a-collection-whose-name-is-as-long-as-names-of-collections-may-be"
+    file = tmp_path / "report.html"
+    file.write_text(judged.replace("demo", long_name), encoding="utf-8")
+    with page_attacks.browser(executable) as browser:
+        page = browser.new_page(viewport={"width": width, "height": 844})
+        page.goto(file.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        heights = "[...document.querySelectorAll('svg text')].map(text => text.getBoundingClientRect())"
+        smallest = page.evaluate(f"Math.min(...{heights}.map(box => Math.min(box.width, box.height)).filter(x => x))")
+        assert page.evaluate("document.querySelectorAll('.wide').length") >= 6
+    assert smallest > 5
+
+
 def test_topic_languages_of_one_topic_are_one_bar(plain: str) -> None:
     said = section(plain, sections.TOPICS)
     assert re.search(r"of 30 topics gain, \d+ lose", said)
@@ -254,7 +312,7 @@ def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
     assert "titles and first sentences" in section(page, sections.PAIRS)
     evaluate_demo(home, ["de"])
     said = section(page_of(home), sections.TOPICS)
-    assert "only one of its topics" in said
+    assert "Evaluation 3 can be compared with no other" in said
     assert "<code>--calibration</code> none" in said
 
 
