@@ -1,0 +1,138 @@
+"""An encoder whose vectors are cached in files, so that a table that is computed again encodes nothing again."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from encoders.console import Console
+from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages
+from encoders.folder import make_private_folder
+from encoders.wording import counted
+
+FOLDER = "vectors"
+"""Name of the cache's folder in the home; it may be deleted at any time."""
+_DIGEST = 32
+_Arrays = dict[str, npt.NDArray[np.generic]]
+
+
+class CachedEncoder:
+    """Gives the vectors that an encoder made of the same texts before, and caches those that it makes.
+
+    A file holds the vectors of the texts that were encoded together. Its name is the SHA-256 of the ids of model and
+    build and of the texts with their languages and titles. It begins with the SHA-256 of its content: what was damaged
+    or torn is encoded again.
+
+    Attributes:
+        spec: the encoder's.
+        encoded: number of texts that were encoded.
+        cached: number of texts whose vectors were in the cache.
+    """
+
+    def __init__(self, encoder: Encoder, home: Path, console: Console) -> None:
+        """Take the encoder and the home; the console warns if the home can't be written."""
+        self.spec: EncoderSpec = encoder.spec
+        self.encoded = self.cached = 0
+        self._encoder, self._folder, self._console = encoder, home / FOLDER, console
+        self._writable = True
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        """Vectors of documents that are encoded together."""
+        file = self._file("documents", documents)
+        arrays = self._read(file, len(documents))
+        if arrays is None:
+            encoded = self._encoder.encode_documents(documents)
+            self._write(file, _arrays_of(encoded))
+            return encoded
+        return _encoded_of(arrays)
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """(queries, dim) vectors of queries that are encoded together."""
+        file = self._file("queries", queries)
+        arrays = self._read(file, len(queries))
+        if arrays is None:
+            vectors = self._encoder.encode_queries(queries)
+            self._write(file, {"vectors": vectors})
+            return vectors
+        return arrays["vectors"].astype(np.float32, copy=False)
+
+    def say_cached(self) -> None:
+        """Say how many texts' vectors came from the cache; nothing if none did."""
+        if self.cached:
+            self._console.say(
+                f"The vectors of {self.cached:,} of {counted(self.cached + self.encoded, 'text')} were cached; to "
+                f"encode all again, delete {self._folder}"
+            )
+
+    def _file(self, kind: str, texts: Sequence[Document]) -> Path:
+        contents = [(text.lang, text.title, text.text) for text in texts]
+        key = json.dumps([kind, self.spec.model, self.spec.build, contents])
+        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
+
+    def _read(self, file: Path, texts: int) -> _Arrays | None:
+        """The arrays of a file, which has the vectors of some number of texts; none if it is missing or damaged."""
+        try:
+            content = file.read_bytes()
+        except OSError:
+            content = b""
+        if content[:_DIGEST] != hashlib.sha256(content[_DIGEST:]).digest():
+            self.encoded += texts
+            return None
+        self.cached += texts
+        with np.load(io.BytesIO(content[_DIGEST:]), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+    def _write(self, file: Path, arrays: _Arrays) -> None:
+        if not self._writable:
+            return
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        content = buffer.getvalue()
+        try:
+            make_private_folder(self._folder)
+            descriptor, name = tempfile.mkstemp(dir=self._folder)  # for its owner alone
+            temporary = Path(name)
+            try:
+                with os.fdopen(descriptor, "wb") as handle:
+                    handle.write(hashlib.sha256(content).digest() + content)
+                temporary.replace(file)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            self._writable = False
+            self._console.warn(
+                f"{self._folder} can't be written ({error.strerror}), so that the same command will encode again; make "
+                "room there, or name another --home"
+            )
+
+
+def _arrays_of(encoded: Encoded) -> _Arrays:
+    return {
+        "vectors": encoded.vectors,
+        "known": encoded.known,
+        "passages": np.concatenate([passages.vectors for passages in encoded.passages]),
+        "offsets": np.concatenate([passages.offsets for passages in encoded.passages]),
+        "ends": np.cumsum([len(passages.vectors) for passages in encoded.passages]),
+    }
+
+
+def _encoded_of(arrays: _Arrays) -> Encoded:
+    ends = arrays["ends"][:-1].astype(np.int64)
+    passages = zip(
+        np.split(arrays["passages"].astype(np.int8, copy=False), ends),
+        np.split(arrays["offsets"].astype(np.int32, copy=False), ends),
+        strict=True,
+    )
+    return Encoded(
+        arrays["vectors"].astype(np.float32, copy=False),
+        [Passages(vectors, offsets) for vectors, offsets in passages],
+        arrays["known"].astype(np.bool_, copy=False),
+    )
