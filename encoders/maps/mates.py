@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from encoders.maps.parallel import Parallel
 
 Comparer = Callable[[str, str, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """From the languages of queries and documents, and the (n, dim) rows of both: rows whose cosines compare them."""
+Ranks = npt.NDArray[np.intp]
 _BLOCK = 1024
 
 
@@ -24,17 +26,21 @@ class MateScores:
     rate: float
     mrr: float
 
+    @classmethod
+    def of(cls, mate_ranks: Ranks) -> Self:
+        """The scores of (n,) ranks of mates, from 1."""
+        return cls(float((mate_ranks == 1).mean()), float((1.0 / mate_ranks).mean()))
+
 
 def mates(queries: FloatArray, documents: FloatArray) -> MateScores:
     """Measure how well (n, dim) queries retrieve their mates, the documents of the same rows, by cosine (eqs. 1 to 4).
 
     A mate ranks last among ties.
     """
-    mate_ranks = ranks(queries, documents)
-    return MateScores(float((mate_ranks == 1).mean()), float((1.0 / mate_ranks).mean()))
+    return MateScores.of(ranks(queries, documents))
 
 
-def ranks(queries: FloatArray, documents: FloatArray) -> npt.NDArray[np.intp]:
+def ranks(queries: FloatArray, documents: FloatArray) -> Ranks:
     """Rank of each query's mate among all documents, from 1."""
     unit_queries, unit_documents = unit_rows(queries), unit_rows(documents)
     blocks = [np.zeros(0, dtype=np.intp)]
@@ -50,15 +56,15 @@ def centred(means: Mapping[str, FloatArray]) -> Comparer:
     return lambda lang, other, queries, documents: (queries - means[lang], documents - means[other])
 
 
-def by_pair(comparer: Comparer, parallel: Parallel) -> dict[tuple[str, str], MateScores]:
-    """Mate retrieval of every ordered pair of languages (of queries, of documents)."""
+def ranks_by_pair(comparer: Comparer, parallel: Parallel) -> dict[tuple[str, str], Ranks]:
+    """Ranks of the concepts' mates for every ordered pair of languages (of queries, of documents)."""
     rows = parallel.rows
-    return {pair: mates(*comparer(*pair, rows[pair[0]], rows[pair[1]])) for pair in permutations(rows, 2)}
+    return {pair: ranks(*comparer(*pair, rows[pair[0]], rows[pair[1]])) for pair in permutations(rows, 2)}
 
 
 def over_pairs(comparer: Comparer, parallel: Parallel) -> MateScores:
     """Mate retrieval as the mean over all ordered pairs of languages."""
-    return mean_mates(list(by_pair(comparer, parallel).values()))
+    return mean_mates([MateScores.of(mate_ranks) for mate_ranks in ranks_by_pair(comparer, parallel).values()])
 
 
 def mean_mates(scores: Sequence[MateScores]) -> MateScores:

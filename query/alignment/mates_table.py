@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.maps.mates import MateScores, by_pair, mean_mates
+from encoders.maps.mates import MateScores, Ranks, mean_mates, ranks_by_pair
 from encoders.maps.parallel import ConceptSplit, Parallel
 from query.alignment.mates import Method, learn_comparer
 
@@ -57,6 +57,7 @@ class Point:
         value: value of the swept setting; none if no setting is swept, or the method doesn't depend on the setting.
         spread: standard deviations over splits.
         pairs: means by pair of languages (of queries, of documents).
+        concepts: means by concept, over the splits that test it and the pairs of languages.
     """
 
     method: Method
@@ -64,6 +65,7 @@ class Point:
     mean: MateScores
     spread: MateScores
     pairs: dict[tuple[str, str], MateScores]
+    concepts: Mapping[str, MateScores]
 
     @property
     def value_text(self) -> str:
@@ -105,22 +107,35 @@ def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]
     points = []
     with console.progress("mates", len(settings) * len(splits), "fits") as advance:
         for method, value in settings:
-            results = []
+            results, tested = [], []
             for number, split in enumerate(splits):
                 cut = split.shortened(value) if sweep.pairs and value else split
                 dimensions = value if sweep.dimensions else None
-                results.append(by_pair(learn_comparer(method, cut, dimensions, sweep.seed + number), split.test))
+                comparer = learn_comparer(method, cut, dimensions, sweep.seed + number)
+                results.append(ranks_by_pair(comparer, split.test))
+                tested.append(split.test.concepts)
                 advance(1)
-            points.append(_point(method, value, results))
+            points.append(_point(method, value, results, tested))
     return points
 
 
-def _point(method: Method, value: int | None, results: Sequence[dict[tuple[str, str], MateScores]]) -> Point:
-    """The point of a method at a value, from the mates of each split by pair of languages."""
-    means = [mean_mates(list(result.values())) for result in results]
+def _point(
+    method: Method,
+    value: int | None,
+    results: Sequence[Mapping[tuple[str, str], Ranks]],
+    tested: Sequence[Sequence[str]],
+) -> Point:
+    """The point of a method at a value, from each split's ranks by pair of languages, and its tested concepts."""
+    scores = [{pair: MateScores.of(mate_ranks) for pair, mate_ranks in result.items()} for result in results]
+    means = [mean_mates(list(by_pair.values())) for by_pair in scores]
     spread = MateScores(*(float(np.std(values)) for values in zip(*map(astuple, means), strict=True)))
-    pairs = {pair: mean_mates([result[pair] for result in results]) for pair in results[0]}
-    return Point(method, value, mean_mates(means), spread, pairs)
+    pairs = {pair: mean_mates([by_pair[pair] for by_pair in scores]) for pair in scores[0]}
+    ranks_by_concept: dict[str, list[Ranks]] = {}
+    for result, concepts in zip(results, tested, strict=True):
+        for concept, concept_ranks in zip(concepts, np.stack(list(result.values())).T, strict=True):
+            ranks_by_concept.setdefault(concept, []).append(concept_ranks)
+    by_concept = {concept: MateScores.of(np.concatenate(ranks)) for concept, ranks in ranks_by_concept.items()}
+    return Point(method, value, mean_mates(means), spread, pairs, by_concept)
 
 
 def mates_figure(points: Sequence[Point], sweep: Sweep) -> Figure:

@@ -312,6 +312,11 @@ def _write_judgements(
     settings: Settings,
     console: Console,
 ) -> None:
+    if run.reproduced:
+        raise BadInput(
+            f"run {run.id} is of a table of dragoman reproduce, whose data has the judgements; export it without "
+            "--qrels"
+        )
     for written in (judgements, output):
         if any(written.resolve() == read.resolve() for read in qrels):
             raise BadInput(f"{written} holds the judgements that are read, and would be overwritten; name another -o")

@@ -162,6 +162,11 @@ class LoggedRun(Base):
         return "file" in self.setup.settings
 
     @property
+    def reproduced(self) -> bool:
+        """Whether the run is of a paper's table, computed by ``dragoman reproduce``."""
+        return "table" in self.setup.settings
+
+    @property
     def calibrated(self) -> bool:
         """Whether a calibration was used."""
         return bool(self.setup.settings.get("calibration"))
@@ -301,23 +306,30 @@ def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
 def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
     """The lines of a run's TREC file.
 
-    A pooled run has the rankings of its languages' runs, with topics ``qid.lang``.
+    A pooled run has the rankings of its languages' runs, with topics ``qid.lang``; one of a paper's table those of its
+    pairs, with topics ``qid.de-fi``.
 
     Raises:
-        BadInput: there is no such run.
+        BadInput: there is no such run, or scores alone were logged.
     """
     with transaction(engine) as session:
         run = _run(session, run_id)
         if run.trec is not None:
             yield from unpack(run.trec)
             return
-        parts = sa.select(LoggedRun.lang, LoggedRun.trec).where(
-            LoggedRun.evaluation == run.evaluation, LoggedRun.kind == POOLED_KINDS[run.kind]
+        topics_of = LoggedRun.name if run.reproduced else LoggedRun.lang
+        parts = sa.select(topics_of, LoggedRun.trec).where(
+            LoggedRun.evaluation == run.evaluation,
+            LoggedRun.kind == ("pair" if run.reproduced else POOLED_KINDS[run.kind]),
+            LoggedRun.trec.is_not(None),
         )
-        for lang, trec in session.execute(parts.order_by(LoggedRun.key)):
+        named = session.execute(parts.order_by(LoggedRun.key)).all()
+        if not named:
+            raise BadInput(f"run {run.id} was logged without rankings; its scores: dragoman runs show {run.id}")
+        for name, trec in named:
             for line in unpack(trec or b""):
                 qid, rest = line.split(" ", 1)
-                yield f"{qid}.{lang} {rest}"
+                yield f"{qid}.{name} {rest}"
 
 
 def export_judgements(

@@ -66,9 +66,11 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
         return imported | ({"documents in": " ".join(run.documents_in)} if run.documents_in else {})
     languages = settings.get("languages")
     values: dict[str, Any] = {
+        "table": settings.get("table"),
+        "ranked by": settings.get("ranked_by"),
         "encoder": settings.get("encoder"),
         "method": settings.get("method"),
-        "calibration": settings.get("calibration") or "none",
+        "calibration": None if run.reproduced else settings.get("calibration") or "none",
         "maps": (settings["maps"] or "none") if "maps" in settings else None,
         "balance": settings.get("balance"),
         "margin": settings.get("margin"),
@@ -80,6 +82,7 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
         "second look": settings.get("second_look"),
         "hybrid": settings.get("hybrid"),
         "topic fields": settings.get("fields"),
+        **settings.get("of_table", {}),
         "documents in": run.documents_in or settings.get("to") or "all languages",
         "depth": settings.get("depth"),
         "collection size": sum(languages.values()) if languages else None,
@@ -107,6 +110,8 @@ def ranking_in_words(run: LoggedRun) -> str:
         return BASELINES[run.kind]
     if "file" in settings:
         return f"imported from {settings['file']}"
+    if run.reproduced:
+        return f"{settings['ranked_by']}, reproduce {settings['table']}"
     if settings.get("calibration") is None:
         return "plain cosine, hybrid" if settings.get("hybrid") else "plain cosine"
     parts = [f"balance {settings.get('balance', 0):g}", str(settings.get("margin", ""))]

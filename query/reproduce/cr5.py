@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 
@@ -15,9 +16,12 @@ from encoders.cr5.model import Cr5Model
 from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
+from query.evaluation.measures import Scores
 from query.reproduce.cr5_data import Wikipedia
 from query.reproduce.retrieval import Precision, precision
+from query.reproduce.systems import rank_scores
 
+Measure = Literal["cosine", "csls"]
 Direction = tuple[str, str]
 """Languages of the queries and of the candidates."""
 
@@ -69,15 +73,27 @@ PAPER_WORDS = {
     ("en", "it"): Published((38.6, 53.0, 55.3), (41.3, 55.8, 58.0)),
 }
 """Word retrieval on the dictionary of Dinu et al. (table 4)."""
+PAPER_DATA = {
+    "documents": "Wikipedia; 1,000 queries a pair among 200,000 articles that training did not see",
+    "sentences": "Europarl; 2,000 queries among 200,000; idf and ridge from 300,000 other sentences",
+    "words": "the dictionary of Dinu et al.; 1,500 queries among 200,000 words; ridge from its training part",
+}
+"""What the paper's figures are of (sections 4.2 to 4.4)."""
 
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Precision in one direction, and the number of candidates."""
+    """Precision in one direction, and the number of candidates; ``queries`` names the queries in their order."""
 
     langs: Direction
     ours: Precision
     candidates: int
+    queries: Sequence[str]
+
+    def scores(self, measure: Measure) -> Scores:
+        """The scores of every query by cosine or by CSLS."""
+        ranks = self.ours.cosine_ranks if measure == "cosine" else self.ours.csls_ranks
+        return rank_scores(dict(zip(self.queries, ranks, strict=True)))
 
 
 def retrieve_documents(
@@ -116,8 +132,8 @@ def retrieve_documents(
                 candidates = _candidates(held_out[pair], concepts[lang], taught - left_out, most)
                 sides[lang] = _encoded(data, model, lang, candidates)
             for query_lang, candidate_lang in (pair, pair[::-1]):
-                ours = _precision(sides[query_lang], sides[candidate_lang], held_out[pair])
-                results.append(Retrieved((query_lang, candidate_lang), ours, len(sides[candidate_lang][1])))
+                asked, ours = _precision(sides[query_lang], sides[candidate_lang], held_out[pair])
+                results.append(Retrieved((query_lang, candidate_lang), ours, len(sides[candidate_lang][1]), asked))
     return models, results
 
 
@@ -136,11 +152,12 @@ def _corpus(data: Wikipedia, concepts: Mapping[str, set[str]], left_out: set[str
 
 def _precision(
     queries: tuple[FloatArray, Sequence[str]], candidates: tuple[FloatArray, Sequence[str]], concepts: set[str]
-) -> Precision:
-    """Precision of the queries of some concepts; both sides are vectors and their concepts."""
+) -> tuple[list[str], Precision]:
+    """The queries of some concepts, and their precision; both sides are vectors and their concepts."""
     candidate_rows = {concept: row for row, concept in enumerate(candidates[1])}
     rows = [row for row, concept in enumerate(queries[1]) if concept in concepts and concept in candidate_rows]
-    return precision(queries[0][rows], candidates[0], [{candidate_rows[queries[1][row]]} for row in rows])
+    asked = [queries[1][row] for row in rows]
+    return asked, precision(queries[0][rows], candidates[0], [{candidate_rows[concept]} for concept in asked])
 
 
 def _held_out(concepts: Mapping[str, set[str]], queries: int, seed: int) -> dict[Direction, set[str]]:
@@ -190,7 +207,7 @@ def retrieve_sentences(
     results = []
     for query_lang, candidate_lang in (langs, langs[::-1]):
         ours = precision(vectors[query_lang][query_rows], vectors[candidate_lang], [{row} for row in query_rows])
-        results.append(Retrieved((query_lang, candidate_lang), ours, count))
+        results.append(Retrieved((query_lang, candidate_lang), ours, count, [str(row + 1) for row in query_rows]))
     return results
 
 
@@ -219,5 +236,5 @@ def retrieve_words(
             for query_word, row in zip(query_words, rows.tolist(), strict=True)
         ]
         ours = precision(query_vectors, candidates, equivalents, source=vectors)
-        results.append(Retrieved((query_lang, candidate_lang), ours, len(target_rows)))
+        results.append(Retrieved((query_lang, candidate_lang), ours, len(target_rows), query_words))
     return results

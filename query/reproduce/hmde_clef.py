@@ -14,10 +14,12 @@ from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.indexing.reading import readings
 from indexer.readers.source import ReadOptions, Refusal, Remark
-from query.evaluation.measures import parse_measures, relevant_topics, score
+from query.evaluation.measures import DEFAULT_MEASURES, Scores, parse_measures, relevant_topics, score
+from query.evaluation.scored_runs import ScoredRun
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run
 from query.reproduce.encoding import vectors_by_id
+from query.reproduce.systems import pair_runs
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -35,6 +37,7 @@ PAPER: Mapping[tuple[str, str], Sequence[float]] = {
     ("fi", "ru"): (0.125, 0.128, 0.014, 0.091, 0.129),
 }
 """MAP of the paper's systems by language of query and documents (table 2)."""
+PAPER_DATA = "CLEF-2003: 60 queries a pair; documents: ru 17,000, fi 55,000, it 158,000, de 295,000"
 _DEPTH = 1000
 _BATCH = 256
 
@@ -44,18 +47,29 @@ TopicsByPair = Mapping[str, Mapping[str, Sequence[Topic]]]
 
 @dataclass(frozen=True)
 class PairScore:
-    """MAP of topics in one language over the documents of another.
+    """Scores of topics in one language over the documents of another.
 
     Attributes:
-        topics: number of topics with a relevant document in the language of the documents.
+        scores: of the topics with a relevant document in the language of the documents.
+        run: the rankings.
         searched: number of documents.
     """
 
     query: str
     documents: str
-    map: float
-    topics: int
+    scores: Scores
+    run: Run
     searched: int
+
+    @property
+    def map(self) -> float:
+        """Mean average precision."""
+        return self.scores.means["AP"]
+
+    @property
+    def topics(self) -> int:
+        """Number of topics."""
+        return len(self.scores.topics)
 
     @property
     def paper(self) -> Sequence[float]:
@@ -73,6 +87,19 @@ class ClefTable:
     def mean(self) -> float:
         """Mean MAP of all pairs."""
         return sum(pair.map for pair in self.pairs) / len(self.pairs)
+
+    @property
+    def documents(self) -> dict[str, int]:
+        """Number of documents by language."""
+        return dict(sorted((pair.documents, pair.searched) for pair in self.pairs))
+
+    def runs(self) -> list[ScoredRun]:
+        """The runs of the pairs, and the pooled run."""
+        by_langs = {(pair.query, pair.documents): pair for pair in self.pairs}
+        return pair_runs(
+            {langs: pair.scores for langs, pair in by_langs.items()},
+            {langs: pair.run for langs, pair in by_langs.items()},
+        )
 
     @property
     def paper_pairs_mean(self) -> float | None:
@@ -124,8 +151,9 @@ def score_pairs(
         doc_ids, rows = list(vectors), np.array(list(vectors.values()))
         for query_lang, lang_topics in topics[lang].items():
             run = Run(f"{query_lang}-{lang}", _rankings(query_lang, lang_topics, doc_ids, rows, encoder))
-            scores = score(run, qrels[lang], parse_measures(["AP"]), [topic.qid for topic in lang_topics])
-            pairs.append(PairScore(query_lang, lang, scores.means["AP"], len(lang_topics), len(doc_ids)))
+            measures = parse_measures(DEFAULT_MEASURES)
+            scores = score(run, qrels[lang], measures, [topic.qid for topic in lang_topics])
+            pairs.append(PairScore(query_lang, lang, scores, run, len(doc_ids)))
     order = {langs: position for position, langs in enumerate(PAPER)}
     return ClefTable(sorted(pairs, key=lambda pair: order.get((pair.query, pair.documents), len(order))))
 

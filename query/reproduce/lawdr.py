@@ -16,8 +16,10 @@ from encoders.errors import BadInput
 from encoders.methods.moments import Moments
 from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.side import Side, encoded_side
+from query.evaluation.scored_runs import ScoredRun
 from query.fitting.separability import RankChoice, accuracy_by_component, smallest_rank
 from query.reproduce.lawdr_data import match_urls, read_commentary, read_site
+from query.reproduce.systems import mean_scores, pair_runs
 
 LANGS = ("en", "fr")
 """Languages of WMT16."""
@@ -31,6 +33,11 @@ class Variant:
 
     debiased: bool
     margin: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the variant."""
+        return f"{'debiased' if self.debiased else 'biased'}, {'margin' if self.margin else 'cosine'}"
 
     @property
     def plan(self) -> AlignmentPlan:
@@ -47,8 +54,20 @@ PAPER = {
 }
 """Recall in per cent of the paper's best encoder, weighted sentence vectors of XLM, mean pooling (tables 3 and 4)."""
 
+PAPER_DATA = {
+    "WMT16": "203 websites in English and French",
+    "WMT16 with URLs": "203 websites in English and French",
+    "WMT19": "news commentary v14: 15 languages, 99 pairs of languages",
+    "probe": "parallel pages of eu2007.de: 1,356 English and 1,295 French sentences",
+}
+"""What the paper's figures are of."""
+
 PAPER_PROBE = (97.3, 100.0, 53.5)
 """Accuracy in per cent with XLM, mean pooling: vectors, language component, semantic component (table 1; m = 32)."""
+
+
+Matched = Mapping[tuple[str, str], Mapping[str, bool]]
+"""For each true pair whether it was matched, by languages."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +76,23 @@ class Recalls:
 
     Attributes:
         pairs: number of true pairs; for WMT19, of language pairs.
+        matched: for each true pair whether it was matched, by variant, then by languages.
+        documents: number of documents by language.
     """
 
     task: str
     recall: dict[Variant, float]
     pairs: int
+    matched: Mapping[Variant, Matched]
+    documents: Mapping[str, int]
+
+    def runs(self, variant: Variant) -> list[ScoredRun]:
+        """The runs of a variant: its recall of each true pair, by the languages."""
+        scores = {
+            langs: mean_scores({qid: {"R@1": float(is_matched)} for qid, is_matched in by_pair.items()})
+            for langs, by_pair in self.matched[variant].items()
+        }
+        return pair_runs(scores, {})
 
 
 @dataclass(frozen=True)
@@ -71,12 +102,14 @@ class Probe:
     Attributes:
         rank: the choice of the paper's rule, or the largest rank tried.
         accuracies: in per cent on the vectors, on their language component, and on their semantic component.
+        passages: number of passages.
     """
 
     choice: RankChoice
     rank: int
     accuracies: tuple[float, float, float]
     languages: Sequence[str]
+    passages: int
 
 
 def alignment_tables(
@@ -139,9 +172,10 @@ def wmt16(
     debiased_by_lang = (_without_bias([pair[index] for pair in sides], rank) for index in (0, 1))
     debiased = list(zip(*debiased_by_lang, strict=True))
     by_url = [match_urls(first.doc_ids, second.doc_ids, langs) for first, second in sides]
+    documents = {lang: sum(len(pair[index].doc_ids) for pair in sides) for index, lang in enumerate(langs)}
     tables = []
     for task, url_pairs in (("WMT16", [[] for _ in sides]), ("WMT16 with URLs", by_url)):
-        recall = {}
+        recall, matched_gold = {}, {}
         for variant in VARIANTS:
             matched: set[tuple[str, str]] = set()
             for site, site_url_pairs in zip(debiased if variant.debiased else sides, url_pairs, strict=True):
@@ -149,7 +183,8 @@ def wmt16(
                 matched |= {*site_url_pairs}
                 matched |= {(first.doc_ids[row], second.doc_ids[col]) for row, col in _mined(first, second, variant)}
             recall[variant] = 100 * len(matched & gold) / len(gold)
-        tables.append(Recalls(task, recall, len(gold)))
+            matched_gold[variant] = {langs: {" ".join(pair): pair in matched for pair in sorted(gold)}}
+        tables.append(Recalls(task, recall, len(gold), matched_gold, documents))
     return tables
 
 
@@ -160,19 +195,26 @@ def wmt19(corpora: Iterable[Mapping[str, Side]], rank: int) -> Recalls:
         BadInput: no two languages share a document.
     """
     recalls: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
-    for sides in corpora:
+    matched: dict[Variant, dict[tuple[str, str], dict[str, bool]]] = {variant: {} for variant in VARIANTS}
+    documents: dict[str, int] = {}
+    for number, sides in enumerate(corpora, 1):
+        for lang, side in sides.items():
+            documents[lang] = documents.get(lang, 0) + len(side.doc_ids)
         debiased = {lang: _without_bias([side], rank)[0] for lang, side in sides.items()}
         for a, b in combinations(sides, 2):
-            true_pairs = len(set(sides[a].values) & set(sides[b].values))
-            for variant in VARIANTS if true_pairs else ():
+            concepts = set(sides[a].values) & set(sides[b].values)
+            for variant in VARIANTS if concepts else ():
                 variant_sides = debiased if variant.debiased else sides
                 first, second = variant_sides[a], variant_sides[b]
-                shared = sum(first.values[row] == second.values[col] for row, col in _mined(first, second, variant))
-                recalls[variant].append(100 * shared / true_pairs)
+                mined = [(first.values[row], second.values[col]) for row, col in _mined(first, second, variant)]
+                shared = [concept for concept, other in mined if concept == other]
+                recalls[variant].append(100 * len(shared) / len(concepts))
+                by_concept = matched[variant].setdefault((a, b), {})
+                by_concept.update({f"{number}:{concept}": concept in shared for concept in sorted(map(str, concepts))})
     if not any(recalls.values()):
         raise BadInput("no two languages share a document; translations have files of the same name")
     means = {variant: float(np.mean(values)) for variant, values in recalls.items()}
-    return Recalls("WMT19", means, len(recalls[VARIANTS[0]]))
+    return Recalls("WMT19", means, len(recalls[VARIANTS[0]]), matched, documents)
 
 
 def _mined(first: Side, second: Side, variant: Variant) -> list[tuple[int, int]]:
@@ -202,7 +244,7 @@ def probe(sides: Iterable[tuple[str, Side]], seed: int = 0) -> Probe:
     choice = smallest_rank(all_vectors, langs, seed=seed)
     rank = choice.rank or max(choice.accuracies)
     whole, inside, outside = accuracy_by_component(all_vectors, langs, rank, seed)
-    return Probe(choice, rank, (100 * whole, 100 * inside, 100 * outside), sorted(passages))
+    return Probe(choice, rank, (100 * whole, 100 * inside, 100 * outside), sorted(passages), len(langs))
 
 
 def _drawn(side: Side, seed: int) -> FloatArray:

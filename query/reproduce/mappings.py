@@ -26,6 +26,8 @@ from indexer.readers.markup import Tag, tokens
 from indexer.training.aligned_documents import AlignedVectors, add_encoded
 from query.alignment.mates import Method
 from query.alignment.mates_table import Point, Sweep, run_sweep
+from query.evaluation.scored_runs import ScoredRun
+from query.reproduce.systems import mean_scores
 
 Published = Mapping[str, Mapping[Method, tuple[float, float]]]
 """Mate retrieval rate and mean reciprocal rank by the paper's encoders, then by method."""
@@ -41,6 +43,7 @@ PAPER: Published = {
     "ErnieM": {"raw": (0.355, 0.443), "lca-published": (0.949, 0.965), "lcc": (0.946, 0.962), "nca": (0.67, 0.742)},
 }
 """Results on JRC-Acquis (table 1)."""
+PAPER_DATA = "JRC-Acquis: 6,538 documents in each of en, ro, nl, de, fr; 60 % teach, 20 % are tested"
 _NAME = re.compile(r"(jrc.+)-([a-z]{2})\.xml$")
 _PERCENT = re.compile(r"%([A-Za-z]+);?")
 _BLANKS = re.compile(r"\s+")
@@ -53,6 +56,14 @@ class MatesTable:
     languages: Sequence[str]
     documents: int
     points: list[Point]
+
+
+def logged_run(point: Point) -> ScoredRun:
+    """The run of a point: a topic is a concept, with means over the pairs of languages and the splits that test it."""
+    scores = mean_scores(
+        {concept: {"Success@1": mates.rate, "RR": mates.mrr} for concept, mates in point.concepts.items()}
+    )
+    return ScoredRun("all", "language", "mul", scores, None)
 
 
 def retrieve_mates(documents: Iterable[Document], encoder: Encoder, sweep: Sweep, console: Console) -> MatesTable:

@@ -23,11 +23,17 @@ class Precision:
     """Share of the queries whose equivalent is among the first k candidates (P@k), by k of ``RANKS``.
 
     Candidates are ranked by cosine, and by CSLS with ten neighbours on either side (Conneau et al. 2017).
+
+    Attributes:
+        cosine_ranks: rank of each query's nearest equivalent by cosine, from 1; infinite if it has none.
+        csls_ranks: the same by CSLS.
     """
 
     cosine: dict[int, float]
     csls: dict[int, float]
     queries: int
+    cosine_ranks: Sequence[float] = ()
+    csls_ranks: Sequence[float] = ()
 
 
 def precision(
@@ -55,15 +61,15 @@ def precision(
         rows = list(islice(remaining, len(block)))
         by_cosine += _places(cosines, rows)
         by_csls += _places(2 * cosines - hubs, rows)  # the query's own neighbourhood is the same for its candidates
-    return Precision(_shares(by_cosine), _shares(by_csls), len(queries))
+    return Precision(_shares(by_cosine), _shares(by_csls), len(queries), by_cosine, by_csls)
 
 
 def _blocks(rows: FloatArray) -> Iterator[FloatArray]:
     return (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
 
 
-def _shares(places: Sequence[float]) -> dict[int, float]:
-    return {k: sum(place <= k for place in places) / max(len(places), 1) for k in RANKS}
+def _shares(ranks: Sequence[float]) -> dict[int, float]:
+    return {k: sum(rank <= k for rank in ranks) / max(len(ranks), 1) for k in RANKS}
 
 
 def _places(scores: npt.NDArray[np.float32], equivalents: Sequence[AbstractSet[int]]) -> list[float]:

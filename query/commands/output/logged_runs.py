@@ -73,7 +73,8 @@ def show_logged_run(
     on = f" on {run.setup.collection}" if run.setup.collection else ""
     console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC{on}, {_topics_in(run)}")
     has_ids = run.setup.model and run.kind not in BASELINES
-    ids = f" · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}" if has_ids else ""
+    names = {"model": run.setup.model, "build": run.setup.build, "space": run.setup.space} if has_ids else {}
+    ids = "".join(f" · {name} {value}" for name, value in names.items() if value)
     console.result(f"tag {run.system}{ids}")
     console.result(" · ".join(f"{name} {value}" for name, value in settings_in_words(run).items()))
     console.result(f"topics {run.setup.topics} ({run.setup.topics_hash}) · qrels {run.setup.qrels_hash}")

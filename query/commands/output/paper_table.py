@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from encoders.console import Console
@@ -19,6 +19,7 @@ class PaperTable:
         labels: heads of the first columns, which say what a row is.
         paper, ours, counts: heads of the other columns.
         digits: digits of a figure after the point.
+        paper_data, our_data: what the paper computed its figures from, and what ours are computed from.
     """
 
     title: str
@@ -27,6 +28,8 @@ class PaperTable:
     ours: Sequence[str]
     counts: Sequence[str] = ()
     digits: int = 1
+    paper_data: str = ""
+    our_data: str = ""
     rows: list[list[str]] = field(default_factory=list)
 
     def add(self, labels: Sequence[str], paper: Sequence[Figures], ours: Sequence[Figures], *counts: str) -> None:
@@ -38,9 +41,27 @@ class PaperTable:
         """Print the table."""
         figure_columns = [f">{head}" for head in (*self.paper, *self.ours, *self.counts)]
         console.table([*self.labels, *figure_columns], self.rows, title=self.title)
+        show_data(self.paper_data, self.our_data, console)
 
     def _cell(self, figures: Figures) -> str:
         if figures is None or isinstance(figures, str):
             return figures or ""
         numbers = [figures] if isinstance(figures, (int, float)) else figures
         return " ".join(f"{number:.{self.digits}f}" for number in numbers)
+
+
+def show_data(paper: str, ours: str, console: Console) -> None:
+    """Print which data a paper's figures are of, and which ours are of."""
+    if paper or ours:
+        console.result(f"the paper's data: {paper}")
+        console.result(f"here: {ours}")
+
+
+def data_json(paper: str, ours: str) -> dict[str, str]:
+    """The same as JSON values."""
+    return {"paper_data": paper, "our_data": ours}
+
+
+def documents_in_words(counts: Mapping[str, int]) -> str:
+    """Numbers of documents by language, such as ``de 12, fi 3,400``."""
+    return ", ".join(f"{lang} {count:,}" for lang, count in counts.items())

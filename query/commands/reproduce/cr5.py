@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
+import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.cr5.settings import Cr5Settings, Pairs
+from encoders.document import EncoderSpec
 from encoders.languages import normalise
+from indexer.collection.settings import Settings
 from query.commands.help import Command
-from query.commands.options import PATH, Number, languages_option, output_options
-from query.commands.output.paper_table import PaperTable
+from query.commands.options import PATH, Number, common_options, languages_option
+from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
 from query.reproduce import cr5 as tables
 from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
+from query.reproduce.systems import System, open_log, pair_runs, say_logged
 
 
 @click.command("cr5", cls=Command)
@@ -35,7 +41,7 @@ from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
 )
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True)
 @click.option("--ridge", type=Number(0, min_open=True), help="[default: by cross-validation over concepts]")
-@output_options
+@common_options
 def command(
     wikipedia: Path,
     europarl: Path | None,
@@ -47,6 +53,7 @@ def command(
     candidates: int,
     dimensions: int,
     ridge: float | None,
+    settings: Settings,
     console: Console,
 ) -> None:
     """Document retrieval on Wikipedia, sentences of Europarl, words of Dinu et al.
@@ -64,29 +71,87 @@ def command(
     first, second = languages[:2]
     texts = read_europarl(europarl, first, second) if europarl else None
     entries = read_dictionary(dictionary, first, second) if dictionary else None
-    settings = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
-    models, results = tables.retrieve_documents(data, languages, settings, queries, candidates, console)
-    _show_table(f"Documents, {pairs} training", results, tables.PAPER[pairs], console)
+    engine = click.get_current_context().with_resource(open_log(settings))
+    training = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
+    models, results = tables.retrieve_documents(data, languages, training, queries, candidates, console)
+    encoder = EncoderSpec(f"cr5-{pairs}", "cr5", dimensions, tuple(languages), "", "")
+    about = {"dimensions": dimensions, "ridge": ridge or "by cross-validation", "pivots": list(training.pivots)}
+    log = partial(_log, encoder, about, engine)
+    task = _Task("documents", f"Documents, {pairs} training", tables.PAPER[pairs], wikipedia.name)
+    numbers = log(task, results)
+    _show_table(task, results, numbers, console)
+    logged = [*numbers.values()]
     model = models[first, second]
-    if texts:
+    if texts and europarl:
+        task = _Task("sentences", "Sentences of Europarl", tables.PAPER_SENTENCES, europarl.name)
         results = tables.retrieve_sentences(model, (first, second), texts, 2 * queries, candidates)
-        _show_table("Sentences of Europarl", results, tables.PAPER_SENTENCES, console)
-    if entries:
-        _show_table("Words", tables.retrieve_words(model, (first, second), entries, 1500), tables.PAPER_WORDS, console)
+        numbers = log(task, results)
+        _show_table(task, results, numbers, console)
+        logged += numbers.values()
+    if entries and dictionary:
+        task = _Task("words", "Words", tables.PAPER_WORDS, dictionary.name)
+        results = tables.retrieve_words(model, (first, second), entries, 1500)
+        numbers = log(task, results)
+        _show_table(task, results, numbers, console)
+        logged += numbers.values()
+    say_logged(logged, console)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A table: its name in ``PAPER_DATA``, its title, the paper's figures, and the name of the data."""
+
+    name: str
+    title: str
+    paper: Mapping[tables.Direction, tables.Published]
+    source: str
+
+
+def _log(
+    encoder: EncoderSpec,
+    about: Mapping[str, Any],
+    engine: sa.Engine,
+    task: _Task,
+    results: Sequence[tables.Retrieved],
+) -> dict[tables.Measure, int]:
+    """Log a task by cosine and by CSLS; returns the numbers of the evaluations."""
+    numbers: dict[tables.Measure, int] = {}
+    for measure in get_args(tables.Measure):
+        runs = pair_runs({result.langs: result.scores(measure) for result in results}, {})
+        counts = _candidates(results)
+        system = System(f"cr5, {task.name}", measure, encoder, counts, runs, task.source, settings=about)
+        numbers[measure] = system.log(engine)
+    return numbers
+
+
+def _candidates(results: Sequence[tables.Retrieved]) -> dict[str, int]:
+    """Number of candidates by language."""
+    return {result.langs[1]: result.candidates for result in results}
 
 
 def _show_table(
-    title: str,
-    results: Sequence[tables.Retrieved],
-    paper: Mapping[tables.Direction, tables.Published],
-    console: Console,
+    task: _Task, results: Sequence[tables.Retrieved], numbers: Mapping[tables.Measure, int], console: Console
 ) -> None:
-    table = PaperTable(f"{title}, in %", ["", ""], ["paper P@1 5 10"], ["ours P@1 5 10"], ["queries"])
+    paper_data = tables.PAPER_DATA[task.name]
+    our_data = f"{task.source}; {_queries(results)} queries a pair among {documents_in_words(_candidates(results))}"
+    if task.name == "documents":
+        our_data += ", those not used in training first"
+    if task.name == "sentences":
+        our_data += "; idf and ridge are the articles'"
+    table = PaperTable(
+        f"{task.title}, in %",
+        ["", ""],
+        ["paper P@1 5 10"],
+        ["ours P@1 5 10"],
+        ["queries"],
+        paper_data=paper_data,
+        our_data=our_data,
+    )
     rows = []
     for result in results:
         query_lang, candidate_lang = result.langs
         for measure, name in (("cosine", "cosine"), ("csls", "CSLS")):
-            theirs: Sequence[float] = getattr(paper.get(result.langs), measure, ())
+            theirs: Sequence[float] = getattr(task.paper.get(result.langs), measure, ())
             ours = [100 * value for value in getattr(result.ours, measure).values()]
             counts = f"{result.ours.queries:,} among {result.candidates:,}"
             table.add([f"{query_lang} → {candidate_lang}", name], [theirs], [ours], counts)
@@ -100,4 +165,10 @@ def _show_table(
                 }
             )
     table.show(console)
-    console.emit({"task": title, "rows": rows})
+    console.emit({"task": task.title, "evaluations": dict(numbers), **data_json(paper_data, our_data), "rows": rows})
+
+
+def _queries(results: Sequence[tables.Retrieved]) -> str:
+    """Numbers of queries, from the fewest to the most."""
+    counts = sorted({result.ours.queries for result in results})
+    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from encoders.console import Console
 from encoders.devices import Device
+from encoders.folder import file_hash
 from encoders.languages import language_list, normalise
+from indexer.collection.settings import Settings
 from query.commands.help import Command
-from query.commands.options import FILLED, PATH, default_encoder_option, device_option, output_options
-from query.commands.output.paper_table import PaperTable
+from query.commands.options import FILLED, PATH, common_options, default_encoder_option, device_option
+from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from query.reproduce.hmde_clef import PAPER, SYSTEMS, ClefTable, score_pairs, topics_by_pair
+from query.reproduce.cached_encoder import CachedEncoder
+from query.reproduce.hmde_clef import PAPER, PAPER_DATA, SYSTEMS, ClefTable, score_pairs, topics_by_pair
 from query.reproduce.hmde_methods import METHODS, open_method
+from query.reproduce.systems import System, open_log, say_logged
 
 
 def _by_language(_context: click.Context, option: click.Parameter, values: Sequence[str]) -> dict[str, list[str]]:
@@ -58,7 +61,7 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
 @default_encoder_option()
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
 @device_option
-@output_options
+@common_options
 def command(
     documents: dict[str, list[str]],
     qrels: dict[str, list[str]],
@@ -67,6 +70,7 @@ def command(
     encoder: str,
     method: str | None,
     device: Device,
+    settings: Settings,
     console: Console,
 ) -> None:
     """Retrieval between languages by plain cosine, title and description (table 2).
@@ -80,13 +84,30 @@ def command(
     selected_topics = [topic for file in topics for topic in read_topics(file) if topic.lang in query_langs]
     judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
     judged_topics = topics_by_pair(selected_topics, judgements)
-    loaded = open_method(encoder, method, device, console)
+    engine = click.get_current_context().with_resource(open_log(settings))
+    loaded = CachedEncoder(open_method(encoder, method, device, console), settings.home, console)
     table = score_pairs(documents, judged_topics, judgements, loaded, console)
-    _show_table(table, f"{loaded.spec.name} by {loaded.spec.method}", console)
+    system = System(
+        "hmde-clef",
+        "cosine",
+        loaded.spec,
+        table.documents,
+        table.runs(),
+        ", ".join(file.name for file in topics),
+        file_hash(*topics),
+        file_hash(*(Path(file) for files in qrels.values() for file in files)),
+    )
+    number = system.log(engine)
+    _show_table(table, f"{loaded.spec.name} by {loaded.spec.method}", number, system.topics, console)
+    say_logged([number], console)
+    loaded.say_cached()
 
 
-def _show_table(table: ClefTable, encoder: str, console: Console) -> None:
-    shown = PaperTable("MAP; the paper, and ours", [""], SYSTEMS, [encoder], ["topics"], digits=3)
+def _show_table(table: ClefTable, encoder: str, evaluation: int, topics: str, console: Console) -> None:
+    our_data = f"topics of {topics}; documents: {documents_in_words(table.documents)}"
+    shown = PaperTable(
+        "MAP; the paper, and ours", [""], SYSTEMS, [encoder], ["topics"], 3, paper_data=PAPER_DATA, our_data=our_data
+    )
     for pair in table.pairs:
         topic_counts = f"{pair.topics:,} in {pair.searched:,}"
         shown.add([f"{pair.query} → {pair.documents}"], pair.paper, [pair.map], topic_counts)
@@ -99,13 +120,18 @@ def _show_table(table: ClefTable, encoder: str, console: Console) -> None:
     shown.show(console)
     console.emit(
         {
+            "evaluation": evaluation,
             "encoder": encoder,
+            **data_json(PAPER_DATA, our_data),
             "mean": round(table.mean, 6),
             "paper_pairs_mean": None if paper_pairs_mean is None else round(paper_pairs_mean, 6),
             "pairs": [
                 {
-                    **asdict(pair),
+                    "query": pair.query,
+                    "documents": pair.documents,
                     "map": round(pair.map, 6),
+                    "topics": pair.topics,
+                    "searched": pair.searched,
                     "paper": dict(zip(SYSTEMS, pair.paper, strict=False)) or None,
                 }
                 for pair in table.pairs

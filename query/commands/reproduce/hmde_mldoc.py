@@ -10,13 +10,23 @@ import click
 from encoders.console import Console
 from encoders.devices import Device
 from encoders.languages import normalise
+from indexer.collection.settings import Settings
 from onnx_export.hmde.settings import FineTuning
 from query.commands.help import Command
-from query.commands.options import PATH, Number, default_encoder_option, device_option, output_options
-from query.commands.output.paper_table import PaperTable
+from query.commands.options import PATH, Number, common_options, default_encoder_option, device_option
+from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
+from query.reproduce.cached_encoder import CachedEncoder
 from query.reproduce.classification import labelled_documents, split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_methods import METHODS, open_method, trainable_encoder
-from query.reproduce.hmde_mldoc import SYSTEMS, Accuracies, Accuracy, classify_fine_tuned, classify_frozen, paper_means
+from query.reproduce.hmde_mldoc import (
+    PAPER_DATA,
+    SYSTEMS,
+    Accuracies,
+    Accuracy,
+    classify_fine_tuned,
+    classify_frozen,
+    paper_means,
+)
 from query.reproduce.mldoc_data import read_mldoc
 
 
@@ -39,7 +49,7 @@ from query.reproduce.mldoc_data import read_mldoc
 @click.option("--epochs", type=click.IntRange(1), help=f"With it.  [default: {FineTuning.epochs}]")
 @click.option("--rate", type=Number(0, min_open=True), help=f"With it.  [default: {FineTuning.rate:g}]")
 @device_option
-@output_options
+@common_options
 def command(
     mldoc: Path | None,
     documents: tuple[str, ...],
@@ -53,6 +63,7 @@ def command(
     epochs: int | None,
     rate: float | None,
     device: Device,
+    settings: Settings,
     console: Console,
 ) -> None:
     """Classification in languages without training data (table 1).
@@ -77,21 +88,32 @@ def command(
         labelled_splits = [subsampled(whole, seed) for seed in range(draws)] if draws else [whole]
     loaded = open_method(encoder, method, device, console, checkpoint)
     trainable = trainable_encoder(loaded, encoder, checkpoint, device, console) if fine_tuned else None
-    modes = {"frozen": classify_frozen(labelled_splits, taught, loaded, console)}
+    cached = CachedEncoder(loaded, settings.home, console)
+    modes = {"frozen": classify_frozen(labelled_splits, taught, cached, console)}
     if trainable:
-        settings = FineTuning(rate=rate or FineTuning.rate, epochs=epochs or FineTuning.epochs)
-        modes["fine_tuned"] = classify_fine_tuned(labelled_splits, taught, trainable, settings, console)
+        tuning = FineTuning(rate=rate or FineTuning.rate, epochs=epochs or FineTuning.epochs)
+        modes["fine_tuned"] = classify_fine_tuned(labelled_splits, taught, trainable, tuning, console)
     name = f"{loaded.spec.name} by {loaded.spec.method}"
-    _show_table(modes, taught, name, len(labelled_splits), console)
+    tests = {lang: len(part) for lang, part in labelled_splits[0].tests.items()}
+    source = mldoc.name if mldoc else ", ".join(Path(file).name for file in documents)
+    our_data = (
+        f"{source}: {len(labelled_splits[0].train):,} documents in {taught} to "
+        f"learn from, {len(labelled_splits[0].dev):,} to choose by; to test: {documents_in_words(tests)}"
+    )
+    _show_table(modes, taught, name, len(labelled_splits), our_data, console)
     stated = {mode: accuracies.as_json() for mode, accuracies in modes.items()}
     about = {"draws": draws or 1, "splits": splits, "encoder": name, "train": taught}
-    console.emit({**about, **stated.pop("frozen"), **stated})
+    console.emit({**about, **data_json(PAPER_DATA, our_data), **stated.pop("frozen"), **stated})
+    cached.say_cached()
 
 
-def _show_table(modes: Mapping[str, Accuracies], taught: str, name: str, split_count: int, console: Console) -> None:
+def _show_table(
+    modes: Mapping[str, Accuracies], taught: str, name: str, split_count: int, our_data: str, console: Console
+) -> None:
     """Print the paper's columns and ours, a row for each language, with the spread over several splits."""
     title = f"Accuracy in %, learnt from {taught}; the paper fine-tunes its encoders; ours: {name}"
-    table = PaperTable(title, [""], SYSTEMS, [mode.replace("_", " ") for mode in modes])
+    heads = [mode.replace("_", " ") for mode in modes]
+    table = PaperTable(title, [""], SYSTEMS, heads, paper_data=PAPER_DATA, our_data=our_data)
 
     def cell(value: Accuracy | None) -> str:
         spread = f" ± {value.spread:.1f}" if value and split_count > 1 else ""

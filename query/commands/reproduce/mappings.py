@@ -6,25 +6,37 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
+import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.devices import Device
 from encoders.document import Document, Encoder
 from encoders.methods.registry import METHODS
+from indexer.collection.settings import Settings
 from onnx_export.models import open_named
 from query.alignment.mates_table import Point, Sweep, mates_figure
 from query.commands.help import Command
 from query.commands.options import (
     PATH,
+    common_options,
     default_encoder_option,
     device_option,
     languages_option,
-    output_options,
     sweep_options,
 )
-from query.commands.output.paper_table import PaperTable
+from query.commands.output.paper_table import PaperTable, data_json
 from query.evaluation.plots import save_figure
-from query.reproduce.mappings import PAPER, Published, read_jrc, read_wikicomp, retrieve_mates
+from query.reproduce.cached_encoder import CachedEncoder
+from query.reproduce.mappings import (
+    PAPER,
+    PAPER_DATA,
+    Published,
+    logged_run,
+    read_jrc,
+    read_wikicomp,
+    retrieve_mates,
+)
+from query.reproduce.systems import System, open_log, say_logged
 
 
 @click.command("mappings", cls=Command)
@@ -38,7 +50,7 @@ from query.reproduce.mappings import PAPER, Published, read_jrc, read_wikicomp, 
 @click.option("--method", type=click.Choice(METHODS), default="first", show_default=True, help="The paper's: first.")
 @device_option
 @sweep_options
-@output_options
+@common_options
 def command(
     jrc: Path | None,
     wikipedia: tuple[Path, ...],
@@ -49,6 +61,7 @@ def command(
     device: Device,
     sweep: Sweep,
     plot: Path | None,
+    settings: Settings,
     console: Console,
 ) -> None:
     """Mate retrieval over all ordered pairs of languages: 60 % teach, 20 % validate, 20 % are tested.
@@ -58,30 +71,69 @@ def command(
     """
     if not jrc and not wikipedia:
         raise click.UsageError("name the data: --jrc DIR, --wikipedia FILE, or both")
-    loaded = open_named(encoder, method, console, device=device)
+    engine = click.get_current_context().with_resource(open_log(settings))
+    loaded = CachedEncoder(open_named(encoder, method, console, device=device), settings.home, console)
     drawn_points: list[Point] = []
-    if jrc:
-        drawn_points = _show_table("JRC-Acquis", read_jrc(jrc, languages, documents), loaded, sweep, PAPER, console)
-    for file in wikipedia:
-        points = _show_table(file.name, read_wikicomp(file, documents), loaded, sweep, {}, console)
+    numbers: list[int] = []
+    sources = [("JRC-Acquis", read_jrc(jrc, languages, documents), PAPER)] if jrc else []
+    sources += [(file.name, read_wikicomp(file, documents), {}) for file in wikipedia]
+    for name, texts, paper in sources:
+        points, logged = _show_table(name, texts, loaded, sweep, paper, engine, console)
         drawn_points = drawn_points or points
+        numbers += logged
+    say_logged(numbers, console)
+    loaded.say_cached()
     if plot:
         save_figure(mates_figure(drawn_points, sweep), plot)
         console.say(f"drawn: {plot}")
 
 
 def _show_table(
-    name: str, documents: Iterable[Document], encoder: Encoder, sweep: Sweep, paper: Published, console: Console
-) -> list[Point]:
+    name: str,
+    documents: Iterable[Document],
+    encoder: Encoder,
+    sweep: Sweep,
+    paper: Published,
+    engine: sa.Engine,
+    console: Console,
+) -> tuple[list[Point], list[int]]:
+    """Log and print a table; returns its points and the numbers of their evaluations."""
     mates = retrieve_mates(documents, encoder, sweep, console)
+    counts = dict.fromkeys(mates.languages, mates.documents)
     title = f"{name}: rate and MRR, {', '.join(mates.languages)}, {mates.documents:,} documents each"
     heads = [f"paper: {model}" for model in paper]
-    table = PaperTable(title, ["method", sweep.swept], heads, [encoder.spec.name], digits=3)
-    points_json = []
+    paper_data = PAPER_DATA if paper else "not this collection; its figures are of JRC-Acquis alone"
+    our_data = (
+        f"{name}: {mates.documents:,} documents in each of {', '.join(mates.languages)}; split in the same shares"
+    )
+    table = PaperTable(
+        title,
+        ["method", sweep.swept],
+        heads,
+        [encoder.spec.name],
+        digits=3,
+        paper_data=paper_data,
+        our_data=our_data,
+    )
+    points_json, numbers = [], []
     for point in mates.points:
         figures = {model: by_method.get(point.method) for model, by_method in paper.items()}
         table.add([point.method, point.value_text], list(figures.values()), [(point.mean.rate, point.mean.mrr)])
-        points_json.append({**point.as_json(), "paper": {model: pair for model, pair in figures.items() if pair}})
+        about = {"splits": sweep.splits, "seed": sweep.seed, **({sweep.swept: point.value} if point.value else {})}
+        system = System(
+            f"mappings, {name}", point.method, encoder.spec, counts, [logged_run(point)], name, settings=about
+        )
+        numbers.append(system.log(engine))
+        paper_json = {model: pair for model, pair in figures.items() if pair}
+        points_json.append({**point.as_json(), "evaluation": numbers[-1], "paper": paper_json})
     table.show(console)
-    console.emit({"task": name, "languages": mates.languages, "documents": mates.documents, "points": points_json})
-    return mates.points
+    console.emit(
+        {
+            "task": name,
+            "languages": mates.languages,
+            "documents": mates.documents,
+            **data_json(paper_data, our_data),
+            "points": points_json,
+        }
+    )
+    return mates.points, numbers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,18 @@ from encoders.devices import Device
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.first import First
 from encoders.methods.registry import SENTENCE_METHODS
+from encoders.wording import counted
+from indexer.collection.settings import Settings
 from onnx_export.models import find_model, open_named
 from query.commands.help import Command
-from query.commands.options import PATH, device_option, encoder_option, languages_option, output_options
+from query.commands.options import PATH, common_options, device_option, encoder_option, languages_option
+from query.commands.output.paper_table import data_json, documents_in_words, show_data
 from query.report.language_pairs import PairTable
 from query.reproduce import tlaser as tables
+from query.reproduce.cached_encoder import CachedEncoder
 from query.reproduce.classification import averages, labelled_documents
 
+_PAPER_SEARCH = "none: the paper has no table of similarity search"
 _AVERAGES = ["", ">cross", ">same", ">all"]
 
 
@@ -38,7 +43,7 @@ _AVERAGES = ["", ">cross", ">same", ">all"]
     "--method", type=click.Choice(SENTENCE_METHODS), help="How a document's vector is made.  [default: as for index]"
 )
 @device_option
-@output_options
+@common_options
 def command(
     encoder: str,
     mldoc: Path | None,
@@ -48,6 +53,7 @@ def command(
     splits: int,
     method: str | None,
     device: Device,
+    settings: Settings,
     console: Console,
 ) -> None:
     """Topic classification from each language to each other, and similarity search, on frozen vectors.
@@ -63,14 +69,18 @@ def command(
     pairs = tables.read_tatoeba(tatoeba, languages) if tatoeba else {}
     labelled = labelled_documents(documents, console, languages) if documents else []
     if corpus or labelled:
-        loaded = open_named(encoder, method, console, device=device)
+        loaded = CachedEncoder(open_named(encoder, method, console, device=device), settings.home, console)
         if corpus:
-            _show_mldoc(tables.classify_mldoc(corpus, loaded, console), loaded.spec.name, console)
+            tests = {lang: len(parts["test"]) for lang, parts in corpus.items()}
+            _show_mldoc(tables.classify_mldoc(corpus, loaded, console), loaded.spec.name, tests, console)
         if labelled:
             _show_documents(tables.classify_documents(labelled, splits, loaded, console), loaded.spec.name, console)
+        loaded.say_cached()
     if pairs:
-        sentence_encoder = open_named(encoder, _whole_text_method(encoder, console), console, device=device)
+        opened = open_named(encoder, _whole_text_method(encoder, console), console, device=device)
+        sentence_encoder = CachedEncoder(opened, settings.home, console)
         _show_search(tables.search_sentences(pairs, sentence_encoder, console), console)
+        sentence_encoder.say_cached()
 
 
 def _whole_text_method(reference: str, console: Console) -> str:
@@ -79,7 +89,7 @@ def _whole_text_method(reference: str, console: Console) -> str:
     return SEPARATOR.join(BagsOfWords.method if is_cr5(folder) else First.method for folder in folders)
 
 
-def _show_mldoc(table: PairTable, encoder: str, console: Console) -> None:
+def _show_mldoc(table: PairTable, encoder: str, tests: Mapping[str, int], console: Console) -> None:
     rows = []
     for lang, accuracies in zip(table.queries, table.values.tolist(), strict=True):
         papers = tables.PAPER_PAIRS.get(lang, {})
@@ -90,7 +100,17 @@ def _show_mldoc(table: PairTable, encoder: str, console: Console) -> None:
     paper_rows = [[name, *(f"{value:.1f}" for value in values)] for name, values in tables.PAPER.items()]
     ours = [f"ours: {encoder}", *(_percent(value) for value in asdict(averages(table)).values())]
     console.table(_AVERAGES, [*paper_rows, ours], title="MLDoc, averages in %")
-    console.emit({"task": "MLDoc", "paper": tables.PAPER, "splits": [_as_json(table)]})
+    our_data = f"MLDoc; documents to test: {documents_in_words(tests)}"
+    show_data(tables.PAPER_DATA, our_data, console)
+    console.emit(
+        {
+            "task": "MLDoc",
+            **data_json(tables.PAPER_DATA, our_data),
+            "paper": tables.PAPER,
+            "paper_pairs": tables.PAPER_PAIRS,
+            "splits": [_as_json(table)],
+        }
+    )
 
 
 def _show_documents(results: Sequence[PairTable], encoder: str, console: Console) -> None:
@@ -102,7 +122,15 @@ def _show_documents(results: Sequence[PairTable], encoder: str, console: Console
     console.table(["trained in", *(f">{lang}" for lang in languages)], rows, title=title)
     means = np.array([list(asdict(averages(table)).values()) for table in results])
     console.table(_AVERAGES, [[encoder, *(_spread(column) for column in means.T)]])
-    console.emit({"task": "documents", "splits": [_as_json(table) for table in results]})
+    our_data = "your documents"
+    show_data(tables.PAPER_DATA, our_data, console)
+    console.emit(
+        {
+            "task": "documents",
+            **data_json(tables.PAPER_DATA, our_data),
+            "splits": [_as_json(table) for table in results],
+        }
+    )
 
 
 def _show_search(results: Sequence[tables.SearchErrors], console: Console) -> None:
@@ -114,7 +142,9 @@ def _show_search(results: Sequence[tables.SearchErrors], console: Console) -> No
             {"pair": result.langs, "errors": [round(error, 6) for error in errors], "sentences": result.sentences}
         )
     console.table(["", ">error there", ">error back", ">sentences"], rows, title="Similarity search, error in %")
-    console.emit({"task": "similarity search", "rows": rows_json})
+    our_data = f"Tatoeba, {counted(len(results), 'pair')} of languages"
+    show_data(_PAPER_SEARCH, our_data, console)
+    console.emit({"task": "similarity search", **data_json(_PAPER_SEARCH, our_data), "rows": rows_json})
 
 
 def _percent(value: float) -> str:

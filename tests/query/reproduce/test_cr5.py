@@ -95,7 +95,31 @@ def test_every_training_prints_the_papers_figures_beside_ours(
     assert np.mean([row["ours"][2] for row in documents["rows"]]) > 1.5 * by_chance
     assert sentences["rows"][0]["paper"] == [45.8, 56.6, 61.6]
     assert words["rows"][1]["paper"] == [41.3, 55.8, 58.0]
+    assert documents["our_data"].startswith(f"{wikipedia.name}; 3 queries a pair among ")
+    assert all("paper_data" in task for task in (documents, sentences, words))
     assert all(row["ours"][2] > 2 * by_chance for row in words["rows"])
+
+
+def test_each_measure_is_logged_with_every_querys_rank(
+    wikipedia: Path, europarl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = ["--home", str(tmp_path / "home")]
+    sizes = ["--queries", "5", "--dimensions", "16", "--ridge", "0.3", "--languages", "en,it"]
+    arguments = ["--wikipedia", str(wikipedia), "--europarl", str(europarl)]
+    assert run(["reproduce", "cr5", *arguments, *sizes, *home, "--json", "-q"]) == 0
+    documents, sentences = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (documents["evaluations"], sentences["evaluations"]) == ({"cosine": 1, "csls": 2}, {"cosine": 3, "csls": 4})
+    for row in documents["rows"]:
+        run_id = f"{documents['evaluations'][row['measure']]}.{row['query']}-{row['candidates']}"
+        assert run(["runs", "show", run_id, *home, "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert [100 * shown["means"][f"Success@{k}"] for k in (1, 5, 10)] == pytest.approx(row["ours"], abs=1e-3)
+        assert len(shown["scores"]) == 5
+    assert run(["runs", "compare", "1", "2", *home, "--measures", "RR", "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["differences"]["2.all"] == ["ranked by csls (not cosine)"]
+    assert run(["runs", "list", *home]) == 0
+    assert "csls, reproduce cr5, sentences" in " ".join(capsys.readouterr().out.split())
 
 
 def test_candidates_are_first_those_that_taught_nothing() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
+from encoders.folder import ModelFolder
 from query.cli import run
 from query.reproduce.classification import Labelled, classify, split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_clef import PAPER as PAPER_CLIR
@@ -69,6 +70,46 @@ def test_clef_gives_the_papers_figures_beside_ours(disks: Path, capsys: pytest.C
     assert by_pair["de", "it"]["map"] == 1.0
     assert by_pair["de", "it"]["paper"]["HMDE"] == 0.259
     assert by_pair["it", "de"]["paper"] is None
+
+
+def test_the_table_is_logged_by_pairs_and_a_second_call_encodes_nothing_again(
+    disks: Path, small: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
+    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
+    home = ["--home", str(disks / "home")]
+    command = ["reproduce", "hmde-clef", *given, *topics, *home, "--encoder", str(small.path), "--device", "cpu"]
+    assert run([*command, "--json"]) == 0
+    told = capsys.readouterr()
+    first = json.loads(told.out)
+    assert "Logged as evaluation 1" in told.err
+    assert first["paper_data"].startswith("CLEF-2003")
+    assert first["our_data"] == "topics of top-de.txt, top-it.txt; documents: de 2, it 2"
+    assert run([*command, "--json"]) == 0
+    told = capsys.readouterr()
+    assert "The vectors of 8 of 8 texts were cached" in told.err
+    assert json.loads(told.out) == {**first, "evaluation": 2}
+    assert run([*command, "--method", "first", "-q"]) == 0
+    out = capsys.readouterr().out
+    assert "the paper's data: CLEF-2003" in out
+    assert run(["runs", "show", "1.de-it", *home, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["scores"].keys() == {"141", "142"}
+    maps = {f"{pair['query']}-{pair['documents']}": pair["map"] for pair in first["pairs"]}
+    assert shown["means"]["AP"] == pytest.approx(maps["de-it"], abs=1e-6)
+    assert shown["ranking"] == "cosine, reproduce hmde-clef"
+    assert run(["runs", "compare", "1", "3", *home, "-o", str(disks / "table.tex"), "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["differences"]["3.all"][1:] == ["method first (not segments)"]
+    assert "first-cosine" in (disks / "table.tex").read_text()
+    assert run(["runs", "pairs", "1", "--against", "2", *home]) == 0
+    assert "over the 2 pairs that both have" in capsys.readouterr().out
+    assert run(["runs", "export", "1", *home]) == 0
+    exported = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in exported} == {"141.de-it", "142.de-it", "141.it-de", "142.it-de"}
+    written = ["-o", str(disks / "run"), "--qrels", str(disks / "qrels.it")]
+    assert run(["runs", "export", "1.de-it", *home, *written]) == 1
+    assert "reproduce, whose data has the judgements" in capsys.readouterr().err
 
 
 def test_a_guessed_encoding_is_said_and_only_records_that_could_not_be_read_are_warned_of(

@@ -156,6 +156,11 @@ def test_recall_counts_pairs_within_their_site_and_urls_go_first() -> None:
     assert (plain.task, with_urls.task, plain.pairs) == ("WMT16", "WMT16 with URLs", 40)
     assert all(with_urls.recall[variant] == 100 for variant in VARIANTS)
     assert plain.recall[VARIANTS[3]] >= plain.recall[VARIANTS[0]]
+    assert plain.documents == {"en": 40, "fr": 40}
+    for variant in VARIANTS:
+        (logged,) = plain.runs(variant)
+        assert (logged.name, len(logged.scores.topics)) == ("en-fr", 40)
+        assert 100 * logged.scores.means["R@1"] == pytest.approx(plain.recall[variant])
     with pytest.raises(BadInput, match="no true pair is of these sites"):
         wmt16(sites, {("x", "y")}, ("en", "fr"), 0)
 
@@ -166,6 +171,12 @@ def test_recall_of_commentary_is_the_mean_over_pairs_of_languages() -> None:
     found = wmt19([corpus], 0)
     assert found.pairs == 3
     assert found.recall[VARIANTS[3]] > 90
+    assert found.documents == {"en": 30, "de": 30, "fr": 20}
+    for variant in VARIANTS:
+        *pairs, pooled = found.runs(variant)
+        assert [(run.name, len(run.scores.topics)) for run in pairs] == [("en-de", 30), ("en-fr", 20), ("de-fr", 20)]
+        assert 100 * np.mean([run.scores.means["R@1"] for run in pairs]) == pytest.approx(found.recall[variant])
+        assert (pooled.name, len(pooled.scores.topics)) == ("all", 70)
     with pytest.raises(BadInput, match="no two languages share a document"):
         wmt19([{"en": corpus["en"], "de": side("de", ["y/other"] * 2, 1, 0.0)}], 0)
 
@@ -186,6 +197,11 @@ def test_the_command_prints_the_papers_figures_beside_ours(
     assert best["WMT16 with URLs"] >= best["WMT16"]
     assert best["WMT19"] >= 90
     assert told["probe"]["by_rank"]["0"] > 0.9
+    numbers = [variant["evaluation"] for table in told["recall"] for variant in table["variants"]]
+    assert len(set(numbers)) == 12
+    assert run(["runs", "compare", str(numbers[0]), str(numbers[3]), "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["comparisons"][0]["mean_b"] == pytest.approx(best["WMT16"] / 100, abs=1e-5)
 
 
 @pytest.mark.parametrize(

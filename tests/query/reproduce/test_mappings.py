@@ -105,3 +105,41 @@ def test_the_papers_figures_stand_beside_ours(
     assert all(0 <= one["rate"] <= one["mrr"] <= 1 for one in [*acquis["points"], *wikipedia["points"]])
     assert picture.stat().st_size > 1000
     assert run([*asked[:2]]) == 2
+
+
+def test_each_method_is_logged_with_a_score_for_each_concept(
+    small: ModelFolder, jrc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = ["--home", str(tmp_path / "home")]
+    asked = ["reproduce", "mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path), *home]
+    asked += ["--methods", "raw,lca", "--splits", "1", "--device", "cpu"]
+    assert run([*asked, "--json"]) == 0
+    told = capsys.readouterr()
+    raw, lca = json.loads(told.out)["points"]
+    assert (raw["evaluation"], lca["evaluation"]) == (1, 2)
+    assert "Logged as evaluations 1 to 2" in told.err
+    for point in (raw, lca):
+        assert run(["runs", "show", str(point["evaluation"]), *home, "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["means"] == pytest.approx({"Success@1": point["rate"], "RR": point["mrr"]}, abs=1e-6)
+        assert len(shown["scores"]) == shown["topics"] > 3
+        assert shown["ranking"] == f"{point['method']}, reproduce mappings, JRC-Acquis"
+    assert run(["runs", "compare", "1", "2", *home, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["differences"]["2.all"] == ["ranked by lca (not raw)"]
+    assert run(["runs", "export", "1", *home]) == 1
+    assert "run 1.all was logged without rankings" in capsys.readouterr().err
+    assert run([*asked, "--json"]) == 0
+    told = capsys.readouterr()
+    assert "texts were cached" in told.err
+    assert json.loads(told.out)["points"][1] == {**lca, "evaluation": 4}
+
+
+def test_a_concept_that_two_splits_test_counts_once(
+    small: ModelFolder, jrc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = ["--home", str(tmp_path / "home")]
+    asked = ["reproduce", "mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path), *home]
+    assert run([*asked, "--methods", "raw", "--splits", "30", "--device", "cpu", "-q"]) == 0
+    assert run(["runs", "show", "1", *home, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert shown["topics"] == shared("en", "fr")
