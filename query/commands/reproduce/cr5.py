@@ -77,19 +77,20 @@ def command(
     encoder = EncoderSpec(f"cr5-{pairs}", "cr5", dimensions, tuple(languages), "", "")
     about = {"dimensions": dimensions, "ridge": ridge or "by cross-validation", "pivots": list(training.pivots)}
     log = partial(_log, encoder, about, engine)
-    task = _Task("documents", f"Documents, {pairs} training", tables.PAPER[pairs], wikipedia.name)
+    task = _Task("documents", f"Documents, {pairs} training", tables.PAPER[pairs], wikipedia.name, languages)
     numbers = log(task, results)
     _show_table(task, results, numbers, console)
     logged = [*numbers.values()]
     model = models[first, second]
+    taught = languages[:2] if pairs == "pairwise" else languages
     if texts and europarl:
-        task = _Task("sentences", "Sentences of Europarl", tables.PAPER_SENTENCES, europarl.name)
+        task = _Task("sentences", "Sentences of Europarl", tables.PAPER_SENTENCES, europarl.name, taught)
         results = tables.retrieve_sentences(model, (first, second), texts, 2 * queries, candidates)
         numbers = log(task, results)
         _show_table(task, results, numbers, console)
         logged += numbers.values()
     if entries and dictionary:
-        task = _Task("words", "Words", tables.PAPER_WORDS, dictionary.name)
+        task = _Task("words", "Words", tables.PAPER_WORDS, dictionary.name, taught)
         results = tables.retrieve_words(model, (first, second), entries, 1500)
         numbers = log(task, results)
         _show_table(task, results, numbers, console)
@@ -99,12 +100,20 @@ def command(
 
 @dataclass(frozen=True)
 class _Task:
-    """A table: its name in ``PAPER_DATA``, its title, the paper's figures, and the name of the data."""
+    """A table.
+
+    Attributes:
+        name: its name in ``PAPER_DATA``.
+        paper: the paper's figures.
+        source: name of the data.
+        trained: languages of the articles that the encoder learnt from.
+    """
 
     name: str
     title: str
     paper: Mapping[tables.Direction, tables.Published]
     source: str
+    trained: Sequence[str]
 
 
 def _log(
@@ -136,6 +145,7 @@ def _show_table(
     our_data = f"{task.source}; {_queries(results)} queries a pair among {documents_in_words(_candidates(results))}"
     if task.name == "documents":
         our_data += ", those not used in training first"
+    our_data += f"; trained on {', '.join(task.trained)}"
     if task.name == "sentences":
         our_data += "; idf and ridge are the articles'"
     table = PaperTable(
