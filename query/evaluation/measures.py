@@ -45,6 +45,11 @@ class Scores:
         return {qid: values[measure] for qid, values in self.topics.items()}
 
 
+def mean_name(measure: str) -> str:
+    """The name of a measure's mean over topics: that of average precision has a name of its own, MAP."""
+    return "MAP" if measure == "AP" else measure
+
+
 def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
     """Measures by the names of ir-measures or trec_eval, and ``Judged@10``.
 

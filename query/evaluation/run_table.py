@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from query.evaluation.fairness import LPR, OWN_LANGUAGE
+from query.evaluation.measures import mean_name
 from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.significance import ALPHA, HIGHER, LOWER, Comparison
 
@@ -98,7 +99,7 @@ class RunTable:
                 cells.append(figure + self._mark(row.run, measure))
             # {} keeps a name that begins with [ or * from being an argument of the line before
             lines.append(rf"{{}}{row.system.translate(_ESCAPES)} & {' & '.join(cells)} \\")
-        headings = ["MAP" if measure == "AP" else measure.translate(_ESCAPES) for measure in self.measures]
+        headings = [mean_name(measure).translate(_ESCAPES) for measure in self.measures]
         first = self.rows[0].run
         about = f"triangles: higher or lower than run {first}, p < {ALPHA:g}, randomisation test, Holm's correction"
         return booktabs(about, ["system", *headings], lines)

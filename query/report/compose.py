@@ -22,6 +22,7 @@ from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.table import StoredCalibration
+from query.evaluation.measures import mean_name
 from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.qrels import read_qrels
 from query.evaluation.scored_runs import languages_of
@@ -227,7 +228,7 @@ def _table(subject: _Subject) -> Table | None:
     rows: list[tuple[str, list[str]]] = []
     if measure:
         means = [f"{evaluation.means[measure]:.3f}" for evaluation in subject.evaluations]
-        rows.append(("MAP" if measure == "AP" else measure, means))
+        rows.append((mean_name(measure), means))
     shares = [evaluation.own_language for evaluation in subject.evaluations]
     if any(shares):
         rows.append(("own-language share of the first hits", [f"{share[0]:.0%}" if share else "–" for share in shares]))

@@ -13,6 +13,7 @@ from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import differing_in_balance
 from query.calibration.summary import Summary
+from query.evaluation.measures import mean_name
 from query.evaluation.significance import Comparison
 from query.fitting import bias
 from query.fitting.bias import NEIGHBOURS, VectorSample
@@ -192,11 +193,10 @@ def topics_section(comparison: Comparison) -> Section:
     """Difference between two evaluations, a bar for each topic."""
     from query.evaluation.plots import difference_figure  # noqa: PLC0415 - matplotlib is only for this
 
-    measure = "MAP" if comparison.measure == "AP" else comparison.measure
     text = (
         f"Each bar is a topic, as high as {comparison.run} is better at it than {comparison.baseline}: "
         f"{comparison.wins} of {len(comparison.differences)} topics gain, {comparison.losses} lose; "
-        f"{measure} goes from {comparison.baseline_mean:.3f} to {comparison.run_mean:.3f}."
+        f"{mean_name(comparison.measure)} goes from {comparison.baseline_mean:.3f} to {comparison.run_mean:.3f}."
     )
     return Section(TOPICS, inline_svg(partial(difference_figure, [comparison]), "topics", text), text)
 

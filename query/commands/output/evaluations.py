@@ -12,7 +12,7 @@ from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
 from query.evaluation.evaluate import Evaluation
 from query.evaluation.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, TLR_DEPTH, RelevantCounts, is_fairness
-from query.evaluation.measures import pooled
+from query.evaluation.measures import mean_name, pooled
 from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, EvaluationPlan, RunKind, ScoredRuns
 from query.evaluation.significance import Comparison
 
@@ -93,9 +93,7 @@ def _omitted_topics(scored_runs: ScoredRuns) -> Iterable[str]:
 
 
 def _heading(measure: str) -> str:
-    if measure == "AP":
-        return "MAP"
-    return "own\nlanguage" if measure == OWN_LANGUAGE else measure
+    return "own\nlanguage" if measure == OWN_LANGUAGE else mean_name(measure)
 
 
 def _figure(measure: str, mean: float | None) -> str:

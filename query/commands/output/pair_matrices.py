@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from encoders.console import Console
+from query.evaluation.measures import mean_name
 from query.evaluation.pair_matrix import PairMatrix
 from query.evaluation.significance import ALPHA, HIGHER, LOWER
 
@@ -17,11 +18,10 @@ def show_pair_matrix(matrix: PairMatrix, console: Console) -> None:
         rows.append(
             [lang, *(f"{matrix.means[pair]:.3f}{matrix.mark(pair)}" if pair in matrix.means else "–" for pair in pairs)]
         )
-    measure = "MAP" if matrix.measure == "AP" else matrix.measure
     console.table(
         ["topics \\ documents", *(f">{documents}" for documents in matrix.documents)],
         rows,
-        title=f"{measure} by pair, evaluation {matrix.name}",
+        title=f"{mean_name(matrix.measure)} by pair, evaluation {matrix.name}",
     )
     cross = "" if matrix.cross_mean is None else f"; over those of two languages {matrix.cross_mean:.3f}"
     console.result(f"mean over {len(matrix.means)} pairs {matrix.mean:.3f}{cross}")
