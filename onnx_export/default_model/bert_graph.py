@@ -97,9 +97,12 @@ def build(
     graph = _Graph(precision, fused=fused)
     state = _embed(graph, weights, shape)
     graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
-    mask = _sequence_bounds(graph) if fused else _mask_bias(graph)
-    graph.constant("split_heads", np.array([0, 0, shape.heads, shape.hidden // shape.heads], dtype=np.int64))
-    graph.constant("join_heads", np.array([0, 0, shape.hidden], dtype=np.int64))
+    if fused:
+        mask = _sequence_bounds(graph)
+    else:
+        mask = _mask_bias(graph)
+        graph.constant("split_heads", np.array([0, 0, shape.heads, shape.hidden // shape.heads], dtype=np.int64))
+        graph.constant("join_heads", np.array([0, 0, shape.hidden], dtype=np.int64))
     for layer in range(shape.layers):
         state = _layer(graph, weights, shape, f"encoder.layer.{layer}", state, mask)
     _mean_pooling(graph, state)
@@ -130,9 +133,10 @@ def _sequence_bounds(graph: _Graph) -> str:
     """
     axis = graph.constant("row_axis", np.array([1], dtype=np.int64))
     present = graph.node("Cast", "present", "attention_mask", to=TensorProto.INT32)
-    everywhere = graph.node("Cast", "everywhere", graph.node("Equal", "true", present, present), to=TensorProto.INT32)
+    zeros = graph.node("Mul", "zeros", present, graph.constant("times", np.array(0, dtype=np.int32)))
+    ones = graph.node("Add", "ones", zeros, graph.constant("plus", np.array(1, dtype=np.int32)))
     lengths = graph.node("ReduceSum", "lengths", present, axis, keepdims=0)
-    widths = graph.node("ReduceSum", "widths", everywhere, axis, keepdims=0)
+    widths = graph.node("ReduceSum", "widths", ones, axis, keepdims=0)
     after_last = graph.constant("after_last", np.array([0], dtype=np.int32))
     padded = graph.node("Concat", "padded_widths", widths, after_last, axis=0)
     starts = graph.node("CumSum", "starts", padded, graph.constant("texts_axis", np.array(0)), exclusive=1)

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.command import _ON_ALL_CORES
+from query.cli import root
 from trials import ROOT
 
 _SCRIPT = "from dragoman.command import main\nif __name__ == '__main__':\n    main()\n"
@@ -95,6 +97,10 @@ def test_products_of_a_search_are_computed_on_one_core_unless_the_user_says_othe
         [sys.executable, program], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == str({threads or cores})
+
+
+def test_commands_of_large_products_exist() -> None:
+    assert set(_ON_ALL_CORES) <= set(root.lines)
 
 
 def test_the_script_of_the_command_is_this_one() -> None:
