@@ -194,7 +194,7 @@ def evaluate(
     tag: str = "",
     compared_with: str = "",
     baseline: Baseline = "bm25",
-    lexicons: Sequence[str] = (),
+    lexicons: Sequence[str | os.PathLike[str]] = (),
     pairs: bool = False,
     ranking: RankingOptions | None = None,
     device: Device = "auto",
@@ -256,7 +256,7 @@ def evaluate(
         depth,
         baseline=baseline,
         pairs=pairs,
-        lexicons=read_lexicons(lexicons),
+        lexicons=read_lexicons([os.fspath(lexicon) for lexicon in lexicons]),
     )
     return evaluate_collection(
         collection,

@@ -225,8 +225,9 @@ def pairs_of_run(
 ) -> None:
     """Print an evaluation's matrix of pairs: topics in each language against documents in each language.
 
-    The evaluation was made with --pairs. With --against each pair is tested by the randomisation test, corrected by
-    Holm over the pairs that both have: ▲ is significantly higher, ▼ lower.
+    The evaluation was made with --pairs; a run of PSQ, such as 7.all-psq, stands for the pairs of PSQ. With --against
+    each pair is tested by the randomisation test, corrected by Holm over the pairs that both have: ▲ is significantly
+    higher, ▼ lower.
     """
     engine = click.get_current_context().with_resource(open_database(settings.database))
     run = evaluation_log.find(engine, run_id)
@@ -234,11 +235,11 @@ def pairs_of_run(
     for file in files:
         require_writable(file, MATRICES)
     matrix = pair_matrix(
-        str(run.evaluation),
+        run.matrix_name,
         standard_name(measure) if measure else next(iter(run.means)),
-        evaluation_log.pairs(engine, run.evaluation),
-        str(other.evaluation) if other else "",
-        evaluation_log.pairs(engine, other.evaluation) if other else (),
+        evaluation_log.pairs(engine, run),
+        other.matrix_name if other else "",
+        evaluation_log.pairs(engine, other) if other else (),
     )
     show_pair_matrix(matrix, console)
     if other and run.setup.qrels_hash != other.setup.qrels_hash:

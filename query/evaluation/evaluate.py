@@ -216,16 +216,15 @@ def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet, plan: Evalua
     named_run = evaluation_log.find(engine, name)
     runs = [named_run]
     if "." not in name:
-        runs = [
-            run for run in evaluation_log.members(engine, named_run.evaluation) if run.kind in {"language", "pooled"}
-        ]
+        members = evaluation_log.members(engine, named_run.evaluation)
+        runs = [run for run in members if run.kind in {"language", "pooled"}] or runs
     return Earlier(
         str(named_run.evaluation),
         [
             EarlierRun(run.id, run.name, list(run.means), evaluation_log.scores(engine, run.id), run.judged_by)
             for run in runs
         ],
-        evaluation_log.pairs(engine, named_run.evaluation) if plan.pairs else (),
+        evaluation_log.pairs(engine, named_run) if plan.pairs else (),
     )
 
 

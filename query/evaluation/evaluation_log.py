@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -168,6 +168,16 @@ class LoggedRun(Base):
         return "table" in self.setup.settings
 
     @property
+    def is_psq(self) -> bool:
+        """Whether the run is by PSQ, BM25 with query translation."""
+        return BASELINES.get(self.kind) == "PSQ"
+
+    @property
+    def matrix_name(self) -> str:
+        """Name of the matrix of pairs that the run belongs to."""
+        return f"{self.evaluation}, PSQ" if self.is_psq else str(self.evaluation)
+
+    @property
     def calibrated(self) -> bool:
         """Whether a calibration was used."""
         return bool(self.setup.settings.get("calibration"))
@@ -266,13 +276,17 @@ def members(engine: sa.Engine, evaluation: int) -> list[LoggedRun]:
         return list(session.scalars(query))
 
 
-def pairs(engine: sa.Engine, evaluation: int) -> list[PairRun]:
-    """The pairs of languages of an evaluation, with their scores; none if it was made without them."""
+def pairs(engine: sa.Engine, run: LoggedRun) -> list[PairRun]:
+    """The pairs of languages of a run's evaluation, with their scores: of PSQ if the run is by PSQ; else the encoder's.
+
+    None if the evaluation was made without pairs.
+    """
+    kind = "psq-pair" if run.is_psq else "pair"
     return [
-        PairRun(run.id, run.lang, documents, scores(engine, run.id))
-        for run in members(engine, evaluation)
-        if run.kind == "pair"
-        for documents in run.documents_in or ()
+        PairRun(member.id, member.lang, documents, scores(engine, member.id))
+        for member in members(engine, run.evaluation)
+        if member.kind == kind
+        for documents in member.documents_in or ()
     ]
 
 
@@ -307,8 +321,8 @@ def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
 def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
     """The lines of a run's TREC file.
 
-    A pooled run has the rankings of its languages' runs, with topics ``qid.lang``; one of a paper's table those of its
-    pairs, with topics ``qid.de-fi``.
+    A pooled run has the rankings of its languages' runs, with topics ``qid.lang``; a pooled run of a paper's table has
+    its pairs' rankings, with topics ``qid.de-fi``.
 
     Raises:
         BadInput: there is no such run, or scores alone were logged.
@@ -316,8 +330,7 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
     with transaction(engine) as session:
         run = _run(session, run_id)
         if run.trec is not None:
-            yield from unpack(run.trec)
-            return
+            return unpack(run.trec)
         topics_of = LoggedRun.name if run.reproduced else LoggedRun.lang
         parts = sa.select(topics_of, LoggedRun.trec).where(
             LoggedRun.evaluation == run.evaluation,
@@ -327,10 +340,15 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
         named = session.execute(parts.order_by(LoggedRun.key)).all()
         if not named:
             raise BadInput(f"run {run.id} was logged without rankings; its scores: dragoman runs show {run.id}")
-        for name, trec in named:
-            for line in unpack(trec or b""):
-                qid, rest = line.split(" ", 1)
-                yield f"{qid}.{name} {rest}"
+    return _renamed((name, trec or b"") for name, trec in named)
+
+
+def _renamed(rankings: Iterable[tuple[str, bytes]]) -> Iterator[str]:
+    """The lines of packed rankings, their topics with the name of the ranking after the id."""
+    for name, trec in rankings:
+        for line in unpack(trec):
+            qid, rest = line.split(" ", 1)
+            yield f"{qid}.{name} {rest}"
 
 
 def export_judgements(

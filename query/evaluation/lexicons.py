@@ -23,6 +23,8 @@ Translations = Mapping[str, Mapping[str, float]]
 
 _PAIR = re.compile(r"([A-Za-z]{2,3}(?:-[A-Za-z]{4})?)-([A-Za-z]{2,3}(?:-[A-Za-z]{4})?)=(.+)", re.DOTALL)
 _NEAREST = 5
+_ROUNDING = 1e-6
+"""What a probability of 1 may exceed 1 by, as float32 writes it."""
 """Nearest words of a Cr5 model that are a word's translations: as many as ``dragoman encoders show --words`` shows."""
 
 
@@ -132,8 +134,9 @@ def _from_json(text: str, shown: str) -> Mapping[str, Mapping[str, float]]:
         raise BadInput(f"the lexicon {shown} is no JSON ({error}); its form is {form}") from error
     for word, row in table.items():
         if not isinstance(row, dict) or not all(_is_probability(value) for value in row.values()):
-            raise BadInput(f"the lexicon {shown} has no probabilities in (0, 1] for {word!r}; its form is {form}")
-    return {word: row for word, row in table.items() if row}
+            raise BadInput(f"the lexicon {shown} has no probabilities from 0 to 1 for {word!r}; its form is {form}")
+    positive = {word: {other: value for other, value in row.items() if value} for word, row in table.items()}
+    return {word: row for word, row in positive.items() if row}
 
 
 def _from_lines(text: str, file: SourceFile) -> Mapping[str, Mapping[str, float]]:
@@ -145,14 +148,15 @@ def _from_lines(text: str, file: SourceFile) -> Mapping[str, Mapping[str, float]
         value = _number(probability)
         if not word or not translation or line.count("\t") > 2 or (probability and not _is_probability(value)):
             raise BadInput(
-                f"{file.at(number)} is {line[:50]!r}; it should be: word, tab, translation, tab, probability"
+                f"{file.at(number)} is {line[:50]!r}; it should be: word, tab, translation, tab, probability up to 1"
             )
         table.setdefault(word, {})[translation] = value
-    return {word: _with_probabilities(row) for word, row in table.items()}
+    positive = {word: _with_probabilities(row) for word, row in table.items()}
+    return {word: row for word, row in positive.items() if row}
 
 
 def _with_probabilities(row: Mapping[str, float | None]) -> dict[str, float]:
-    """The row with what its translations with probabilities leave, in equal parts, for those without."""
+    """Give translations without a probability equal parts of the remaining probability."""
     missing = sum(value is None for value in row.values())
     rest = max(0.0, 1.0 - sum(value or 0.0 for value in row.values()))
     values = {word: rest / missing if value is None else value for word, value in row.items()}
@@ -167,7 +171,7 @@ def _number(text: str) -> float | None:
 
 
 def _is_probability(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1 + _ROUNDING
 
 
 def _scaled(row: Mapping[str, float], total: float) -> dict[str, float]:

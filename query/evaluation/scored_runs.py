@@ -35,7 +35,7 @@ NOTHING_RELEVANT = (
 
 RunKind = Literal["language", "pooled", "same", "pair", "bm25", "rm3", "psq", "psq-pooled", "psq-pair"]
 """What a run ranks: all target languages, all topic languages pooled, the topics' own language, or documents in one
-language. BM25 and RM3 rank the topics' own language, PSQ what the kind without ``psq`` does."""
+language. BM25 and RM3 rank the topics' own language. A kind with ``psq`` ranks the same documents by PSQ."""
 BASELINES: Mapping[RunKind, str] = {
     "bm25": "BM25",
     "rm3": "RM3",

@@ -167,7 +167,7 @@ def _summed(postings: Sequence[_Postings]) -> _Postings:
 
 
 def _most(weights: Mapping[str, float]) -> dict[str, float]:
-    """The feedback terms with the highest weights; of equal ones the alphabetically first."""
+    """The feedback terms with the highest weights, ties in alphabetical order."""
     return dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:FEEDBACK_TERMS])
 
 

@@ -194,8 +194,8 @@ def _topics(subject: _Subject) -> Section:
         (evaluation,) = subject.evaluations
         option = " --calibration none" if evaluation.run.calibrated else ""
         text = (
-            f"Evaluation {evaluation.run.evaluation} can be compared with no other: none with other settings has some "
-            "of its topics, asked in the same languages, and the same judgements; make another, such as: "
+            f"No other evaluation can be compared with evaluation {evaluation.run.evaluation}: it needs other "
+            "settings, the same judgements, and common topics in the same languages; make it, such as: "
             f"dragoman evaluate --topics T --qrels Q -c {subject.name}{option}"
         )
         return Section(sections.TOPICS, "", text)

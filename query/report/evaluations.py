@@ -24,7 +24,7 @@ class ShownEvaluation:
     """The main run of an evaluation, with a label that says in a word or two how the run was ranked.
 
     Attributes:
-        scores: by id and measure, of the topics that are shown: all, or those that the other evaluation has, too.
+        scores: by id and measure, of the topics that are shown: all, or the topics that both evaluations have.
     """
 
     label: str
@@ -50,8 +50,7 @@ class ShownEvaluation:
 
     def ranked(self, lang: str, qid: str) -> bool:
         """Whether a topic of a language's run is among the topics that are shown."""
-        every = len(self.scores) == self.run.topics
-        return every or (f"{qid}.{lang}" if self.run.kind == "pooled" else qid) in self.scores
+        return (f"{qid}.{lang}" if self.run.kind == "pooled" else qid) in self.scores
 
     @property
     def own_language(self) -> tuple[float, int] | None:
@@ -113,13 +112,13 @@ def common_topics(shown_evaluations: Sequence[ShownEvaluation]) -> str:
     )
     qids = sorted(shown_evaluations[0].scores)
     names = ", ".join(qids[:_NAMED]) + (f" … {qids[-1]}" if len(qids) > _NAMED else "")
-    return f"The two are compared over the {counted(len(qids), 'topic')} in common ({names}): {counts}."
+    return f"Both evaluations are compared over the {counted(len(qids), 'topic')} in common ({names}): {counts}."
 
 
 def _counterparts(run: LoggedRun, main_runs: Sequence[LoggedRun]) -> Iterator[LoggedRun]:
     """Runs with other settings that the same judgements scored.
 
-    Those of the same topics' files come first, then those of which one is plain cosine, then the newest.
+    Runs of the same topics' files come first, then pairs with plain cosine, then the newest runs.
     """
     candidates = [
         candidate
@@ -143,7 +142,7 @@ def _ranked_by(run: LoggedRun) -> dict[str, object]:
     return {
         name: value
         for name, value in run.setup.settings.items()
-        if name not in {"build", "languages", "maps", "targets", "taught"}
+        if name not in {"build", "languages", "lexicons", "maps", "targets", "taught"}
     }
 
 

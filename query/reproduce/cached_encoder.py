@@ -17,6 +17,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages
 from encoders.folder import make_private_folder
 from encoders.wording import counted
+from query import __version__
 
 FOLDER = "vectors"
 """Name of the cache's folder in the home; it may be deleted at any time."""
@@ -27,9 +28,9 @@ _Arrays = dict[str, npt.NDArray[np.generic]]
 class CachedEncoder:
     """Gives the vectors that an encoder made of the same texts before, and caches those that it makes.
 
-    A file holds the vectors of the texts that were encoded together. Its name is the SHA-256 of the ids of model and
-    build and of the texts with their languages and titles. It begins with the SHA-256 of its content: what was damaged
-    or torn is encoded again.
+    A file holds the vectors of the texts that were encoded together. Its name is the SHA-256 of this program's version,
+    the ids of model and build, and the texts with their languages and titles. It begins with the SHA-256 of its
+    content: texts of a damaged or torn file are encoded again.
 
     Attributes:
         spec: the encoder's.
@@ -74,7 +75,7 @@ class CachedEncoder:
 
     def _file(self, kind: str, texts: Sequence[Document]) -> Path:
         contents = [(text.lang, text.title, text.text) for text in texts]
-        key = json.dumps([kind, self.spec.model, self.spec.build, contents])
+        key = json.dumps([__version__, kind, self.spec.model, self.spec.build, contents])
         return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
 
     def _read(self, file: Path, texts: int) -> _Arrays | None:

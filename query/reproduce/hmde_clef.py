@@ -19,7 +19,7 @@ from query.evaluation.scored_runs import ScoredRun
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run
 from query.reproduce.encoding import vectors_by_id
-from query.reproduce.systems import pair_runs
+from query.reproduce.systems import pair_runs, tag
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -38,6 +38,7 @@ PAPER: Mapping[tuple[str, str], Sequence[float]] = {
 }
 """MAP of the paper's systems by language of query and documents (table 2)."""
 PAPER_DATA = "CLEF-2003: 60 queries a pair; documents: ru 17,000, fi 55,000, it 158,000, de 295,000"
+RANKED_BY = "cosine"
 _DEPTH = 1000
 _BATCH = 256
 
@@ -150,7 +151,7 @@ def score_pairs(
             raise BadInput(f"no document could be read from {', '.join(paths)}; name the folder of the {lang} disks")
         doc_ids, rows = list(vectors), np.array(list(vectors.values()))
         for query_lang, lang_topics in topics[lang].items():
-            run = Run(f"{query_lang}-{lang}", _rankings(query_lang, lang_topics, doc_ids, rows, encoder))
+            run = Run(tag(encoder.spec, RANKED_BY), _rankings(query_lang, lang_topics, doc_ids, rows, encoder))
             measures = parse_measures(DEFAULT_MEASURES)
             scores = score(run, qrels[lang], measures, [topic.qid for topic in lang_topics])
             pairs.append(PairScore(query_lang, lang, scores, run, len(doc_ids)))

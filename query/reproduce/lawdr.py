@@ -207,7 +207,7 @@ def wmt19(corpora: Iterable[Mapping[str, Side]], rank: int) -> Recalls:
                 variant_sides = debiased if variant.debiased else sides
                 first, second = variant_sides[a], variant_sides[b]
                 mined = [(first.values[row], second.values[col]) for row, col in _mined(first, second, variant)]
-                shared = [concept for concept, other in mined if concept == other]
+                shared = {concept for concept, other in mined if concept == other}
                 recalls[variant].append(100 * len(shared) / len(concepts))
                 by_concept = matched[variant].setdefault((a, b), {})
                 by_concept.update({f"{number}:{concept}": concept in shared for concept in sorted(map(str, concepts))})

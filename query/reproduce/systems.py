@@ -38,7 +38,7 @@ def open_log(settings: Settings) -> Iterator[sa.Engine]:
 
 @dataclass(frozen=True)
 class System:
-    """What a table has a figure of: an encoder and how its vectors are compared.
+    """An encoder and a way to compare its vectors: a row or column of a table.
 
     Attributes:
         table: name of the command, and of its task if it has several.
@@ -73,7 +73,7 @@ class System:
         }
         setup = Setup(
             collection="",
-            tag=f"{self.encoder.name}-{self.encoder.method}-{self.ranked_by.replace(' ', '-')}",
+            tag=tag(self.encoder, self.ranked_by),
             model=self.encoder.model,
             build=self.encoder.build,
             space="",
@@ -83,6 +83,11 @@ class System:
             qrels_hash=self.qrels_hash or ids,
         )
         return evaluation_log.log(engine, setup, self.runs)
+
+
+def tag(encoder: EncoderSpec, ranked_by: str) -> str:
+    """The name of a system in TREC files."""
+    return f"{encoder.name}-{encoder.method}-{ranked_by.replace(' ', '-')}"
 
 
 def pair_runs(scores: Mapping[tuple[str, str], Scores], rankings: Mapping[tuple[str, str], Run]) -> list[ScoredRun]:

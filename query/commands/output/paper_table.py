@@ -19,7 +19,7 @@ class PaperTable:
         labels: heads of the first columns, which say what a row is.
         paper, ours, counts: heads of the other columns.
         digits: digits of a figure after the point.
-        paper_data, our_data: what the paper computed its figures from, and what ours are computed from.
+        paper_data, our_data: the data of the paper's figures, and of ours.
     """
 
     title: str

@@ -18,7 +18,7 @@ from query.commands.output.paper_table import PaperTable, data_json, documents_i
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.reproduce.cached_encoder import CachedEncoder
-from query.reproduce.hmde_clef import PAPER, PAPER_DATA, SYSTEMS, ClefTable, score_pairs, topics_by_pair
+from query.reproduce.hmde_clef import PAPER, PAPER_DATA, RANKED_BY, SYSTEMS, ClefTable, score_pairs, topics_by_pair
 from query.reproduce.hmde_methods import METHODS, open_method
 from query.reproduce.systems import System, open_log, say_logged
 
@@ -89,7 +89,7 @@ def command(
     table = score_pairs(documents, judged_topics, judgements, loaded, console)
     system = System(
         "hmde-clef",
-        "cosine",
+        RANKED_BY,
         loaded.spec,
         table.documents,
         table.runs(),

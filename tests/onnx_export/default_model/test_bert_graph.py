@@ -18,8 +18,8 @@ _CUDA = {
     "MatMul": 13, "Mul": 14, "MultiHeadAttention": 1, "ReduceL2": 18, "ReduceSum": 13, "Shape": 21, "Slice": 13,
     "Unsqueeze": 21,
 }  # fmt: skip
-"""Operations, and the version of each, that ONNX Runtime's CUDA provider has kernels for (docs/OperatorKernels.md there);
-of ``Equal``, for one, it has version 13, and none of the version 19 that opset 21 means."""
+"""Operations, and the version of each, that ONNX Runtime's CUDA provider has kernels for (its docs/OperatorKernels.md).
+Of ``Equal`` it has version 13 and not version 19, which opset 21 means."""
 
 
 def _weights(generator: np.random.Generator) -> dict[str, FloatArray]:

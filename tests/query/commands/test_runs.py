@@ -170,6 +170,8 @@ def test_psq_and_rm3_are_rows_and_logged_runs(dragoman: Command, judged: list[st
     assert "lexicons de-en de-en.tsv (" in shown
     dragoman("runs", "export", "1.de-en-psq", "-o", tmp_path / "psq.txt")
     assert Run.read_trec(tmp_path / "psq.txt").rankings["1"][0][0] == "en:flood"
+    matrix = emitted(dragoman("runs", "pairs", "1.de-psq", "--against", "1", "--measure", "AP", "--json"))
+    assert {pair["run"] for pair in matrix["pairs"]} == {"1.de-de-psq", "1.de-en-psq"}
     compared = emitted(dragoman("runs", "compare", "1.de-en", "1.de-en-psq", "--measures", "AP", "--json"))
     assert compared["comparisons"][0]["b"] == "1.de-en-psq"
 

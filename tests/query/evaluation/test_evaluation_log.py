@@ -11,10 +11,12 @@ from ir_measures import Qrel
 from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import Base
 from query.evaluation import evaluation_log
+from query.evaluation.evaluate import Earlier, read_earlier
 from query.evaluation.evaluation_log import Setup
 from query.evaluation.fairness import RelevantCounts
 from query.evaluation.measures import Scores, parse_measures, pooled, score
-from query.evaluation.scored_runs import ScoredRun
+from query.evaluation.scored_runs import EvaluationPlan, ScoredRun
+from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run, pack
 
 MEASURES = parse_measures(["AP", "P@10"])
@@ -96,10 +98,17 @@ def test_a_run_of_version_0_1_0_has_the_measures_of_today_but_its_peer(engine: s
     assert [evaluation_log.find(engine, str(number)).targets for number in (old, new)] == [9, 9]
 
 
+def test_an_evaluation_of_a_single_pair_is_compared_by_that_pair(engine: sa.Engine) -> None:
+    number = evaluation_log.log(engine, setup(), [ScoredRun("de-fi", "pair", "de", outcomes()[0].scores, None)])
+    earlier = read_earlier(engine, str(number), TopicSet({}, [], "", "", ""), EvaluationPlan(MEASURES, ""))
+    assert isinstance(earlier, Earlier)
+    assert [run.run for run in earlier.runs] == [f"{number}.de-fi"]
+
+
 def test_the_language_of_a_pairs_documents_is_in_its_name(engine: sa.Engine) -> None:
     scores = outcomes()[0].scores
     number = evaluation_log.log(engine, setup(), [ScoredRun("zh-Hant-sr-Latn", "pair", "zh-Hant", scores, None)])
-    (pair,) = evaluation_log.pairs(engine, number)
+    (pair,) = evaluation_log.pairs(engine, evaluation_log.find(engine, str(number)))
     assert pair.pair == ("zh-Hant", "sr-Latn")
     assert evaluation_log.find(engine, f"{number}.zh-Hant-sr-Latn").documents_in == ["sr-Latn"]
 

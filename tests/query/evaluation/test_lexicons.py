@@ -46,14 +46,21 @@ def test_translations_without_probabilities_are_equally_likely(tmp_path: Path) -
         ("flood\ttulva\tnan\n", "lexicon:1 is"),
         ("flood\ttulva\t0.7\tnoun\n", "lexicon:1 is"),
         ('{"flood": {"tulva": ', "is no JSON"),
-        ('{"flood": ["tulva"]}', "has no probabilities in (0, 1] for 'flood'"),
-        (json.dumps({"flood": {"tulva": -0.5}}), "has no probabilities in (0, 1] for 'flood'"),
+        ('{"flood": ["tulva"]}', "has no probabilities from 0 to 1 for 'flood'"),
+        (json.dumps({"flood": {"tulva": -0.5}}), "has no probabilities from 0 to 1 for 'flood'"),
     ],
 )
 def test_other_content_is_refused_with_its_place(tmp_path: Path, content: str, said: str) -> None:
     with pytest.raises(BadInput) as error:
         read_lexicon(written(tmp_path / "lexicon", content))
     assert said in str(error.value)
+
+
+def test_a_probability_of_0_says_nothing_and_1_may_be_rounded(tmp_path: Path) -> None:
+    lines = "flood\ttulva\t1.0000001\nflood\tvesi\t0.0\nriver\tkala\t0\n"
+    as_json = json.dumps({"flood": {"tulva": 1.0000001, "vesi": 0.0}, "river": {"kala": 0}})
+    for content in (lines, as_json):
+        assert read_lexicon(written(tmp_path / "lexicon", content)) == {"flood": {"tulva": pytest.approx(1.0)}}
 
 
 def test_lexicons_are_named_by_their_pair(tmp_path: Path) -> None:

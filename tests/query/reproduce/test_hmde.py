@@ -107,6 +107,7 @@ def test_the_table_is_logged_by_pairs_and_a_second_call_encodes_nothing_again(
     assert run(["runs", "export", "1", *home]) == 0
     exported = capsys.readouterr().out.splitlines()
     assert {line.split()[0] for line in exported} == {"141.de-it", "142.de-it", "141.it-de", "142.it-de"}
+    assert {line.split()[-1] for line in exported} == {shown["tag"]}
     written = ["-o", str(disks / "run"), "--qrels", str(disks / "qrels.it")]
     assert run(["runs", "export", "1.de-it", *home, *written]) == 1
     assert "reproduce, whose data has the judgements" in capsys.readouterr().err

@@ -128,6 +128,10 @@ def test_each_method_is_logged_with_a_score_for_each_concept(
     assert json.loads(capsys.readouterr().out)["differences"]["2.all"] == ["ranked by lca (not raw)"]
     assert run(["runs", "export", "1", *home]) == 1
     assert "run 1.all was logged without rankings" in capsys.readouterr().err
+    before = tmp_path / "before.trec"
+    before.write_text("1 Q0 d 1 1.0 before\n", encoding="utf-8")
+    assert run(["runs", "export", "1", *home, "-o", str(before)]) == 1
+    assert before.read_text(encoding="utf-8") == "1 Q0 d 1 1.0 before\n"
     assert run([*asked, "--json"]) == 0
     told = capsys.readouterr()
     assert "texts were cached" in told.err
