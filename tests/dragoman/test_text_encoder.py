@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dragoman import BadInput, TextEncoder
+from encoders.cr5.model import Cr5Model, Table
 from encoders.document import Document
 from encoders.folder import ModelFolder
+from encoders.methods import lawdr
+from encoders.methods.density import DensityWeights
+from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
+from onnx_export import cr5_folder
 
 TEXTS = ["Die Elbe trat über die Ufer.", "Labe se vylilo z břehů. " * 60, "flood"]
 
@@ -30,6 +37,16 @@ def test_documents_are_encoded_as_they_are_indexed_and_queries_as_they_are_searc
     np.testing.assert_array_equal(encoder.encode(TEXTS), ours.encode_documents(documents).vectors)
     np.testing.assert_array_equal(encoder.encode_query(TEXTS), ours.encode_queries(documents))
     assert not np.allclose(encoder.encode(TEXTS), encoder.encode_query(TEXTS))
+
+
+def test_an_encoder_that_was_trained_for_a_method_encodes_by_that_method(small: ModelFolder, tmp_path: Path) -> None:
+    sentences = [Document("", "und", f"The river rose {number} metres.") for number in range(30)]
+    vectors = TitledWindows(SentenceEncoder(small, device="cpu")).encode_documents(sentences).vectors
+    folder = lawdr.publish(small, DensityWeights.fit(vectors), tmp_path / "my-lawdr")
+    assert default_method(folder) == "lawdr"
+    text = "All rights reserved. Die Elbe trat über die Ufer. All rights reserved."
+    expected = open_encoder(folder, device="cpu").encode_documents([Document("", "und", text)]).vectors
+    np.testing.assert_array_equal(TextEncoder(str(folder.path), device="cpu").encode([text]), expected)
 
 
 def test_the_methods_of_both_libraries_agree(encoder: TextEncoder) -> None:
@@ -69,3 +86,56 @@ def test_what_it_cannot_do_is_refused(encoder: TextEncoder) -> None:
         encoder.encode(TEXTS, normalize_embeddings=False)
     with pytest.raises(BadInput, match="there is no encoder 'nothing'"):
         TextEncoder("nothing")
+
+
+def test_usual_calls_of_both_libraries_give_the_same_vectors(encoder: TextEncoder) -> None:
+    expected = encoder.encode(TEXTS, batch_size=8)
+    usual: dict[str, Any] = {
+        "batch_size": 8,
+        "show_progress_bar": False,
+        "convert_to_numpy": True,
+        "normalize_embeddings": True,
+    }
+    np.testing.assert_array_equal(encoder.encode(TEXTS, **usual), expected)
+    np.testing.assert_array_equal(encoder.encode_document(TEXTS, **usual), expected)
+    np.testing.assert_array_equal(encoder.encode_query(TEXTS, **usual), encoder.encode_query(TEXTS))
+    np.testing.assert_array_equal(list(encoder.embed(TEXTS, batch_size=8, parallel=None)), expected)
+    np.testing.assert_array_equal(list(encoder.passage_embed(TEXTS, 8, None)), expected)
+    for name in ("convert_to_numpy", "normalize_embeddings", "batch_size"):
+        refused: dict[str, Any] = {name: 0}
+        with pytest.raises(BadInput, match=name):
+            encoder.encode_query("flood", **refused)
+        with pytest.raises(BadInput, match=name):
+            encoder.encode("flood", **refused)
+
+
+def test_a_document_without_words_is_zeros(encoder: TextEncoder) -> None:
+    assert not encoder.encode(["flood", "", " \n"])[1:].any()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        TextEncoder.encode,
+        TextEncoder.encode_query,
+        lambda encoder, texts: list(encoder.embed(texts)),
+        lambda encoder, texts: list(encoder.query_embed(texts)),
+    ],
+)
+def test_a_value_that_is_no_text_is_refused(encoder: TextEncoder, call: Callable[[TextEncoder, Any], Any]) -> None:
+    for value, kind in ((None, "NoneType"), (float("nan"), "float"), (b"flood", "bytes")):
+        with pytest.raises(BadInput, match=f"text 3 is no string; it is {kind}"):
+            call(encoder, ["flood", "river", value])
+    with pytest.raises(BadInput, match="text 1 is no string; it is float"):
+        call(encoder, float("nan"))
+    with pytest.raises(BadInput, match="text 2 has half of a surrogate pair"):
+        call(encoder, ["flood", "fl\ud800od"])
+
+
+def test_several_encoders_and_an_encoder_of_words_are_refused(small: ModelFolder, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="names several encoders; make a TextEncoder of each"):
+        TextEncoder(f"{small.path} + {small.path}")
+    model = Cr5Model({"de": ["fluss"], "en": ["river"]}, Table(np.eye(3, 2, -1, dtype=np.float32)), dim=2)
+    words = cr5_folder.publish(model, tmp_path / "words", "fp32", {})
+    with pytest.raises(BadInput, match="words' encodes words of known languages and no texts; name another encoder"):
+        TextEncoder(str(words.path))
