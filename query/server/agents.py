@@ -13,11 +13,15 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from query.service.agent_tools import AgentTools
+from query.service.collection_watch import CollectionWatch
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
 from query.service.routes import Api
 from query.service.search_threads import SearchThreads
+
+_OPENED_WITHIN = 10.0
+"""Seconds that the end waits for a collection that is being opened."""
 
 
 class AgentRoute(Route):
@@ -34,8 +38,8 @@ class AgentRoute(Route):
         super().__init__("/mcp", StreamableHTTPASGIApp(self.manager), methods=["POST"])
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for this route, which the metrics then count, as FastAPI's own routes."""
-        match, child_scope = super().matches(scope)
+        """Match a request, and name this route for the metrics; a slash may end the path."""
+        match, child_scope = super().matches({**scope, "path": scope["path"].removesuffix("/")})
         return match, {**child_scope, "route": self}
 
 
@@ -51,10 +55,15 @@ def serve_agent(options: ServiceOptions) -> None:
     metrics = Metrics()
     open_collections, threads = OpenCollections(options, metrics), SearchThreads(options, metrics)
     api = Api(open_collections, threads, metrics, None, hybrid=options.hybrid)
-    # in a thread of its own: an event loop that Ctrl-C ends would wait for the thread that waits for input
-    ThreadPoolExecutor(1).submit(asyncio.run, _serve(AgentTools(api).server())).result()
-    threads.close()
-    open_collections.close()
+    watch = CollectionWatch(open_collections, api)
+    try:
+        watch.start()
+        # in a thread of its own: an event loop that Ctrl-C ends would wait for the thread that waits for input
+        ThreadPoolExecutor(1).submit(asyncio.run, _serve(AgentTools(api).server())).result()
+    finally:
+        watch.close(_OPENED_WITHIN)
+        threads.close()
+        open_collections.close()
 
 
 async def _serve(server: Server[Any]) -> None:

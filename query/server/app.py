@@ -6,7 +6,6 @@ import asyncio
 import logging
 import signal
 import socket
-import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -23,11 +22,11 @@ from starlette.exceptions import HTTPException
 
 from encoders.errors import BadInput, DragomanError
 from indexer.elastic.address import SCHEMES, Credentials, without_credentials
-from query.ranking.searcher import EmptyCollection
 from query.server.agents import AgentRoute
 from query.server.listening import BACKLOG
 from query.server.page import SearchPage
 from query.service import refusals
+from query.service.collection_watch import CollectionWatch
 from query.service.connection import BoundedConnection
 from query.service.elastic.endpoint import ElasticEndpoint
 from query.service.metrics import Metrics
@@ -36,19 +35,17 @@ from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
 from query.service.query_log import QueryLog
 from query.service.refusals import Refused
-from query.service.routes import EMPTY, READY, Api
+from query.service.routes import Api
 from query.service.search_threads import SearchThreads
 from query.service.upstream import Upstream
 
 _logger = logging.getLogger("dragoman.service")
-_EVERY = 5.0
-"""Seconds between two checks of the collections."""
 
 
 class _ElasticPath(Convertor[str]):
     """Paths that are not the service's own, so that the service's own answer 405 to other methods."""
 
-    regex = r"(?!api(?:/|$)|mcp$|metrics$|openapi\.json$).*"
+    regex = r"(?!api(?:/|$)|mcp/?$|metrics$|openapi\.json$).*"
 
     def convert(self, value: str) -> str:
         return value
@@ -77,10 +74,10 @@ class Service:
         self._options = options
         self._metrics = Metrics()
         self._open_collections = OpenCollections(options, self._metrics)
-        self._closing = threading.Event()
         self._threads = SearchThreads(options, self._metrics)
         self._log = QueryLog(self._open_collections.engine, options.log_days, self._metrics) if options.log else None
         self._api = Api(self._open_collections, self._threads, self._metrics, self._log, hybrid=options.hybrid)
+        self._watch = CollectionWatch(self._open_collections, self._api)
         self._agents = AgentRoute(self._api, options.max_body)
         self._page = SearchPage()
         self._upstream = self._cluster()
@@ -141,41 +138,13 @@ class Service:
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        self._api.state = dict.fromkeys(self._open_collections.names(), "opening")
-        threading.Thread(target=self._watch_collections, name="opening", daemon=True).start()
+        self._watch.start()
         async with self._agents.manager.run():
             yield
-        self._closing.set()
+        self._watch.close()
         await asyncio.to_thread(self.close)
         if self._upstream:
             await self._upstream.close()
-
-    def _watch_collections(self) -> None:
-        """Every few seconds open and check the collections, and close what is not needed any more."""
-        while True:
-            try:
-                self._open_collections.close_unused()
-                state = {name: self._api.state.get(name, "opening") for name in self._open_collections.names()}
-            except Exception as error:  # noqa: BLE001 - the database may be back at the next check
-                self._api.state = dict.fromkeys(self._api.state, str(refusals.refusal(error)))
-            else:
-                self._api.state = state
-                for name, previous in state.items():
-                    self._api.state = {**self._api.state, name: self._collection_state(name, previous)}
-            if self._closing.wait(_EVERY):
-                return
-
-    def _collection_state(self, name: str, previous: str) -> str:
-        try:
-            if previous == READY:
-                with self._open_collections.searcher(name):
-                    return READY
-            self._open_collections.warm(name)
-        except EmptyCollection:
-            return EMPTY
-        except Exception as error:  # noqa: BLE001 - one collection that can't be opened must not hide the others
-            return str(refusals.refusal(error))
-        return READY
 
     def close(self) -> None:
         """End searches, write the rest of the query log, and close the collections."""

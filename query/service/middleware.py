@@ -192,7 +192,7 @@ def is_elastic(scope: Scope) -> bool:
     if path == "/":
         accept = dict(scope["headers"]).get(b"accept", b"")
         return b"json" in accept and b"html" not in accept
-    return not (path in {"/api", "/mcp", "/metrics", "/openapi.json"} or path.startswith("/api/"))
+    return not (path in {"/api", "/mcp", "/mcp/", "/metrics", "/openapi.json"} or path.startswith("/api/"))
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -8,10 +8,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
@@ -19,6 +20,10 @@ from mcp import Client, StdioServerParameters, stdio_client
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.ranking.searcher import Searcher
+from query.server import agents
+from query.service.open_collections import OpenCollections
+from query.service.options import ServiceOptions
+from query.service.search_threads import SearchThreads
 from trials import ROOT
 from trials.command import DRAGOMAN
 
@@ -97,6 +102,39 @@ def test_ctrl_c_ends_it_though_it_waits_for_input(calibrated_by_words: Settings,
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
     assert (tmp_path / "log").read_text().endswith("interrupted\n")
+
+
+def test_it_opens_the_collections_at_once_and_closes_all_when_it_fails(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    opened = threading.Event()
+
+    def record(owner: type, name: str, act: Callable[..., Any]) -> None:
+        def recorded(*arguments: Any) -> Any:
+            done.append(f"{owner.__name__}.{name}")
+            return act(*arguments)
+
+        monkeypatch.setattr(owner, name, recorded)
+
+    async def failing(_: object) -> None:
+        assert opened.wait(5)
+        raise RuntimeError
+
+    monkeypatch.setattr(OpenCollections, "names", lambda _: ["news"])
+    record(OpenCollections, "close_unused", OpenCollections.close_unused)
+    record(OpenCollections, "warm", lambda *_: opened.set())
+    record(SearchThreads, "close", SearchThreads.close)
+    record(OpenCollections, "close", OpenCollections.close)
+    monkeypatch.setattr(agents, "_serve", failing)
+    with pytest.raises(RuntimeError):
+        agents.serve_agent(ServiceOptions(settings, device="cpu"))
+    assert done == [
+        "OpenCollections.close_unused",
+        "OpenCollections.warm",
+        "SearchThreads.close",
+        "OpenCollections.close",
+    ]
 
 
 def test_a_collection_that_is_not_there_is_refused(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.cli import run
 from query.ranking.query_encoder import open_query_encoder
-from query.server import app
+from query.service import collection_watch
 from query.service.options import ServiceOptions
 from tests.conftest import until
 from trials import DEMO
@@ -31,7 +31,7 @@ def readiness(client: httpx.Client) -> dict[str, Any]:
 
 
 def test_it_follows_what_happens(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_EVERY", 0.1)
+    monkeypatch.setattr(collection_watch, "_EVERY", 0.1)
     shutil.copytree(calibrated.home, tmp_path / "home")
     own = Settings.read(home=tmp_path / "home")
     (tmp_path / "home" / "store").rename(tmp_path / "away")
@@ -57,7 +57,7 @@ def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(
         loaded.append(row.model)
         return open_query_encoder(row, *rest)
 
-    monkeypatch.setattr(app, "_EVERY", 0.01)
+    monkeypatch.setattr(collection_watch, "_EVERY", 0.01)
     monkeypatch.setattr("query.service.open_collections.open_query_encoder", counting)
     shutil.copytree(calibrated.home, tmp_path / "home")
     own = Settings.read(home=tmp_path / "home")

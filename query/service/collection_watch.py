@@ -1,0 +1,62 @@
+"""A thread that opens the collections before a search needs them, and says which can be searched."""
+
+from __future__ import annotations
+
+import threading
+
+from query.ranking.searcher import EmptyCollection
+from query.service import refusals
+from query.service.open_collections import OpenCollections
+from query.service.routes import EMPTY, READY, Api
+
+_EVERY = 5.0
+"""Seconds between two checks of the collections."""
+
+
+class CollectionWatch:
+    """Every few seconds opens and checks the collections, and closes what is not needed any more."""
+
+    def __init__(self, open_collections: OpenCollections, api: Api) -> None:
+        """Take the collections, and the routes whose ``state`` says which can be searched."""
+        self._open_collections, self._api = open_collections, api
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="opening", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._api.state = dict.fromkeys(self._open_collections.names(), "opening")
+        self._thread.start()
+
+    def close(self, seconds: float = 0.0) -> None:
+        """End when the collection that is being opened is open; wait for that at most so many seconds."""
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+
+    def _watch(self) -> None:
+        while True:
+            try:
+                self._open_collections.close_unused()
+                state = {name: self._api.state.get(name, "opening") for name in self._open_collections.names()}
+            except Exception as error:  # noqa: BLE001 - the database may be back at the next check
+                self._api.state = dict.fromkeys(self._api.state, str(refusals.refusal(error)))
+            else:
+                self._api.state = state
+                for name, previous in state.items():
+                    if self._closing.is_set():
+                        return
+                    self._api.state = {**self._api.state, name: self._collection_state(name, previous)}
+            if self._closing.wait(_EVERY):
+                return
+
+    def _collection_state(self, name: str, previous: str) -> str:
+        try:
+            if previous == READY:
+                with self._open_collections.searcher(name):
+                    return READY
+            self._open_collections.warm(name)
+        except EmptyCollection:
+            return EMPTY
+        except Exception as error:  # noqa: BLE001 - one collection that can't be opened must not hide the others
+            return str(refusals.refusal(error))
+        return READY
