@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
@@ -19,105 +19,34 @@ from mcp.types import (
     Tool,
     ToolAnnotations,
 )
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from encoders.printable import one_line
 from encoders.wording import counted
 from query.ranking.hits import ScoreParts
-from query.service.messages import HitAnswer, Scalar, SearchRequest, StrictModel, as_integer, check_query
+from query.service.agent_messages import (
+    DOCUMENT_CHARACTERS,
+    CollectionsArguments,
+    DocumentArguments,
+    SearchArguments,
+    ToolCollection,
+    ToolCollectionsAnswer,
+    ToolDocumentAnswer,
+    ToolHit,
+    ToolSearchAnswer,
+    field_text,
+    short_fields,
+)
+from query.service.messages import HitAnswer, SearchRequest
 from query.service.refusals import Refused, refusal
 from query.service.routes import Api
 
 _INSTRUCTIONS = (
     "Dragoman finds documents in any language for a query in any language. Do not translate the query. "
-    "The tool collections lists what can be searched, search finds documents, document reads one."
+    "The tool collections lists what can be searched, search finds documents, document returns a document's text."
 )
-_CHARACTERS = 20_000
-"""Maximum number of characters that one call of the tool document returns."""
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-
-
-class SearchArguments(StrictModel):
-    """Arguments of the tool search."""
-
-    query: Annotated[str, AfterValidator(check_query)] = Field(
-        description="What to look for: a question, a sentence or words, in any language."
-    )
-    collection: str = Field("", description="Name of the collection; may be left out if there is only one.")
-    lang: str = Field("", description="Language of the query, such as ja; detected if left out.")
-    to: list[str] = Field([], description='Languages of the documents, such as ["en", "ja"]; all if left out.')
-    k: Annotated[int, Field(ge=1, le=100), BeforeValidator(as_integer)] = Field(10, description="Number of hits.")
-    filters: dict[str, Scalar | list[Scalar]] = Field(
-        {},
-        description='Values that a document\'s fields must have, such as {"label": "health"}; of a list, any one.',
-    )
-
-
-class DocumentArguments(StrictModel):
-    """Arguments of the tool document."""
-
-    id: str = Field(max_length=600, description="Id of the document, as a hit has it.")
-    collection: str = Field(
-        "", max_length=100, description="Name of the collection; may be left out if there is only one."
-    )
-    start: Annotated[int, Field(ge=0), BeforeValidator(as_integer)] = Field(
-        0, description="First character to return, such as a hit's start."
-    )
-
-
-class CollectionsArguments(StrictModel):
-    """The tool collections has no arguments."""
-
-
-class ToolHit(BaseModel):
-    """A document that was found."""
-
-    id: str
-    lang: str = Field(description="Language of the document.")
-    title: str
-    passage: str = Field(description="The passage that answers best; empty if the document has none.")
-    start: int = Field(description="First character of the passage in the document, for the tool document.")
-    score: float = Field(description="Hits are ordered by it; it is comparable within one search only.")
-    why: str = Field(description="Why the document was found.")
-    fields: dict[str, Any] = Field(description="Other fields of the document, such as its url.")
-
-
-class ToolSearchAnswer(BaseModel):
-    """Documents, best first."""
-
-    collection: str
-    lang: str = Field(description="Language of the query, stated or detected.")
-    unread: str = Field(description="The end of a query that is too long to be read whole; usually empty.")
-    hits: list[ToolHit]
-
-
-class ToolDocumentAnswer(BaseModel):
-    """A document, or a part of it."""
-
-    id: str
-    lang: str
-    title: str
-    text: str = Field(description=f"Title, line break and text, from start on; at most {_CHARACTERS:,} characters.")
-    start: int
-    end: int = Field(description="Start of the next part; equal to length if there is none.")
-    length: int = Field(description="Characters of title, line break and text.")
-    fields: dict[str, Any]
-
-
-class ToolCollection(BaseModel):
-    """A collection that can be searched."""
-
-    name: str
-    documents: int
-    languages: dict[str, int] = Field(description="Number of documents by language.")
-
-
-class ToolCollectionsAnswer(BaseModel):
-    """The collections."""
-
-    collections: list[ToolCollection]
-    away: dict[str, str] = Field(description="Why a collection can't be searched now, by name.")
 
 
 _Arguments = TypeVar("_Arguments", bound=BaseModel)
@@ -154,7 +83,8 @@ class _AgentTool(Generic[_Arguments, _Answer]):
     async def result(self, arguments: dict[str, Any]) -> CallToolResult:
         """The answer, or a sentence that says why there is none."""
         try:
-            answer = await self.call(_validated(self.arguments, arguments))
+            stated = {name: value for name, value in arguments.items() if value is not None}
+            answer = await self.call(_validated(self.arguments, stated))
         except Exception as error:  # noqa: BLE001 - a failure is an answer; its details are in the log
             return _text_result(str(refusal(error)), is_error=True)
         result = _text_result(self.text(answer))
@@ -182,7 +112,8 @@ class AgentTools:
             ),
             "document": _AgentTool(
                 "Read a document",
-                f"Returns a document's text by its id, at most {_CHARACTERS:,} characters; start reads on.",
+                f"Returns a document's text by its id, at most {DOCUMENT_CHARACTERS:,} characters; give the last "
+                "answer's end as start to read the next part.",
                 DocumentArguments,
                 ToolDocumentAnswer,
                 self._document,
@@ -231,7 +162,8 @@ class AgentTools:
         answer = await self._api.document(arguments.id, arguments.collection)
         content = f"{answer.title}\n{answer.text}" if answer.title else answer.text
         start = min(arguments.start, len(content))
-        text = content[start : start + _CHARACTERS]
+        fields, omitted = short_fields(answer.fields)
+        text = content[start : start + DOCUMENT_CHARACTERS]
         return ToolDocumentAnswer(
             id=answer.id,
             lang=answer.lang,
@@ -240,7 +172,8 @@ class AgentTools:
             start=start,
             end=start + len(text),
             length=len(content),
-            fields=answer.fields,
+            fields=fields,
+            omitted_fields=omitted,
         )
 
     async def _collections(self, _: CollectionsArguments) -> ToolCollectionsAnswer:
@@ -271,6 +204,7 @@ def explanation(parts: ScoreParts, lang: str) -> str:
 
 
 def _tool_hit(hit: HitAnswer) -> ToolHit:
+    fields, omitted = short_fields(hit.fields)
     return ToolHit(
         id=hit.id,
         lang=hit.lang,
@@ -279,14 +213,20 @@ def _tool_hit(hit: HitAnswer) -> ToolHit:
         start=hit.passage.start if hit.passage else 0,
         score=hit.score,
         why=explanation(hit.parts, hit.lang) if hit.parts else "",
-        fields=hit.fields,
+        fields=fields,
+        omitted_fields=omitted,
     )
 
 
 def _search_text(answer: ToolSearchAnswer) -> str:
     hits = [
-        f"{rank}. [{hit.lang}] {one_line(hit.title) or '(no title)'} (id {one_line(hit.id)}, score {hit.score:.3f})\n"
-        f"{hit.passage}\nWhy: {hit.why}"
+        _lines(
+            f"{rank}. [{hit.lang}] {one_line(hit.title) or '(no title)'} "
+            f"(id {one_line(hit.id)}, score {hit.score:.3f}, start {hit.start})",
+            _fields_text(hit.fields, hit.omitted_fields),
+            hit.passage,
+            f"Why: {hit.why}",
+        )
         for rank, hit in enumerate(answer.hits, start=1)
     ]
     unread = f"The end of the query was not read: {answer.unread}" if answer.unread else ""
@@ -295,8 +235,14 @@ def _search_text(answer: ToolSearchAnswer) -> str:
 
 
 def _document_text(answer: ToolDocumentAnswer) -> str:
-    head = f"{answer.id} [{answer.lang}], characters {answer.start} to {answer.end} of {answer.length}"
-    return _paragraphs([head, answer.text])
+    head = f"{one_line(answer.id)} [{answer.lang}], characters {answer.start} to {answer.end} of {answer.length}"
+    return _paragraphs([_lines(head, _fields_text(answer.fields, answer.omitted_fields)), answer.text])
+
+
+def _fields_text(fields: Mapping[str, Any], omitted: Sequence[str]) -> str:
+    """A line of the fields; empty without fields."""
+    pairs = [f"{name}: {field_text(value)}" for name, value in fields.items()]
+    return one_line("; ".join([*pairs, *([f"left out: {', '.join(omitted)}"] if omitted else [])]))
 
 
 def _collections_text(answer: ToolCollectionsAnswer) -> str:
@@ -305,8 +251,12 @@ def _collections_text(answer: ToolCollectionsAnswer) -> str:
         + ", ".join(f"{lang} ({count:,})" for lang, count in collection.languages.items())
         for collection in answer.collections
     ]
-    away = [f"{name} can't be searched now: {sentence}" for name, sentence in answer.away.items()]
+    away = [f"{name}: {sentence}" for name, sentence in answer.away.items()]
     return "\n".join([*lines, *away]) or "there are no collections"
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(line for line in lines if line)
 
 
 def _paragraphs(paragraphs: Sequence[str]) -> str:
@@ -326,7 +276,11 @@ def _validated(model: type[_Arguments], arguments: dict[str, Any]) -> _Arguments
     try:
         return model.model_validate(arguments)
     except ValidationError as error:
-        raise Refused(422, one_line("; ".join(_problem(problem) for problem in error.errors()[:5]))) from None
+        first_problems: dict[tuple[int | str, ...], ErrorDetails] = {}
+        for problem in error.errors():
+            first_problems.setdefault(problem["loc"][:1], problem)
+        sentences = [_problem(problem) for problem in first_problems.values()]
+        raise Refused(422, one_line("; ".join(sentences[:5]))) from None
 
 
 def _problem(problem: ErrorDetails) -> str:

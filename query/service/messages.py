@@ -119,7 +119,7 @@ class SearchRequest(StrictModel):
     filters: dict[str, Scalar | Annotated[list[Scalar], Field(max_length=MOST)]] = Field(
         default_factory=dict,
         max_length=50,
-        description="Values that a document's fields must have; of a list, any one value.",
+        description="Values that a document's fields must have; a list means any of its values.",
     )
     fold: bool = Field(False, description="Show documents about the same thing once, the others under the best.")
     explain: bool = Field(False, description="Say what each score is made of.")

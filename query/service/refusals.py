@@ -14,7 +14,7 @@ from indexer.collection.collection import NoCollection
 from indexer.elastic.errors import NotAllowed, SearchRefused, reason
 
 _logger = logging.getLogger("dragoman.service")
-_UNAVAILABLE = "the collection can't be searched now; try again, the service's log says why"
+_UNAVAILABLE = "the collection can't be searched now; try again, the log says why"
 _ERROR_TYPES = {401: "security_exception", 403: "security_exception", 404: "resource_not_found_exception",
           429: "es_rejected_execution_exception"}  # fmt: skip
 """Elasticsearch's names of errors, by status."""
@@ -34,7 +34,7 @@ class Refused(Exception):
 
 
 def refusal(error: Exception, *, unfit: int = 400) -> Refused:
-    """The status of a failure and a sentence that any caller may read; the details go to the service's log.
+    """The status of a failure and a sentence that any caller may read; the details go to the log.
 
     ``unfit`` is the status of a request that does not fit the collection.
     """
@@ -49,7 +49,7 @@ def refusal(error: Exception, *, unfit: int = 400) -> Refused:
         return Refused(503, _UNAVAILABLE, 2.0)
     if isinstance(error, (ModelMismatch, MissingPart)):
         _logger.error("%s", error)
-        return Refused(503, "the collection can't be searched as it is; the service's log says why")
+        return Refused(503, "the collection can't be searched as it is; the log says why")
     failure_id = uuid.uuid4().hex[:12]
     _logger.error("failure %s", failure_id, exc_info=error)
     return Refused(500, f"the service failed; its log has more under {failure_id}")

@@ -14,14 +14,15 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, Tool
 
+from encoders.errors import MissingPart
 from indexer.collection.settings import Settings
 from query.query_log.tables import SearchRow
 from query.ranking.hits import ScoreParts
 from query.ranking.searcher import Searcher
-from query.service import agent_tools
+from query.service import agent_messages, agent_tools
 from query.service.access import Token
 from query.service.agent_tools import AgentTools, explanation
-from query.service.messages import SearchRequest
+from query.service.messages import LONGEST, CollectionsAnswer, DocumentAnswer, SearchRequest
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
@@ -80,6 +81,15 @@ def test_there_are_three_tools_that_say_what_each_argument_is_and_change_nothing
         assert all(argument["description"] for argument in tool.input_schema["properties"].values())
 
 
+def test_a_schema_has_the_bounds_of_a_query_and_of_a_collection_s_name(api: Api) -> None:
+    search, document, _ = tools(api)
+    for tool in (search, document):
+        collection = tool.input_schema["properties"]["collection"]
+        assert collection["maxLength"] == 100
+        assert collection["pattern"]
+    assert search.input_schema["properties"]["query"]["maxLength"] == LONGEST
+
+
 def test_search_finds_what_the_service_finds_and_says_language_passage_and_why(api: Api) -> None:
     answer = asyncio.run(api.search(SearchRequest.model_validate({**QUERY, "k": 20, "explain": True})))
     result = call(api, "search", **QUERY, k=20)
@@ -94,7 +104,8 @@ def test_search_finds_what_the_service_finds_and_says_language_passage_and_why(a
         assert (hit["passage"], hit["start"]) == (expected.passage.text, expected.passage.start)
         assert f"{expected.parts.compared:.3f}" in hit["why"]
         assert hit["why"].endswith(".")
-        for shown in (f"[{hit['lang']}]", hit["title"], hit["id"], hit["passage"], hit["why"]):
+        place, label = f"start {hit['start']})\n", f"label: {hit['fields']['label']}"
+        for shown in (f"[{hit['lang']}]", hit["title"], hit["id"], place, label, hit["passage"], hit["why"]):
             assert shown in text(result)
 
 
@@ -104,13 +115,54 @@ def test_search_takes_languages_fields_and_a_number(api: Api) -> None:
     assert [hit["fields"]["label"] for hit in found["hits"]] == ["digital"] * 3
 
 
+def test_an_argument_that_is_null_counts_as_left_out(api: Api) -> None:
+    expected = call(api, "search", **QUERY).structured_content
+    nulls = dict.fromkeys(("collection", "to", "k", "filters"))
+    assert call(api, "search", **QUERY, **nulls).structured_content == expected
+    assert not call(api, "search", query=QUERY["query"], lang=None).is_error
+
+
+def test_long_fields_are_left_out_and_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    (hit,) = call(api, "search", **QUERY, k=1).structured_content["hits"]
+    assert hit["fields"]
+    assert hit["omitted_fields"] == []
+    lengths = {name: len(agent_messages.field_text(value)) for name, value in hit["fields"].items()}
+    longest = max(lengths, key=lambda name: lengths[name])
+    monkeypatch.setattr(agent_messages, "_FIELD_CHARACTERS", lengths[longest] - 1)
+    found = call(api, "search", **QUERY, k=1)
+    read = call(api, "document", id=hit["id"])
+    for answer, result in ((found.structured_content["hits"][0], found), (read.structured_content, read)):
+        assert longest in answer["omitted_fields"]
+        assert {*answer["fields"], *answer["omitted_fields"]} == {*hit["fields"]}
+        assert longest not in answer["fields"]
+        assert f"left out: {', '.join(answer['omitted_fields'])}" in text(result)
+
+
+def test_the_text_of_a_document_has_its_id_in_one_line_and_its_fields(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def document(*_: str) -> DocumentAnswer:
+        return DocumentAnswer(id="a\nb", lang="de", title="", text="Hefe", fields={"url": "x\ny", "year": 1995})
+
+    monkeypatch.setattr(api, "document", document)
+    assert text(call(api, "document", id="a")) == ("a\\nb [de], characters 0 to 4 of 4\nurl: x\\ny; year: 1995\n\nHefe")
+
+
+def test_a_collection_that_is_away_is_named_with_the_reason(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def collections() -> CollectionsAnswer:
+        return CollectionsAnswer(collections=[], away={"z": "the collection can't be searched now"})
+
+    monkeypatch.setattr(api, "collections", collections)
+    assert text(call(api, "collections")) == "z: the collection can't be searched now"
+
+
 def test_document_reads_on_from_the_passage_of_a_hit(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     (hit,) = call(api, "search", **QUERY, k=1).structured_content["hits"]
     read = call(api, "document", id=hit["id"], collection="demo", start=hit["start"]).structured_content
     assert read["text"].startswith(hit["passage"])
     assert (read["lang"], read["title"], read["fields"]) == (hit["lang"], hit["title"], hit["fields"])
 
-    monkeypatch.setattr(agent_tools, "_CHARACTERS", 50)
+    monkeypatch.setattr(agent_tools, "DOCUMENT_CHARACTERS", 50)
     parts, end, length = [], 0, read["length"]
     while end < length:
         part = call(api, "document", id=hit["id"], start=end).structured_content
@@ -140,6 +192,8 @@ def test_collections_are_named_with_their_languages(api: Api, calibrated_by_word
         ("search", {**QUERY, "lang": "nothing at all"}, "'nothing at all' is no language code; use a BCP 47 tag"),
         ("search", {**QUERY, "filters": {"x": "1"}}, "no document has the field 'x' (the fields: "),
         ("search", {**QUERY, "k": 101}, "k: Input should be less than or equal to 100"),
+        ("search", {"query": "a" * (LONGEST + 1)}, "query: String should have at most 10000 characters"),
+        ("search", {**QUERY, "filters": {"x": {}, "y": [{}]}}, "a filter's value must be a string, a number, true, "),
         ("search", {"text": "a"}, "query: Field required; text: Extra inputs are not permitted"),
         ("document", {"id": "nothing"}, "collection demo has no document of this id"),
         ("document", {"id": "a", "start": -1}, "start: Input should be greater than or equal to 0"),
@@ -149,6 +203,22 @@ def test_collections_are_named_with_their_languages(api: Api, calibrated_by_word
 )
 def test_it_refuses_in_the_service_s_sentences(api: Api, tool: str, arguments: dict[str, Any], sentence: str) -> None:
     assert refused(api, tool, **arguments).startswith(sentence)
+
+
+def test_the_first_problem_of_an_argument_is_reported(api: Api) -> None:
+    problems = {"filters": {"x": {}, "y": [{}, {}]}, "to": [1, 2], "k": "ten"}
+    assert refused(api, "search", **QUERY, **problems) == (
+        "to.0: Input should be a valid string; k: Input should be a valid integer; "
+        "a filter's value must be a string, a number, true, false, or a list of these"
+    )
+
+
+def test_a_refusal_names_the_log_whatever_program_writes_it(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any, **__: Any) -> None:
+        raise MissingPart("/home/me/secret")
+
+    monkeypatch.setattr(Searcher, "search", failing)
+    assert refused(api, "search", **QUERY) == "the collection can't be searched as it is; the log says why"
 
 
 def test_a_failure_of_the_program_is_told_without_its_details(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,16 +294,18 @@ def test_mcp_is_guarded_as_the_rest_of_the_service(guarded: httpx.Client) -> Non
     headers = {"Authorization": f"Bearer {SECRET}", "Accept": "application/json, text/event-stream"}
     search = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": QUERY}}
 
-    def status(body: Any = search, **more: str) -> int:
-        return guarded.post("/mcp", json=body, headers={**headers, **more}).status_code
+    def status(body: Any = search, path: str = "/mcp", **more: str) -> int:
+        return guarded.post(path, json=body, headers={**headers, **more}).status_code
 
-    assert status() == 200
+    assert status() == status(path="/mcp/") == 200
     assert status(Authorization="") == 401
     assert status(Host="elsewhere.example") == 421
     assert status(Origin="https://elsewhere.example") == 403
     assert status({**search, "more": "x" * 1_000_000}) == 413
     for method in ("GET", "PUT", "DELETE"):
-        assert guarded.request(method, "/mcp", headers=headers).status_code == 405
+        for path in ("/mcp", "/mcp/"):
+            assert guarded.request(method, path, headers=headers).status_code == 405
+    assert "token is needed" in guarded.post("/mcp/", json=search).json()["error"]
     assert 'dragoman_requests_total{route="/mcp",status="200"}' in guarded.get("/metrics", headers=headers).text
     assert "/mcp" not in guarded.get("/openapi.json", headers=headers).text
 

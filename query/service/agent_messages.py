@@ -1,0 +1,129 @@
+"""Arguments and answers of the tools for agents; agents see their descriptions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+from query.service.messages import LONGEST, CollectionName, Scalar, StrictModel, as_integer, check_query
+
+DOCUMENT_CHARACTERS = 20_000
+"""Maximum number of characters that one call of the tool document returns."""
+_FIELD_CHARACTERS = 1000
+"""Maximum number of characters of a field in an answer."""
+_OMITTED = f"Names of the fields that are left out, as they have more than {_FIELD_CHARACTERS:,} characters."
+
+
+def short_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The fields that an answer has, and the names of those that are too long for it."""
+    short = {name: value for name, value in fields.items() if len(field_text(value)) <= _FIELD_CHARACTERS}
+    return short, [name for name in fields if name not in short]
+
+
+def field_text(value: Any) -> str:
+    """A field's value as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _check_filter(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """A filter's value, refused by one sentence instead of one for each type that it may have."""
+    try:
+        return validate(value)
+    except ValidationError:
+        raise ValueError("a filter's value must be a string, a number, true, false, or a list of these") from None
+
+
+class SearchArguments(StrictModel):
+    """Arguments of the tool search."""
+
+    query: Annotated[str, Field(max_length=LONGEST), AfterValidator(check_query)] = Field(
+        description="What to look for: a question, a sentence or words, in any language."
+    )
+    collection: CollectionName = Field("", description="Name of the collection; may be left out if there is only one.")
+    lang: str = Field("", description="Language of the query, such as ja; detected if left out.")
+    to: list[str] = Field([], description='Languages of the documents, such as ["en", "ja"]; all if left out.')
+    k: Annotated[int, Field(ge=1, le=100), BeforeValidator(as_integer)] = Field(10, description="Number of hits.")
+    filters: dict[str, Annotated[Scalar | list[Scalar], WrapValidator(_check_filter)]] = Field(
+        {},
+        description='Values that a document\'s fields must have, such as {"label": "health"}; '
+        "a list means any of its values.",
+    )
+
+
+class DocumentArguments(StrictModel):
+    """Arguments of the tool document."""
+
+    id: str = Field(max_length=600, description="Id of the document, as a hit has it.")
+    collection: CollectionName = Field("", description="Name of the collection; may be left out if there is only one.")
+    start: Annotated[int, Field(ge=0), BeforeValidator(as_integer)] = Field(
+        0, description="First character to return, such as a hit's start."
+    )
+
+
+class CollectionsArguments(StrictModel):
+    """The tool collections has no arguments."""
+
+
+class ToolHit(BaseModel):
+    """A document that was found."""
+
+    id: str
+    lang: str = Field(description="Language of the document.")
+    title: str
+    passage: str = Field(description="The passage that answers best; empty if the document has none.")
+    start: int = Field(description="First character of the passage in the document, for the tool document.")
+    score: float = Field(description="Hits are ordered by it; it is comparable within one search only.")
+    why: str = Field(description="Why the document was found.")
+    fields: dict[str, Any] = Field(description="Other fields of the document, such as its url.")
+    omitted_fields: list[str] = Field(description=_OMITTED)
+
+
+class ToolSearchAnswer(BaseModel):
+    """Documents, best first."""
+
+    collection: str
+    lang: str = Field(description="Language of the query, stated or detected.")
+    unread: str = Field(description="The end of a query that is too long to be read whole; usually empty.")
+    hits: list[ToolHit]
+
+
+class ToolDocumentAnswer(BaseModel):
+    """A document, or a part of it."""
+
+    id: str
+    lang: str
+    title: str
+    text: str = Field(
+        description=f"Title, line break and text, from start on; at most {DOCUMENT_CHARACTERS:,} characters."
+    )
+    start: int
+    end: int = Field(description="Start of the next part; equal to length if there is none.")
+    length: int = Field(description="Characters of title, line break and text.")
+    fields: dict[str, Any]
+    omitted_fields: list[str] = Field(description=_OMITTED)
+
+
+class ToolCollection(BaseModel):
+    """A collection that can be searched."""
+
+    name: str
+    documents: int
+    languages: dict[str, int] = Field(description="Number of documents by language.")
+
+
+class ToolCollectionsAnswer(BaseModel):
+    """The collections."""
+
+    collections: list[ToolCollection]
+    away: dict[str, str] = Field(description="Why a collection can't be searched now, by name.")
