@@ -21,7 +21,7 @@ from query.reproduce.cr5_data import Wikipedia
 from query.reproduce.retrieval import Precision, precision
 from query.reproduce.systems import rank_scores
 
-Measure = Literal["cosine", "csls"]
+RankedBy = Literal["cosine", "csls"]
 Direction = tuple[str, str]
 """Languages of the queries and of the candidates."""
 
@@ -92,9 +92,9 @@ class Retrieved:
     candidates: int
     queries: Sequence[str]
 
-    def scores(self, measure: Measure) -> Scores:
+    def scores(self, ranked_by: RankedBy) -> Scores:
         """The scores of every query by cosine or by CSLS."""
-        ranks = self.ours.cosine_ranks if measure == "cosine" else self.ours.csls_ranks
+        ranks = self.ours.cosine_ranks if ranked_by == "cosine" else self.ours.csls_ranks
         return rank_scores(dict(zip(self.queries, ranks, strict=True)))
 
 

@@ -19,7 +19,7 @@ from query.evaluation.scored_runs import ScoredRun
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run
 from query.reproduce.encoding import vectors_by_id
-from query.reproduce.systems import pair_runs, tag
+from query.reproduce.systems import runs_of_pairs, tag
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -97,7 +97,7 @@ class ClefTable:
     def runs(self) -> list[ScoredRun]:
         """The runs of the pairs, and the pooled run."""
         by_langs = {(pair.query, pair.documents): pair for pair in self.pairs}
-        return pair_runs(
+        return runs_of_pairs(
             {langs: pair.scores for langs, pair in by_langs.items()},
             {langs: pair.run for langs, pair in by_langs.items()},
         )

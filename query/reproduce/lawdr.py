@@ -19,7 +19,7 @@ from query.alignment.side import Side, encoded_side
 from query.evaluation.scored_runs import ScoredRun
 from query.fitting.separability import RankChoice, accuracy_by_component, smallest_rank
 from query.reproduce.lawdr_data import match_urls, read_commentary, read_site
-from query.reproduce.systems import mean_scores, pair_runs
+from query.reproduce.systems import mean_scores, runs_of_pairs
 
 LANGS = ("en", "fr")
 """Languages of WMT16."""
@@ -92,7 +92,7 @@ class Recalls:
             langs: mean_scores({qid: {"R@1": float(is_matched)} for qid, is_matched in by_pair.items()})
             for langs, by_pair in self.matched[variant].items()
         }
-        return pair_runs(scores, {})
+        return runs_of_pairs(scores, {})
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,7 @@ from query.evaluation.evaluation_log import Setup
 from query.evaluation.measures import Scores, parse_measures, pooled
 from query.evaluation.scored_runs import ScoredRun, pair_name
 from query.evaluation.trec_run import Run, pack
-
-RANKS = (1, 5, 10)
-"""Ranks of ``Success``."""
+from query.reproduce.retrieval import RANKS
 
 
 @contextmanager
@@ -90,7 +88,7 @@ def tag(encoder: EncoderSpec, ranked_by: str) -> str:
     return f"{encoder.name}-{encoder.method}-{ranked_by.replace(' ', '-')}"
 
 
-def pair_runs(scores: Mapping[tuple[str, str], Scores], rankings: Mapping[tuple[str, str], Run]) -> list[ScoredRun]:
+def runs_of_pairs(scores: Mapping[tuple[str, str], Scores], rankings: Mapping[tuple[str, str], Run]) -> list[ScoredRun]:
     """A run for each pair of languages, of topics and documents, and a pooled run if there are several pairs.
 
     A topic of the pooled run is ``qid.de-fi``. Pairs without a ranking have scores alone.

@@ -21,7 +21,7 @@ from query.commands.options import PATH, Number, common_options, languages_optio
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
 from query.reproduce import cr5 as tables
 from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
-from query.reproduce.systems import System, open_log, pair_runs, say_logged
+from query.reproduce.systems import System, open_log, runs_of_pairs, say_logged
 
 
 @click.command("cr5", cls=Command)
@@ -122,14 +122,14 @@ def _log(
     engine: sa.Engine,
     task: _Task,
     results: Sequence[tables.Retrieved],
-) -> dict[tables.Measure, int]:
+) -> dict[tables.RankedBy, int]:
     """Log a task by cosine and by CSLS; returns the numbers of the evaluations."""
-    numbers: dict[tables.Measure, int] = {}
-    for measure in get_args(tables.Measure):
-        runs = pair_runs({result.langs: result.scores(measure) for result in results}, {})
+    numbers: dict[tables.RankedBy, int] = {}
+    for ranked_by in get_args(tables.RankedBy):
+        runs = runs_of_pairs({result.langs: result.scores(ranked_by) for result in results}, {})
         counts = _candidates(results)
-        system = System(f"cr5, {task.name}", measure, encoder, counts, runs, task.source, settings=about)
-        numbers[measure] = system.log(engine)
+        system = System(f"cr5, {task.name}", ranked_by, encoder, counts, runs, task.source, settings=about)
+        numbers[ranked_by] = system.log(engine)
     return numbers
 
 
@@ -139,7 +139,7 @@ def _candidates(results: Sequence[tables.Retrieved]) -> dict[str, int]:
 
 
 def _show_table(
-    task: _Task, results: Sequence[tables.Retrieved], numbers: Mapping[tables.Measure, int], console: Console
+    task: _Task, results: Sequence[tables.Retrieved], numbers: Mapping[tables.RankedBy, int], console: Console
 ) -> None:
     paper_data = tables.PAPER_DATA[task.name]
     our_data = f"{task.source}; {_queries(results)} queries a pair among {documents_in_words(_candidates(results))}"
