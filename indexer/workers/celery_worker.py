@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from celery import Celery
 
 _GPU_LANES = 2
+_WAKE = 0.5
+"""Seconds after which a wait for a lane is interrupted for signals."""
 _MOST_FAILURES = 3
 """Chunks given back in a row after which the worker ends: a broken CUDA context stays broken in its process."""
 
@@ -196,11 +199,17 @@ class _Pool:
         """Process the chunk of a message; end the whole worker if this process encodes nothing any more."""
         if not self._lanes:  # the process could not begin, and ends
             raise StoreError("this process is not ready")
-        lane = self._free.get()
+        lane = self._next_free_lane()
         if self._executor is None:
             self._work_in(lane, run_id, number)
         else:
             self._executor.submit(self._work_in, lane, run_id, number)
+
+    def _next_free_lane(self) -> ChunkWorker:
+        """Wait for a lane, and meanwhile handle signals, which do not always interrupt the wait of a main thread."""
+        while True:
+            with suppress(queues.Empty):
+                return self._free.get(timeout=_WAKE)
 
     def _work_in(self, lane: ChunkWorker, run_id: int, number: int) -> None:
         try:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,3 +104,25 @@ def test_a_worker_ends_with_an_error_when_its_processes_can_t_begin(
     assert "this process can't begin: the worker ends" in ended.stderr
     assert "BadInput: the graph can't be loaded here" in ended.stderr
     assert ended.returncode == 1
+
+
+def test_a_signal_is_handled_while_all_lanes_are_busy(tmp_path: Path) -> None:
+    """The signal comes to another thread, as one that comes just before the wait: neither interrupts the wait."""
+    pool = celery_worker._Pool(WorkerPlan("any", None, "cpu", 1), Settings.read(tmp_path), Console(quiet=True))
+    lane: Any = object()
+    handled = threading.Event()
+    seen: list[bool] = []
+
+    def work() -> None:
+        time.sleep(0.3)  # until the main thread waits, which it can't say
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        seen.append(handled.wait(20))
+        pool._free.put(lane)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: handled.set())
+    try:
+        threading.Thread(target=work).start()
+        assert pool._next_free_lane() is lane
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [True]
