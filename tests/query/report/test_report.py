@@ -276,7 +276,7 @@ def test_evaluations_without_a_common_topic_are_not_compared(home: Settings, tmp
     evaluate_demo(home, ["de"], topics=some_topics(tmp_path / "second.tsv", 5, 8))
     page = page_of(home)
     assert re.findall(r'<th scope="col">(.*?)</th>', page)[0] == "calibrated (evaluation 4)"
-    assert "Evaluation 4 can be compared with no other" in section(page, sections.TOPICS)
+    assert "No other evaluation can be compared with evaluation 4" in section(page, sections.TOPICS)
 
 
 @pytest.mark.parts
@@ -312,7 +312,7 @@ def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
     assert "titles and first sentences" in section(page, sections.PAIRS)
     evaluate_demo(home, ["de"])
     said = section(page_of(home), sections.TOPICS)
-    assert "Evaluation 3 can be compared with no other" in said
+    assert "No other evaluation can be compared with evaluation 3" in said
     assert "<code>--calibration</code> none" in said
 
 
