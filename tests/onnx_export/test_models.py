@@ -72,6 +72,7 @@ def test_the_command_refuses_what_the_default_encoder_has_already(capsys: pytest
     assert "has its own name, pooling, prefixes and languages" in capsys.readouterr().err
 
 
+@pytest.mark.parts
 def test_where_cuda_fails_auto_takes_the_build_for_cpus_and_says_so_once(
     cards: Sessions, default_folder: ModelFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +87,7 @@ def test_where_cuda_fails_auto_takes_the_build_for_cpus_and_says_so_once(
         open_named(DEFAULT, None, Console(), device="cuda")
 
 
+@pytest.mark.parts
 def test_a_model_in_int8_stands_for_its_build_for_cards(
     cards: Sessions, default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -103,6 +105,7 @@ def test_a_model_in_int8_stands_for_its_build_for_cards(
     assert on_card.spec.build != alone.spec.build
 
 
+@pytest.mark.parts
 def test_a_trained_document_encoder_never_stands_for_its_base_model(
     cards: Sessions, default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
