@@ -86,14 +86,14 @@ from query.ranking.search_choice import RankingOptions
     type=click.Choice(get_args(Baseline)),
     default="bm25",
     show_default=True,
-    help="Also search the topics' own language: bm25, by the encoder and BM25; rm3, by RM3, too; none: no.",
+    help="Search the topics' own language, too: by the encoder and BM25 (bm25), also by RM3 (rm3), or not (none).",
 )
 @click.option(
     "--lexicon",
     "lexicons",
     multiple=True,
     metavar="en-de=FILE",
-    help="Rank by PSQ, too: BM25 with query translation. A Cr5 model's folder translates, too.",
+    help="Rank by PSQ, too: BM25 with query translation by this file, or by the folder of a Cr5 model.",
 )
 @pairs_option
 @ranking_options

@@ -12,18 +12,11 @@ from encoders.errors import MissingPart
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
 from query.commands.help import Command
-from query.commands.options import COLLECTION, common_options, device_option
+from query.commands.options import collections_option, common_options, device_option
 
 
 @click.command("mcp", cls=Command)
-@click.option(
-    "-c",
-    "--collection",
-    "collections",
-    type=COLLECTION,
-    multiple=True,
-    help="Collection that may be searched; may be repeated.  [default: all]",
-)
+@collections_option("Collection that may be searched; may be repeated.  [default: all]")
 @device_option
 @common_options
 def command(settings: Settings, console: Console, **service: Any) -> None:

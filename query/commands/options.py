@@ -135,6 +135,11 @@ def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
     return click.option("-c", "--collection", "name", required=True, type=COLLECTION, envvar=variable, help=text)
 
 
+def collections_option(text: str) -> Decorator:
+    """``-c/--collection``, which may be repeated; the command gets ``collections``, empty for all."""
+    return click.option("-c", "--collection", "collections", type=COLLECTION, multiple=True, help=text)
+
+
 def encoder_option(text: str, *, required: bool = False) -> Decorator:
     """``--encoder`` with a help text; the command gets None unless given."""
     return click.option(

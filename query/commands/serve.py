@@ -15,7 +15,7 @@ from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
 from query.commands.help import Command
-from query.commands.options import COLLECTION, FILE, PORT, common_options, device_option, seconds
+from query.commands.options import FILE, PORT, collections_option, common_options, device_option, seconds
 
 if TYPE_CHECKING:
     from query.server.app import Server
@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command("serve", cls=Command)
-@click.option(
-    "-c",
-    "--collection",
-    "collections",
-    type=COLLECTION,
-    multiple=True,
-    help="Collection to serve; may be repeated.  [default: all]",
-)
+@collections_option("Collection to serve; may be repeated.  [default: all]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; any other needs tokens.")
 @click.option("--port", type=PORT, default=8300, show_default=True)
 @click.option(
