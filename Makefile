@@ -31,7 +31,7 @@ OTHER = $(if $(filter gpu,$(RUNTIME)),onnxruntime,onnxruntime_gpu)
 check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
 	$(PYTEST) -m 'not parts and not long' --seconds 5 $(ARGS)
 
-test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; 18 min
+test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; 24 min
 	$(PYTEST) -m 'not long' $(ARGS)
 
 test-all: $(VENV)/.dev ## test, and trainings, accidents, races, installations; 47 min
