@@ -5,8 +5,9 @@ queries. If documents answer queries of other languages (judgements, concepts, m
 the topics is reported on the other half. If only titles find the rest of their own documents, the languages are made
 equal unless the encoder treats them equally or titles lose by it.
 
-How much titles count is decided by judgements, or by documents whose windows all carry the title. Where windows don't,
-other evidence has titles as queries that find titles too easily, and is ranked without titles.
+How much titles count is decided by judgements alone: other evidence has titles as queries, which find titles easily.
+It is ranked without titles, unless all windows carry the title. Then only documents in other languages may answer a
+title, so that more balance would always win: none above the usual is tried.
 """
 
 from __future__ import annotations
@@ -91,15 +92,14 @@ def _by_relevance(trial: _Trial) -> CalibrationChoice:
     best = trial.climbed(start, [replace(start, rank=rank) for rank in trial.ranks])
     best = trial.better(best, [replace(best, margin=form) for form in MARGINS])
     best = trial.better(best, [replace(best, weights=weights) for weights in trial.weightings])
-    if trial.counts_titles:
+    if trial.judged:
         best = trial.better(best, [replace(best, mix=mix) for mix in MIXES])
     best = trial.climbed(best, [replace(best, lift=lift) for lift in LIFTS])
     if best.lift:
         best = trial.climbed(best, [replace(best, bar=bar) for bar in BARS])
     if best.second_look and trial.of(replace(best, second_look=False)).value >= trial.of(best).value:
         best = replace(best, second_look=False)
-    best = trial.climbed(best, [replace(best, balance=balance) for balance in BALANCES])
-    return best
+    return trial.climbed(best, [replace(best, balance=balance) for balance in trial.balances])
 
 
 def _by_neighbours(trial: _Trial) -> CalibrationChoice:
@@ -137,12 +137,27 @@ class _Trial:
         self._topics = np.array([numbers[topic] for topic in evidence.topics])
 
     @property
+    def judged(self) -> bool:
+        """Whether persons judged which documents answer."""
+        return self._evidence.kind == "judgements"
+
+    @property
+    def wants_other_languages(self) -> bool:
+        """Whether there are titles that only counterparts may answer: own documents repeat them in all windows."""
+        return not self.judged and any(map(any, self._samples.repeated.values()))
+
+    @property
     def counts_titles(self) -> bool:
         """Whether documents are compared by their titles, too: by judgements, or where all windows carry the title.
 
         Elsewhere titles would find the titles of their counterparts too easily.
         """
-        return self._evidence.kind == "judgements" or any(map(any, self._samples.repeated.values()))
+        return self.judged or self.wants_other_languages
+
+    @property
+    def balances(self) -> list[float]:
+        """Balances to try. None is above the usual if titles want other languages: more balance would always win."""
+        return [at for at in BALANCES if at <= DEFAULT.balance or not self.wants_other_languages]
 
     @cached_property
     def _by_means(self) -> Calibration:

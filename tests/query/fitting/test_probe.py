@@ -7,13 +7,14 @@ import pytest
 
 from encoders.document import Encoder
 from encoders.methods.combined import Combined
+from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration_choice import DEFAULT, USUAL_MIX, CalibrationChoice, OwnLanguageShares, TriedChoice
 from query.calibration.summary import Separability
 from query.fitting.calibration_decision import by_evidence
-from query.fitting.evidence import from_concepts, from_titles
+from query.fitting.evidence import Evidence, from_concepts, from_titles
 from query.fitting.probe import LIFTS, MIXES, UNBALANCED, probe
 from query.fitting.separability import threshold
-from query.fitting.statistics import draw_samples
+from query.fitting.statistics import CalibrationSamples, draw_samples
 from tests.query.synthetic import TopicEncoder, filled, page
 
 LANGUAGES = ("de", "en", "fr", "ja", "ru")
@@ -108,15 +109,41 @@ def test_the_choice_is_one_of_the_table_and_marked(tmp_path: Path) -> None:
     assert replace(DEFAULT, lift=LIFTS[-1], second_look=True) in {one.choice for one in table}
 
 
-def test_only_judgements_decide_how_much_titles_count(tmp_path: Path) -> None:
+def evidence_of(folder: Path, encoder: Encoder) -> tuple[EmbeddedStore, CalibrationSamples, Evidence]:
+    """Documents of two languages that are translations of each other, and the evidence of their concepts."""
+    store = filled(folder, encoder, [page(lang, f"t{at}", concept=at) for lang in LANGUAGES[:2] for at in range(36)])
+    samples = draw_samples(store, encoder)
+    evidence = from_concepts(store, encoder.spec.model, samples)
+    assert evidence is not None
+    return store, samples, evidence
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_only_judgements_decide_how_much_titles_count(tmp_path: Path, repeated: bool) -> None:
     """Other evidence has titles as queries, which find the titles of their counterparts too easily."""
     encoder = TopicEncoder(bias=1.0)
-    store = filled(tmp_path, encoder, [page(lang, f"t{at}", concept=at) for lang in LANGUAGES[:2] for at in range(36)])
-    samples = draw_samples(store, encoder)
-    by_concepts = from_concepts(store, encoder.spec.model, samples)
-    assert by_concepts is not None
+    encoder.spec = replace(encoder.spec, titled=repeated)
+    store, samples, by_concepts = evidence_of(tmp_path, encoder)
     tried = {
-        answers.kind: {trial.choice.mix for trial in probe(store, samples, encoder.spec.model, answers)[1]}
-        for answers in (by_concepts, replace(by_concepts, kind="judgements"))
+        evidence.kind: {trial.choice.mix for trial in probe(store, samples, encoder.spec.model, evidence)[1]}
+        for evidence in (by_concepts, replace(by_concepts, kind="judgements"))
     }
     assert tried == {"concepts": {USUAL_MIX}, "judgements": set(MIXES)}
+
+
+def test_titles_that_only_counterparts_may_answer_do_not_decide_for_more_balance(tmp_path: Path) -> None:
+    """Such titles want only documents in other languages: more balance would always win."""
+    encoder = TopicEncoder(bias=1.0)
+    tried = {}
+    for repeated in (False, True):
+        encoder.spec = replace(encoder.spec, titled=repeated)
+        store, samples, by_concepts = evidence_of(tmp_path / str(repeated), encoder)
+        for evidence in (by_concepts, replace(by_concepts, kind="judgements")):
+            table = probe(store, samples, encoder.spec.model, evidence)[1]
+            tried[repeated, evidence.kind] = 0.875 in {trial.choice.balance for trial in table}
+    assert tried == {
+        (False, "concepts"): True,
+        (False, "judgements"): True,
+        (True, "concepts"): False,
+        (True, "judgements"): True,
+    }
