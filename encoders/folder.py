@@ -30,6 +30,7 @@ import platformdirs
 from encoders.document import EncoderSpec, short_hash
 from encoders.errors import DISK_FULL, BadInput, MissingPart
 from encoders.field_types import with_field_types
+from encoders.pieces import save_pieces
 
 Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
@@ -38,12 +39,13 @@ TRAINING_KEPT = "the training is kept, and the same command resumes it when ther
 """``kept`` for ``publishing`` where the folder's training has checkpoints."""
 _FILES = frozenset(
     {
-        "config.json", "model.onnx", "model.onnx.data", "tokenizer.json", "vocabulary.json", "MODEL_CARD.md",
-        "parity.json", "curve.jsonl", "curve.png", "lawdr.npz", "hmde.json", "upper.onnx", "upper.onnx.data",
-        "weights.safetensors", "training_texts.npy",
+        "config.json", "model.onnx", "model.onnx.data", "tokenizer.json", "pieces.db", "vocabulary.json",
+        "MODEL_CARD.md", "parity.json", "curve.jsonl", "curve.png", "lawdr.npz", "hmde.json", "upper.onnx",
+        "upper.onnx.data", "weights.safetensors", "training_texts.npy",
     }
 )  # fmt: skip
 """Names of all files that a model folder may have, whatever made it."""
+_PIECES = "pieces.db"
 FOLDER_MODE = 0o700
 """Mode of folders that Dragoman makes for its data: only their owner may look into them."""
 FILE_MODE = 0o600
@@ -65,6 +67,7 @@ class ModelConfig:
         graph: hash of the ONNX graph with its weights.
         licence: of the source weights, as their publisher states it; empty if unknown.
         forced: whether the model was published although its graph failed the parity check.
+        pieces: hash of the table of the tokenizer's pieces; empty if there is none.
     """
 
     name: str
@@ -80,6 +83,7 @@ class ModelConfig:
     graph: str
     licence: str = ""
     forced: bool = False
+    pieces: str = ""
     format: int = FORMAT
 
     def model_id(self, method: str, **settings: object) -> str:
@@ -139,6 +143,11 @@ class ModelFolder:
         """The tokenizer in the format of the ``tokenizers`` library, or the vocabularies of a Cr5 model."""
         return self.path / self.config.tokenizer_name
 
+    @property
+    def pieces(self) -> Path | None:
+        """The table of the tokenizer's pieces (``encoders.pieces``); none if it has none."""
+        return self.path / _PIECES if self.config.pieces else None
+
     @classmethod
     def open(cls, path: str | Path) -> ModelFolder:
         """Read a folder that ``publishing`` made.
@@ -178,7 +187,7 @@ class ModelFolder:
         return model_folder
 
     def check_files(self) -> None:
-        """Check graph and tokenizer against their hashes in ``config.json``; every byte of both is read.
+        """Check graph and tokenizer against their hashes in ``config.json``; every byte of them is read.
 
         Raises:
             BadInput: a file can't be read, is damaged, or belongs to another model.
@@ -189,6 +198,8 @@ class ModelFolder:
                 self.graph: _graph_hash(self.graph) == self.config.graph,
                 self.tokenizer: file_hash(self.tokenizer) == self.config.tokenizer,
             }
+            if self.pieces:
+                matches[self.pieces] = file_hash(self.pieces) == self.config.pieces
         except OSError as error:
             raise BadInput(f"{error.filename or self.path} can't be read ({error.strerror}); {advice}") from error
         for file, is_match in matches.items():
@@ -205,9 +216,9 @@ def publishing(
 ) -> Iterator[Path]:
     """Make a model folder atomically: yield a temporary folder beside the target to write into.
 
-    The caller writes ``model.onnx``, the tokenizer and any further files. At the end of the block the hashes of graph
-    and tokenizer are filled into ``config``, ``config.json`` is written, and the temporary folder replaces the target
-    as ``replacing`` does.
+    The caller writes ``model.onnx``, the tokenizer and any further files. At the end of the block the table of the
+    tokenizer's pieces is added if it can be had, the hashes of the files are filled into ``config``, ``config.json`` is
+    written, and the temporary folder replaces the target as ``replacing`` does.
 
     For the error message, ``instead`` says how the user names another folder, and ``kept`` what is not lost.
 
@@ -225,10 +236,12 @@ def publishing(
         try:
             yield temporary
             report = temporary / "parity.json"  # a folder without a report was checked earlier or needs no check
+            tokenizer, pieces = temporary / config.tokenizer_name, temporary / _PIECES
             config = replace(
                 config,
                 graph=_graph_hash(temporary / "model.onnx"),
-                tokenizer=file_hash(temporary / config.tokenizer_name),
+                tokenizer=file_hash(tokenizer),
+                pieces=file_hash(pieces) if save_pieces(tokenizer, pieces) else "",
                 forced=report.exists() and is_forced(read_json(report)),
             )
             (temporary / "config.json").write_text(

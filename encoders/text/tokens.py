@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import tokenizers
@@ -11,10 +13,15 @@ import tokenizers
 from encoders.document import Int32Array
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from encoders.pieces import PieceTable, special_tokens_around
 from encoders.text.segmentation import cut_at_blanks
 
 _BLOCK = 50_000
 """Characters tokenised at once; a longer text, say a line of five megabytes, is cut at blanks if it has any."""
+_SHORT = 1_000
+"""Characters of a short text, say a query."""
+_SHORT_TEXTS = 4
+"""Short texts until the whole vocabulary is read, which then takes less time for each text."""
 
 
 Span = tuple[int, int]
@@ -54,41 +61,82 @@ class Tokenizer:
     """A model's tokenizer, with the special tokens and prefixes that the model wants around a text: the overheads."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        """Load ``tokenizer.json``; the prefixes are in the folder's ``config.json``.
+        """Open the tokenizer; the prefixes are in the folder's ``config.json``.
+
+        The whole vocabulary is read at once, or, if the folder has a table of its pieces, once there are many texts.
 
         Raises:
             BadInput: the file is no tokenizer.
         """
+        self._file = folder.tokenizer
+        self._whole: tokenizers.Tokenizer | None = None
+        self._lock = Lock()
+        self._short_texts = 0
         try:
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(folder.tokenizer))
-        except Exception as error:  # the library raises plain Exceptions
-            raise BadInput(f"{folder.tokenizer} is no tokenizer ({error}); export the model again") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        before, after = self._around()
-        self._query = _around_text(before + self._plain(folder.config.query_prefix), after)
-        self._document = _around_text(before + self._plain(folder.config.document_prefix), after)
+            self._table = PieceTable(folder.pieces) if folder.pieces else None
+        except sqlite3.Error as error:
+            raise BadInput(f"{folder.pieces} can't be read ({error}); export the model again") from error
+        around = self._table.around if self._table else special_tokens_around(self._read_whole())
+        if around is None:
+            raise BadInput("the tokenizer changes a text when it adds special tokens; export the model again")
+        before, after = around
+        self._query = _around_text([*before, *self._plain(folder.config.query_prefix)], after)
+        self._document = _around_text([*before, *self._plain(folder.config.document_prefix)], after)
         self.query_overhead = sum(map(len, self._query))
         self.document_overhead = sum(map(len, self._document))
-        padding = [self._tokenizer.token_to_id(token) for token in ("<pad>", "[PAD]")]
-        empty = [self._tokenizer.token_to_id(token) for token in ("▁", "<unk>", "[UNK]")]
-        self._empty = np.array([index for index in empty if index is not None], dtype=np.int32)
-        self.pad = next((index for index in padding if index is not None), 0)
+        self._empty = np.array(self._ids_of("▁", "<unk>", "[UNK]"), dtype=np.int32)
+        self.pad = next(iter(self._ids_of("<pad>", "[PAD]")), 0)
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
         """All tokens of each text."""
+        if len(texts) == 1 and (tokens := self._tokenize_short(texts[0])):
+            return [tokens]
+        whole = self._read_whole()
         blocks = [cut_at_blanks(text, _BLOCK // 2, _BLOCK, " \n") for text in texts]
         flat = [text[start:end] for text, spans in zip(texts, blocks, strict=True) for start, end in spans]
-        encodings = iter(self._tokenizer.encode_batch(flat, add_special_tokens=False))
-        return [self._join([(start, next(encodings)) for start, _ in spans]) for spans in blocks]
+        encodings = ((one.ids, one.offsets) for one in whole.encode_batch(flat, add_special_tokens=False))
+        return [self._joined([(start, *next(encodings)) for start, _ in spans]) for spans in blocks]
 
-    def _join(self, pieces: Sequence[tuple[int, tokenizers.Encoding]]) -> Tokens:
-        ids = np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for _, encoding in pieces])
+    def _read_whole(self) -> tokenizers.Tokenizer:
+        """The tokenizer with its whole vocabulary."""
+        with self._lock:
+            if self._whole is None:
+                try:
+                    self._whole = tokenizers.Tokenizer.from_file(str(self._file))
+                except Exception as error:  # the library raises plain Exceptions
+                    raise BadInput(f"{self._file} is no tokenizer ({error}); export the model again") from error
+                self._whole.no_truncation()
+                self._whole.no_padding()
+            return self._whole
+
+    def _tokenize_short(self, text: str) -> Tokens | None:
+        """The tokens of a short text by the pieces in it; none if the whole vocabulary is, or had better be, read."""
+        if self._whole or not self._table or len(text) > _SHORT or self._short_texts == _SHORT_TEXTS:
+            return None
+        self._short_texts += 1
+        encoding = self._table.encode(text)
+        return self._joined([(0, *encoding)]) if encoding else None
+
+    def _plain(self, text: str) -> list[int]:
+        text = text.rstrip()
+        if not text:
+            return []
+        if self._table and (encoding := self._table.encode(text)):
+            return encoding[0]
+        return list(self._read_whole().encode(text, add_special_tokens=False).ids)
+
+    def _ids_of(self, *tokens: str) -> list[int]:
+        """Ids of the tokens that the vocabulary has."""
+        if self._table:
+            return self._table.ids(tokens)
+        ids = map(self._read_whole().token_to_id, tokens)
+        return [number for number in ids if number is not None]
+
+    def _joined(self, pieces: Sequence[tuple[int, Sequence[int], Sequence[tuple[int, int]]]]) -> Tokens:
+        """The tokens of a text from the start, ids and offsets of its pieces."""
+        ids = np.concatenate([np.asarray(of_piece, dtype=np.int32) for _, of_piece, _ in pieces])
         offsets = np.concatenate(
-            [
-                np.asarray(encoding.offsets, dtype=np.int32).reshape(-1, 2) + np.int32(start)
-                for start, encoding in pieces
-            ]
+            [np.asarray(spans, dtype=np.int32).reshape(-1, 2) + np.int32(start) for start, _, spans in pieces]
         )
         return Tokens(ids, offsets, known=not np.isin(ids, self._empty).all())
 
@@ -99,17 +147,6 @@ class Tokenizer:
     def segment(self, ids: Int32Array) -> Int32Array:
         """A document segment's ids with special tokens and prefix."""
         return np.concatenate((self._document[0], ids, self._document[1]), dtype=np.int32)
-
-    def _plain(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text.rstrip(), add_special_tokens=False).ids) if text else []
-
-    def _around(self) -> tuple[list[int], list[int]]:
-        bare = self._tokenizer.encode("a", add_special_tokens=False).ids
-        full = self._tokenizer.encode("a", add_special_tokens=True).ids
-        for position in range(len(full) - len(bare) + 1):
-            if full[position : position + len(bare)] == bare:
-                return list(full[:position]), list(full[position + len(bare) :])
-        raise BadInput("the tokenizer changes a text when it adds special tokens; export the model again")
 
 
 def _around_text(before: Sequence[int], after: Sequence[int]) -> tuple[Int32Array, Int32Array]:

@@ -349,19 +349,23 @@ def test_a_cache_that_can_not_be_written_is_one_sentence(tmp_path: Path) -> None
         _publish(tmp_path / "file" / "models" / "m")
 
 
-@pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
+@pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json", "pieces.db"])
 def test_an_encoder_is_opened_with_the_graph_and_the_tokenizer_that_were_published(file: str, tmp_path: Path) -> None:
     held = weights()
     with publishing(tmp_path / "m", replace(_CONFIG, dim=SHAPE.hidden)) as made:
         onnx.save(bert_graph.build(held, SHAPE), made / "model.onnx")
-        wordpiece().save(str(made / "tokenizer.json"))
+        (sentencepiece() if file == "pieces.db" else wordpiece()).save(str(made / "tokenizer.json"))
     folder = ModelFolder.open(tmp_path / "m")
+    assert bool(folder.pieces) == (file == "pieces.db")
     assert open_encoder(folder, device="cpu").spec.dim == SHAPE.hidden
     if file == "model.onnx":
         held["encoder.layer.0.output.dense.weight"] *= 2
         onnx.save(bert_graph.build(held, SHAPE), folder.graph)
-    else:
+    elif file == "tokenizer.json":
         sentencepiece().save(str(folder.tokenizer))
+    else:
+        with (folder.path / file).open("ab") as table:
+            table.write(b"0")
     with pytest.raises(BadInput, match=rf"{file} is not the one that config\.json beside it names"):
         open_encoder(folder, device="cpu")
     (tmp_path / "m" / file).unlink()
