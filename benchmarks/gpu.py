@@ -20,8 +20,9 @@ from typing import Any
 import torch
 
 from benchmarks import harness
-from benchmarks.encoding import as_sentence_transformer, documents
+from benchmarks.encoding import documents, save_weights
 from benchmarks.quality import scores
+from benchmarks.rivals import sentence_transformer
 from encoders.console import Console
 from encoders.devices import Card, place
 from encoders.document import Document
@@ -88,7 +89,8 @@ def main() -> None:
     jobs: dict[str, Callable[[], Any]] = {"ours": lambda: ours.encode_documents(texts)}
     with tempfile.TemporaryDirectory() as scratch:
         for name, kind in _TYPES.items():
-            peer: Any = as_sentence_transformer(Path(scratch) / name).to(placement.device, kind)  # type: ignore[attr-defined]
+            save_weights(Path(scratch) / name)
+            peer = sentence_transformer(Path(scratch) / name).to(placement.device, kind)
             for size in _BATCHES:
                 jobs[f"sentence-transformers, {name}, batch {size}"] = partial(
                     peer.encode, segments, batch_size=size, show_progress_bar=False

@@ -101,6 +101,16 @@ def machine() -> str:
     return ", ".join(parts)
 
 
+def instructions() -> str:
+    """The instructions for int8 and bf16 that the processor has, as Linux names them."""
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = (
+        re.search(r"^flags\s*: (.+)", cpuinfo.read_text(encoding="utf-8"), re.MULTILINE) if cpuinfo.is_file() else None
+    )
+    wanted = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
+    return ", ".join(flag for flag in wanted if flags and flag in flags[1].split()) or "unknown"
+
+
 class Stopwatch:
     """Time of a ``with`` block.
 
