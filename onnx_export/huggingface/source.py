@@ -187,6 +187,7 @@ def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
 
 
 def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
+    """The encoder, without the decoder that follows it in models such as mT5, and the names of missing weights."""
     import torch  # noqa: PLC0415
     from transformers import AutoConfig, AutoModel  # noqa: PLC0415
 
@@ -194,8 +195,6 @@ def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{folder} can't be loaded as a model ({_first_line(error)}); fetch it again") from error
-    if config.is_encoder_decoder:
-        raise BadInput(f"{folder} has an encoder and a decoder ({config.model_type}); take a model that only encodes")
     with _required(f"the weights in {folder} can't be loaded"):
         encoder, report = AutoModel.from_pretrained(
             folder,
@@ -205,7 +204,9 @@ def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
             local_files_only=True,
             output_loading_info=True,
         )
-    return encoder, sorted(report["missing_keys"])
+    if config.is_encoder_decoder:
+        encoder = encoder.get_encoder()
+    return encoder, sorted(name for name in report["missing_keys"] if not name.startswith("decoder."))
 
 
 def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:

@@ -213,16 +213,32 @@ def test_weights_that_are_no_weights_are_refused(save_model: SaveModel) -> None:
         load(folder)
 
 
-def test_a_model_that_also_decodes_is_refused(tmp_path: Path, hugging_face: Mapping[str, Path]) -> None:
+@pytest.mark.parametrize("kind", ["mt5", "bart"])
+def test_of_a_model_that_also_decodes_the_encoder_alone_is_exported(
+    kind: str, tmp_path: Path, hugging_face: Mapping[str, Path]
+) -> None:
+    import torch
     import transformers
 
-    size = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
-    config = transformers.BartConfig(vocab_size=300, encoder_attention_heads=2, decoder_attention_heads=2, **size)
-    transformers.BartModel(config).save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    if kind == "mt5":
+        size = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2}
+        model = transformers.MT5Model(transformers.MT5Config(vocab_size=300, **size))
+    else:
+        size = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+        heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+        model = transformers.BartModel(transformers.BartConfig(vocab_size=300, **heads, **size))
+    model.eval().save_pretrained(tmp_path)
     for file in hugging_face["bert"].glob("tokenizer*"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(BadInput, match=r"has an encoder and a decoder \(bart\)"):
-        load(tmp_path)
+    source = load(tmp_path, "mean")
+    assert not any("decoder" in name for name in source.module.state_dict())
+    ids, mask = ragged([9, 4, 1], 9, padding=0)
+    with torch.no_grad():
+        states = model.get_encoder()(torch.from_numpy(ids), torch.from_numpy(mask)).last_hidden_state.numpy()
+    means = np.stack([states[row, : int(mask[row].sum())].mean(axis=0) for row in range(3)])
+    huggingface.export_token_graph(source.module, tmp_path / "graph.onnx")
+    np.testing.assert_allclose(run(tmp_path / "graph.onnx", ids, mask), unit_rows(means), atol=2e-6)
 
 
 def test_a_tokenizer_in_python_only_is_refused(save_model: SaveModel) -> None:
