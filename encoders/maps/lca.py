@@ -15,7 +15,7 @@ class LCA:
     """Map rows of one space into another: pinv(X) Y of centred rows, or with a ridge (XᵀX + αI)⁻¹ XᵀY.
 
     Attributes:
-        ridge: α in spreads of X, its mean squared distance from its mean; 0: the pseudo-inverse, as published.
+        ridge: α in spreads of X, its mean squared distance from its mean; 0: the pseudo-inverse.
         dimensions: principal axes that each space is first reduced to; None: all.
         stay: shrink the map towards the identity and not towards zero: for two spaces of one encoder.
         weights_: (dim x, dim y) matrix that a centred row is multiplied by from the right.
@@ -57,6 +57,20 @@ class LCA:
         if self.stay:
             return np.eye(len(cross)) + path.solve(cross - scatter, self.ridge)
         return path.solve(cross, self.ridge)
+
+    @classmethod
+    def published(cls, aligned: AlignedMoments, source: str, target: str) -> Self:
+        """The map as published: pinv(X) Y of rows that are not centred, learnt from moments of aligned rows.
+
+        Raises:
+            BadInput: there are fewer than two rows.
+        """
+        require_pairs(aligned.moments.count)
+        lca = cls()
+        lca.mean_, lca.target_mean_ = np.zeros_like(aligned.mean(source)), np.zeros_like(aligned.mean(target))
+        path = RidgePath(aligned.products(source, source), 1.0)
+        lca.weights_ = path.solve(aligned.products(source, target), 0.0)
+        return lca
 
     def transform(self, rows: FloatArray) -> FloatArray:
         """Map rows to centred rows of the target space, (n, dim y) float32."""

@@ -11,6 +11,9 @@ from encoders.document import Float64Array, FloatArray
 from encoders.errors import BadInput
 from encoders.maps.ridge import AlignedMoments, RidgePath, require_pairs
 
+PUBLISHED_RIDGES = (1e-10, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+"""Ridges that the published code chooses from."""
+
 
 class LCC:
     """Reduced-rank ridge regression through several spaces at once.
@@ -63,6 +66,31 @@ class LCC:
         axes = _leading_axes(fitted, count)
         self.weights_ = {lang: weights @ axes for lang, weights in regressions.items()}
         return self
+
+    @classmethod
+    def published(cls, x: FloatArray, y: FloatArray) -> Self:
+        """LCC as published: of two languages, with codes as wide as the input, for the languages ``x`` and ``y``.
+
+        The ridge is one of ``PUBLISHED_RIDGES``, not scaled, and the same for both languages. It is the ridge with the
+        lowest squared error of leave-one-out cross-validation.
+
+        Args:
+            x: (n, dim) rows of one language.
+            y: (n, dim) rows of the other language, aligned.
+
+        Raises:
+            BadInput: as in ``fit``.
+        """
+        from sklearn.linear_model import RidgeCV  # noqa: PLC0415 - takes a second
+
+        aligned = AlignedMoments({"x": x.shape[1], "y": y.shape[1]})
+        aligned.add({"x": x, "y": y})
+        x_rows, y_rows = x - aligned.mean("x"), y - aligned.mean("y")
+        inputs = np.block([[x_rows, np.zeros_like(y_rows)], [np.zeros_like(x_rows), y_rows]])
+        targets = np.tile(np.concatenate([x_rows, y_rows], axis=1), (2, 1))
+        ridge = float(RidgeCV(alphas=PUBLISHED_RIDGES).fit(inputs, targets).alpha_)
+        paths = {lang: RidgePath(aligned.scatter(lang, lang), 1.0) for lang in aligned.parts}
+        return cls(x.shape[1], ridge).fit_moments(aligned, paths)
 
     def cut(self, dimensions: int) -> LCC:
         """The same map with the first dimensions of its codes only."""

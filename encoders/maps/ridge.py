@@ -59,12 +59,15 @@ class AlignedMoments:
 
     def scatter(self, first: str, second: str) -> Float64Array:
         """(dim, other dim) sum over rows of the outer products of two spaces' centred rows."""
-        moments, rows, columns = self.moments, self.parts[first], self.parts[second]
-        products = moments.second[rows, columns]
-        scattered: Float64Array = products - np.outer(moments.total[rows], moments.total[columns]) / max(
-            moments.count, 1
-        )
+        total = self.moments.total
+        of_means = np.outer(total[self.parts[first]], total[self.parts[second]]) / max(self.moments.count, 1)
+        scattered: Float64Array = self.products(first, second) - of_means
         return scattered
+
+    def products(self, first: str, second: str) -> Float64Array:
+        """(dim, other dim) sum over rows of the outer products of two spaces' rows, not centred."""
+        products: Float64Array = self.moments.second[self.parts[first], self.parts[second]]
+        return products
 
     def spread(self, name: str) -> float:
         """Mean squared distance of a space's rows from their mean."""

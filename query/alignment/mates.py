@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -22,7 +22,7 @@ from encoders.maps.space import SpaceMaps
 from indexer.training.nca import train_networks
 from query.calibration.mapped_calibration import check_model
 
-Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc", "nca"]
+Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc-published", "lcc", "nca"]
 METHODS: tuple[Method, ...] = get_args(Method)
 CODES = 200
 """Default number of dimensions of LCC's codes."""
@@ -34,17 +34,21 @@ def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None =
 
     Args:
         method: ``raw``: vectors as the encoder made them; ``centred``: each language's training mean subtracted;
-            ``lca-published``: documents mapped into the queries' space by the pseudo-inverse; ``lca``: by a ridge
-            regression; ``lca-stay``: by a ridge regression towards the identity; ``lcc``: codes of all languages;
-            ``nca``: a network for each direction.
+            ``lca-published``: documents mapped into the queries' space by the pseudo-inverse of vectors that are not
+            centred; ``lca``: by a ridge regression of centred vectors; ``lca-stay``: by a ridge regression towards the
+            identity; ``lcc-published``: codes of a pair of languages, as wide as the vectors; ``lcc``: codes of all
+            languages; ``nca``: a network for each direction.
         split: the concepts.
-        dimensions: number of principal axes that each language is cut to first; number of dimensions of LCC's codes.
+        dimensions: number of principal axes that each language is cut to first; number of dimensions of LCC's codes;
+            for the published methods the number of a vector's first coordinates that count, as in the paper's figures.
         seed: seed of the networks.
     """
     if method == "raw":
         return _raw
     if method == "nca":
         return train_networks(split, seed, Progress()).compared
+    if method in {"lca-published", "lcc-published"}:
+        return _published(method, split.training, dimensions)
     aligned = split.training.aligned()
     if method == "lcc":
         return _codes(aligned, split, dimensions or CODES)
@@ -56,26 +60,46 @@ def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None =
         lca = LCA(ridge, dimensions, stay=method == "lca-stay")
         return lca.fit_moments(aligned, doc_lang, query_lang, paths.get(doc_lang))
 
-    return _by_pair(split, fit, (0.0,) if method == "lca-published" else RIDGES)
+    return _by_pair(split, fit)
 
 
 def _raw(_query_lang: str, _doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
     return queries, documents
 
 
-def _by_pair(split: ConceptSplit, fit: Callable[[str, str, float], LCA], ridges: Sequence[float]) -> Comparer:
+def _published(method: Method, training: Parallel, dimensions: int | None) -> Comparer:
+    """LCA or LCC as published; vectors are cut to their first coordinates."""
+    rows = {lang: vectors[:, :dimensions] for lang, vectors in training.rows.items()}
+    aligned = Parallel(training.concepts, rows).aligned()
+
+    @cache
+    def lcc(first: str, second: str) -> LCC:
+        return LCC.published(rows[first], rows[second])
+
+    def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+        queries, documents = queries[:, :dimensions], documents[:, :dimensions]
+        if method == "lca-published":
+            return _mapped(LCA.published(aligned, doc_lang, query_lang), queries, documents)
+        first, second = sorted((query_lang, doc_lang))
+        codes, names = lcc(first, second), {first: "x", second: "y"}
+        return codes.transform(queries, names[query_lang]), codes.transform(documents, names[doc_lang])
+
+    return compare
+
+
+def _by_pair(split: ConceptSplit, fit: Callable[[str, str, float], LCA]) -> Comparer:
     """Map documents into the queries' space, by a map for each pair with the ridge that is best on validation."""
     maps: dict[tuple[str, str], LCA] = {}
 
     def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
         if (query_lang, doc_lang) not in maps:
-            fits = [fit(query_lang, doc_lang, ridge) for ridge in ridges]
+            fits = [fit(query_lang, doc_lang, ridge) for ridge in RIDGES]
             maps[query_lang, doc_lang] = max(fits, key=lambda lca: validation_mrr(lca, query_lang, doc_lang))
         return _mapped(maps[query_lang, doc_lang], queries, documents)
 
     def validation_mrr(lca: LCA, query_lang: str, doc_lang: str) -> float:
         rows = split.validation.rows
-        return mates(*_mapped(lca, rows[query_lang], rows[doc_lang])).mrr if len(ridges) > 1 else 0.0
+        return mates(*_mapped(lca, rows[query_lang], rows[doc_lang])).mrr
 
     return compare
 

@@ -22,7 +22,7 @@ from query.evaluation.plots import save_figure
 @reading_options
 @place_options
 @aligned_options
-@sweep_options
+@sweep_options(nca=False)
 @click.option(
     "--map",
     "mapping",

@@ -411,8 +411,11 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--methods``, ``--dimensions``, ``--pairs``, ``--splits``, ``--seed`` as ``sweep``, and ``--plot``."""
+def sweep_options(*, nca: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add ``--methods``, ``--dimensions``, ``--pairs``, ``--splits``, ``--seed`` as ``sweep``, and ``--plot``.
+
+    ``nca`` says whether NCA is among the methods by default.
+    """
     from query.alignment.mates_table import Sweep  # noqa: PLC0415
 
     def sweep(
@@ -423,16 +426,16 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return Sweep(methods, dimensions, pairs, splits, seed)
 
     plot = click.option("--plot", type=PATH, metavar="FILE", help="Draw the figures: .png, .svg, .pdf.")
-    return _gathered(
+    gathered = _gathered(
         "sweep",
         sweep,
         click.option(
             "--methods",
             callback=_map_methods,
-            default="raw,centred,lca-published,lca,lca-stay,lcc",
+            default="raw,centred,lca-published,lca,lca-stay,lcc-published,lcc" + (",nca" if nca else ""),
             show_default=True,
             metavar="NAME,…",
-            help="Ways to compare; nca, too, which needs the train extra.",
+            help="Ways to compare; nca needs the train extra.",
         ),
         click.option("--dimensions", callback=_numbers, default="", metavar="K,…", help="Dimensions to try."),
         click.option(
@@ -442,7 +445,8 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--splits", type=click.IntRange(1), default=3, show_default=True, help="Random splits of the concepts."
         ),
         seed_option("Seed of the first split."),
-    )(plot(command))
+    )
+    return lambda command: gathered(plot(command))
 
 
 def _field_names(fields: Sequence[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from encoders.devices import Device
 from encoders.document import Document, Encoder
 from encoders.methods.registry import METHODS
 from indexer.collection.settings import Settings
+from onnx_export.huggingface.source import require_torch
 from onnx_export.models import open_named
 from query.alignment.mates_table import Point, Sweep, mates_figure
 from query.commands.help import Command
@@ -49,7 +50,7 @@ from query.reproduce.systems import System, open_log, say_logged
 @default_encoder_option()
 @click.option("--method", type=click.Choice(METHODS), default="first", show_default=True, help="The paper's: first.")
 @device_option
-@sweep_options
+@sweep_options(nca=True)
 @common_options
 def command(
     jrc: Path | None,
@@ -71,6 +72,8 @@ def command(
     """
     if not jrc and not wikipedia:
         raise click.UsageError("name the data: --jrc DIR, --wikipedia FILE, or both")
+    if "nca" in sweep.methods:
+        require_torch()  # before documents are encoded
     engine = click.get_current_context().with_resource(open_log(settings))
     loaded = CachedEncoder(open_named(encoder, method, console, device=device), settings.home, console)
     drawn_points: list[Point] = []

@@ -42,7 +42,7 @@ from query.commands.output.mappings import show_maps, show_networks
     type=click.Choice(["itself", "nothing"]),
     default="itself",
     show_default=True,
-    help="What a ridge draws LCA's maps to; nothing: as published.",
+    help="What a ridge draws LCA's maps to.",
 )
 @click.option(
     "--pivot",

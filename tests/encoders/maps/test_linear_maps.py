@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA
-from encoders.maps.lcc import LCC
+from encoders.maps.lcc import LCC, PUBLISHED_RIDGES
 from encoders.maps.mates import mates
 from encoders.maps.ridge import AlignedMoments
 
@@ -23,12 +23,23 @@ def _centred(rows: FloatArray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("n", "dim_x", "dim_y"), [(60, 8, 8), (60, 8, 5), (6, 12, 9), (2, 3, 3)])
-def test_published_lca_is_the_pseudo_inverse_of_centred_rows(n: int, dim_x: int, dim_y: int) -> None:
+def test_without_a_ridge_a_map_is_the_pseudo_inverse_of_centred_rows(n: int, dim_x: int, dim_y: int) -> None:
     x, y = _rows(n, dim_x, 0), _rows(n, dim_y, 1)
     map_ = LCA().fit(x, y)
     expected = np.linalg.pinv(_centred(x)) @ _centred(y)
     np.testing.assert_allclose(map_.weights_, expected, atol=1e-6)
     np.testing.assert_allclose(map_.transform(x), _centred(x) @ expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "dim_x", "dim_y"), [(60, 8, 5), (6, 12, 9)])
+def test_published_lca_is_the_pseudo_inverse_of_the_rows_as_they_are(n: int, dim_x: int, dim_y: int) -> None:
+    x, y = _rows(n, dim_x, 0) + np.float32(2.0), _rows(n, dim_y, 1) - np.float32(1.0)
+    aligned = AlignedMoments({"x": dim_x, "y": dim_y})
+    aligned.add({"x": x, "y": y})
+    map_ = LCA.published(aligned, "x", "y")
+    expected = np.linalg.pinv(x.astype(np.float64)) @ y
+    np.testing.assert_allclose(map_.weights_, expected, atol=1e-6)
+    np.testing.assert_allclose(map_.transform(x), x @ expected, atol=1e-5)
 
 
 @settings(deadline=None, max_examples=30)
@@ -94,6 +105,35 @@ def test_lcc_is_the_published_block_regression() -> None:
     codes = LCC(3, 0.2).fit({"x": x, "y": y})
     found = np.concatenate([codes.transform(x, "x"), codes.transform(y, "y")])
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-4)  # axes are free in their sign
+
+
+def test_published_lcc_takes_the_ridge_of_the_least_leave_one_out_error_and_a_code_as_wide_as_the_input() -> None:
+    x = _rows(12, 4, 0)
+    y = x @ _rows(4, 4, 5) + 2 * _rows(12, 4, 1)
+    wide, other = _centred(x), _centred(y)
+    inputs = np.block([[wide, np.zeros_like(wide)], [np.zeros_like(other), other]])
+    targets = np.tile(np.concatenate([wide, other], axis=1), (2, 1))
+
+    def left_out_error(ridge: float) -> float:
+        """Every row is predicted from the other rows, with an intercept."""
+        errors = []
+        for row in range(len(inputs)):
+            rest = np.delete(np.arange(len(inputs)), row)
+            means = inputs[rest].mean(axis=0), targets[rest].mean(axis=0)
+            shifted = inputs[rest] - means[0]
+            penalised = shifted.T @ shifted + ridge * np.eye(8)
+            weights = np.linalg.solve(penalised, shifted.T @ (targets[rest] - means[1]))
+            errors.append(((inputs[row] - means[0]) @ weights + means[1] - targets[row]) ** 2)
+        return float(np.mean(errors))
+
+    best = min(PUBLISHED_RIDGES, key=left_out_error)
+    codes = LCC.published(x, y)
+    assert codes.ridge == best
+    weights = np.linalg.solve(inputs.T @ inputs + best * np.eye(8), inputs.T @ targets)
+    axes = np.linalg.svd(inputs @ weights, full_matrices=False)[2][:4]
+    expected = inputs @ weights @ axes.T
+    found = np.concatenate([codes.transform(x, "x"), codes.transform(y, "y")])
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-4)
 
 
 def test_lcc_takes_languages_of_any_number_and_width_and_can_be_cut() -> None:

@@ -10,7 +10,7 @@ from encoders.errors import BadInput
 from encoders.maps.mates import over_pairs
 from encoders.maps.parallel import ConceptSplit
 from indexer.collection.settings import Settings
-from query.alignment.mates import METHODS, learn_comparer
+from query.alignment.mates import METHODS, Method, learn_comparer
 from query.cli import run
 from tests.query.synthetic import rotated
 
@@ -38,10 +38,22 @@ def test_too_few_concepts_are_said() -> None:
 def test_what_is_learnt_finds_more_mates_than_the_raw_vectors(method: str) -> None:
     split = ConceptSplit.of(rotated(200), 0)
     raw = over_pairs(learn_comparer("raw", split), split.test)
-    found = over_pairs(learn_comparer(method, split, 12), split.test)  # type: ignore[arg-type]
+    dimensions = None if method.endswith("published") else 12
+    found = over_pairs(learn_comparer(method, split, dimensions), split.test)  # type: ignore[arg-type]
     assert found.mrr > raw.mrr
     if method != "centred":
         assert found.rate > 0.95
+
+
+@pytest.mark.parametrize("method", ["lca-published", "lcc-published"])
+def test_published_methods_see_the_first_coordinates_alone(method: Method) -> None:
+    split = ConceptSplit.of(rotated(200), 0)
+    cut = {lang: rows[:, :5] for lang, rows in split.test.rows.items()}
+    queries, documents = learn_comparer(method, split, 5)("en", "de", split.test.rows["en"], split.test.rows["de"])
+    assert queries.shape[1] == documents.shape[1] == 5
+    of_cut = learn_comparer(method, split, 5)("en", "de", cut["en"], cut["de"])
+    np.testing.assert_array_equal(queries, of_cut[0])
+    np.testing.assert_array_equal(documents, of_cut[1])
 
 
 @pytest.mark.torch

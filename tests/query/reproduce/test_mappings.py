@@ -95,16 +95,37 @@ def test_the_papers_figures_stand_beside_ours(
     picture = tmp_path / "mates.png"
     asked = ["reproduce", "mappings", "--jrc", str(jrc), "--wikipedia", str(wikicomp), "--languages", "en,fr"]
     asked += ["--encoder", named]
-    options = ["--methods", "raw,lca-published,lca,lcc", "--splits", "2", "--device", "cpu", "--plot", str(picture)]
+    options = [
+        "--methods",
+        "raw,lca-published,lca,lcc-published,lcc",
+        "--splits",
+        "2",
+        "--device",
+        "cpu",
+        "--plot",
+        str(picture),
+    ]
     assert run([*asked, *options, "--json", "-q"]) == 0
     acquis, wikipedia = map(json.loads, capsys.readouterr().out.splitlines())
     assert (acquis["documents"], wikipedia["documents"]) == (shared("en", "fr"), shared("en", "de"))
     published = {one["method"]: one["paper"] for one in acquis["points"]}
     assert published["lca-published"]["mBERT"] == [0.963, 0.975]
-    assert published["lca"] == {}
+    assert published["lca-published"]["mean of the four"] == [0.937, 0.958]
+    assert published["lcc-published"]["mT5"] == [0.907, 0.936]
+    assert published["lca"] == published["lcc"] == {}
     assert all(0 <= one["rate"] <= one["mrr"] <= 1 for one in [*acquis["points"], *wikipedia["points"]])
     assert picture.stat().st_size > 1000
     assert run([*asked[:2]]) == 2
+
+
+@pytest.mark.torch
+def test_every_method_of_the_paper_is_measured_unless_methods_are_named(
+    small: ModelFolder, jrc: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["reproduce", "mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path)]
+    assert run([*asked, "--splits", "1", "--device", "cpu", "--json", "-q"]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert {point["method"] for point in points if point["paper"]} == {"raw", "lca-published", "lcc-published", "nca"}
 
 
 def test_each_method_is_logged_with_a_score_for_each_concept(
