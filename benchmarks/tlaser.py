@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -63,25 +64,46 @@ def classify(encoder: Encoder, languages: Sequence[str]) -> list[Averages]:
     return accuracies(documents, encoder.encode_documents(documents).vectors, SPLITS)
 
 
-def compare(variant: Variant, seed: int, steps: int, languages: Sequence[str], work: Path, out: Path) -> None:
-    """Train a variant with a seed and measure it; continues a training that was interrupted."""
+def compare(
+    variant: Variant,
+    seed: int,
+    steps: int,
+    languages: Sequence[str],
+    work: Path,
+    out: Path,
+    constraint: Mapping[str, Any],
+) -> None:
+    """Train a variant with a seed and measure it; continues a training that was interrupted.
+
+    ``constraint`` has settings of the distance constraint that differ from the preset's.
+    """
     from indexer.training.tlaser import train_tlaser
 
     parts = sentences(languages)
     plan = preset("small", variant)
-    plan = replace(plan, training=replace(plan.training, steps=steps, seed=seed))
+    plan = replace(
+        plan,
+        training=replace(plan.training, steps=steps, seed=seed),
+        constraint=replace(plan.constraint, **constraint),
+    )
+    setting = setting_name(constraint)
     work.mkdir(parents=True, exist_ok=True)
     train, validation = (harness.write_records(parts[name], work / f"{name}.jsonl") for name in ("train", "validation"))
     report = train_tlaser(
         [train],
-        work / f"{variant}-{seed}",
+        work / f"{variant}{setting.replace(' ', '_')}-{seed}",
         plan,
         validation=[validation],
         precision="fp32",
         device="cpu",
         console=Console(),
     )
-    measure(report.folder, variant, seed, parts["test"], languages, out)
+    measure(report.folder, variant, seed, parts["test"], languages, out, setting)
+
+
+def setting_name(constraint: Mapping[str, Any]) -> str:
+    """Settings of the distance constraint in words; empty if there are none."""
+    return "".join(f" {name}={value}" for name, value in constraint.items())
 
 
 def measure(
@@ -91,13 +113,14 @@ def measure(
     rows: Sequence[Mapping[str, str]],
     languages: Sequence[str],
     out: Path,
+    setting: str = "",
 ) -> None:
     """Measure a trained model, and append a line to a file."""
     curve = [json.loads(line) for line in (folder.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()]
     errors = test_errors(open_encoder(folder, "first", device="cpu"), rows, languages)
     accuracies_by_split = classify(open_encoder(folder, "sentences", device="cpu"), languages)
     record = {
-        "variant": variant,
+        "variant": variant + setting,
         "seed": seed,
         "languages": list(languages),
         "steps": curve[-1]["step"],
@@ -144,12 +167,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--languages", default="de,en,es")
+    parser.add_argument("--beta", type=float, help="β of the distance constraint; λ is half of it")
+    parser.add_argument("--margin", type=float, help="α")
+    parser.add_argument("--negatives", type=int, help="N_s")
+    parser.add_argument("--summed", type=int, choices=[0, 1], help="1: a sentence's translation loss is a sum")
+    parser.add_argument("--squared", type=int, choices=[0, 1], help="0: distances are norms, not squared norms")
     parser.add_argument("--work", type=Path, default=Path("tlaser-runs"), help="models and checkpoints")
     parser.add_argument("--file", type=Path, default=Path("tlaser.jsonl"))
     arguments = parser.parse_args()
     languages = arguments.languages.split(",")
     if arguments.what == "compare":
-        compare(arguments.variant, arguments.seed, arguments.steps, languages, arguments.work, arguments.file)
+        names = ("beta", "margin", "negatives", "summed", "squared")
+        stated = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+        if "beta" in stated:
+            stated["lam"] = stated["beta"] / 2
+        compare(arguments.variant, arguments.seed, arguments.steps, languages, arguments.work, arguments.file, stated)
     elif arguments.what == "measure":
         measure_all(arguments.work, languages, arguments.file)
     else:

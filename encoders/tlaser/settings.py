@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Variant = Literal["t", "ct", "laser"]
+Variant = Literal["t", "ct", "laser", "claser"]
 Preset = Literal["small", "paper"]
 
-NAMES: dict[Variant, str] = {"t": "T-LASER", "ct": "cT-LASER", "laser": "LASER"}
+NAMES: dict[Variant, str] = {"t": "T-LASER", "ct": "cT-LASER", "laser": "LASER", "claser": "cLASER"}
+RECURRENT: frozenset[Variant] = frozenset({"laser", "claser"})
+"""Variants whose encoder is a BiLSTM; the others have a transformer."""
+CONSTRAINED: frozenset[Variant] = frozenset({"ct", "claser"})
+"""Variants that are trained with the distance constraint."""
 
 
 @dataclass(frozen=True)
@@ -17,16 +21,19 @@ class Sizes:
 
     Attributes:
         dim: width of the embedding P and of the encoder; LASER's LSTM has half of it in each direction.
+        words: width of a token's vector in the encoder and, of LASER, in the decoder; T-LASER's encoder needs ``dim``.
         heads: attention heads; LASER has none.
         ffn: width inside a feed-forward network; LASER has none.
         decoder: width of the decoder's only layer.
-        language: width of the target language's embedding.
+        language: width of the target language's embedding, which is appended to the token's (eq. 3).
         vocabulary: maximum number of tokens of the joint BPE.
-        shared: whether encoder, decoder and output share one table of tokens; otherwise there are three tables.
+        shared: whether encoder, decoder and output share one table of tokens. T-LASER's decoder then projects token and
+            language back to its width; with three tables both fill the width.
         max_tokens: longest sentence, special tokens included.
     """
 
     dim: int
+    words: int
     layers: int
     heads: int
     ffn: int
@@ -43,7 +50,8 @@ class TlaserTraining:
 
     Attributes:
         batch_tokens: padded tokens of a batch, on the longer side.
-        warmup: steps until the highest learning rate; after them the rate falls with the square root of the step.
+        warmup: steps until the highest learning rate; after them the rate falls with the square root of the step. With
+            0 the rate is constant.
         interval: steps between two rows of the curve, each with a validation and a checkpoint.
     """
 
@@ -62,19 +70,23 @@ class TlaserTraining:
 
 @dataclass(frozen=True)
 class Constraint:
-    """The distance constraint of cT-LASER (eqs. 7–10), with the paper's constants.
+    """The distance constraint of cT-LASER and cLASER (eqs. 7–10), with the paper's constants.
 
     Attributes:
         beta: weight of the distance of pairs (β).
         lam: weight of the margin to other sentences (λ = β/2).
         margin: α.
         negatives: other sentences that each pair is compared with (N_s).
+        summed: whether a sentence's translation loss is the sum over its tokens, as published, and not their mean.
+        squared: whether |·|² is the squared norm; otherwise it is the norm.
     """
 
     beta: float = 0.25
     lam: float = 0.125
     margin: float = 0.5
     negatives: int = 20
+    summed: bool = True
+    squared: bool = True
 
 
 NO_CONSTRAINT = Constraint(beta=0.0, lam=0.0)
@@ -87,18 +99,24 @@ class TlaserPlan:
     variant: Variant
     sizes: Sizes
     training: TlaserTraining
-
-    @property
-    def constraint(self) -> Constraint:
-        """The paper's distance constraint for cT-LASER, none for T-LASER and LASER."""
-        return Constraint() if self.variant == "ct" else NO_CONSTRAINT
+    constraint: Constraint = NO_CONSTRAINT
 
 
 def preset(name: Preset, variant: Variant) -> TlaserPlan:
-    """The paper's sizes and training (Table 1 and footnote 6), or small sizes that train on two cores in minutes."""
-    laser = variant == "laser"
-    if name == "paper":
-        sizes = Sizes(1024, 6, 16, 4096, 2048 if laser else 1024, 32, 50_000, shared=False, max_tokens=1024)
-        return TlaserPlan(variant, sizes, TlaserTraining(100_000, 16_000, 8, 5e-4, 4000, 0.3, interval=1000))
-    sizes = Sizes(96, 2, 4, 192, 192 if laser else 96, 32, 2_000, shared=True, max_tokens=128)
-    return TlaserPlan(variant, sizes, TlaserTraining(6_000, 512, 1, 3e-3, 200, 0.0))
+    """The paper's sizes and training, or small sizes that train on two cores in minutes.
+
+    T-LASER's are those of Table 1 and footnote 6, LASER's those of Artetxe and Schwenk (2019): Adam with a constant
+    rate of 1e-3, a dropout of 0.1, token vectors of 320.
+    """
+    laser = variant in RECURRENT
+    constraint = Constraint() if variant in CONSTRAINED else NO_CONSTRAINT
+    if name == "small":
+        sizes = Sizes(96, 96, 2, 4, 192, 192 if laser else 96, 32, 2_000, shared=True, max_tokens=128)
+        return TlaserPlan(variant, sizes, TlaserTraining(6_000, 512, 1, 3e-3, 200, 0.0), constraint)
+    if laser:
+        sizes = Sizes(1024, 320, 6, 16, 4096, 2048, 32, 50_000, shared=False, max_tokens=8192)
+        training = TlaserTraining(100_000, 16_000, 8, 1e-3, 0, 0.1, smoothing=0.0, decay=0.0, interval=1000)
+    else:
+        sizes = Sizes(1024, 1024, 6, 16, 4096, 1024, 32, 50_000, shared=False, max_tokens=2048)
+        training = TlaserTraining(100_000, 16_000, 8, 5e-4, 4000, 0.3, interval=1000)
+    return TlaserPlan(variant, sizes, training, constraint)

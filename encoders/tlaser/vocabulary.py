@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
-from encoders.tlaser.settings import Variant
+from encoders.tlaser.settings import RECURRENT, Variant
 
 PAD, UNKNOWN, TAG, END = "<pad>", "<unk>", "<str>", "</s>"
 PAD_ID, UNKNOWN_ID, TAG_ID, END_ID = range(4)
@@ -39,8 +39,8 @@ def learn_vocabulary(sentences: Iterable[str], size: int, variant: Variant) -> t
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    template = f"$A {END}" if variant == "laser" else f"{TAG} $A"
-    special = [(END, END_ID)] if variant == "laser" else [(TAG, TAG_ID)]
+    template = f"$A {END}" if variant in RECURRENT else f"{TAG} $A"
+    special = [(END, END_ID)] if variant in RECURRENT else [(TAG, TAG_ID)]
     tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
     return tokenizer
 

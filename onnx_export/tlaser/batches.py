@@ -10,7 +10,7 @@ import numpy as np
 from encoders import session
 from encoders.document import Int32Array, IntArray
 from encoders.tlaser.corpus import Corpus, Direction
-from encoders.tlaser.settings import Variant
+from encoders.tlaser.settings import RECURRENT, Variant
 from encoders.tlaser.vocabulary import END_ID, PAD_ID, TAG_ID
 
 
@@ -37,7 +37,7 @@ class Batch:
 
 def encoder_input(ids: Int32Array, variant: Variant) -> Int32Array:
     """The encoder's input for a sentence's ids, with the special token that ``tokenizer.json`` adds too."""
-    if variant == "laser":
+    if variant in RECURRENT:
         return np.append(ids, np.int32(END_ID))
     return np.concatenate((np.array([TAG_ID], dtype=np.int32), ids))
 

@@ -167,8 +167,15 @@ class _Run:
         forward_negatives, backward_negatives = (
             draw_negatives(len(source), constraint.negatives).to(self.device) for _ in range(2)
         )
-        terms = distances(source.float(), target.float(), forward_negatives, backward_negatives, constraint.margin)
-        total = total_loss(translation, terms, constraint)
+        terms = distances(
+            source.float(),
+            target.float(),
+            forward_negatives,
+            backward_negatives,
+            constraint.margin,
+            squared=constraint.squared,
+        )
+        total = total_loss(translation, terms, constraint, len(source) / batch.tokens)
         return total, {"translation": translation, "paired": terms.paired, "delta": terms.delta}
 
     def _tensor(self, ids: np.ndarray) -> torch.Tensor:
@@ -215,7 +222,12 @@ class _Run:
 
 
 def learning_rate(step: int, training: TlaserTraining) -> float:
-    """Learning rate of a step: linear rise to the peak, then inverse square root decay; steps count from 1."""
+    """Learning rate of a step: linear rise to the peak, then inverse square root decay; steps count from 1.
+
+    Without warm-up it is constant.
+    """
+    if not training.warmup:
+        return training.rate
     return float(training.rate * min(step / training.warmup, (training.warmup / step) ** 0.5))
 
 
@@ -224,6 +236,7 @@ def fingerprint(corpus: Corpus, plan: TlaserPlan, vocabulary: int) -> dict[str, 
     return {
         "variant": plan.variant,
         **asdict(plan.sizes),
+        **asdict(plan.constraint),
         **{name: value for name, value in asdict(plan.training).items() if name != "steps"},
         "tokens of the vocabulary": vocabulary,
         "sentences": corpus.hash(),

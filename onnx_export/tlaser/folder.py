@@ -13,7 +13,7 @@ import tokenizers
 from encoders.console import Console
 from encoders.document import FloatArray, short_hash
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, publishing
-from encoders.tlaser.settings import NAMES, TlaserPlan
+from encoders.tlaser.settings import NAMES, RECURRENT, TlaserPlan
 from onnx_export.graphs.bilstm_graph import build_bilstm
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.graphs.publishing import check_graph, write_graph
@@ -56,7 +56,7 @@ def publish(
         name=target.name,
         dim=plan.sizes.dim,
         max_tokens=plan.sizes.max_tokens,
-        pooling="max" if plan.variant == "laser" else "cls",
+        pooling="max" if plan.variant in RECURRENT else "cls",
         query_prefix="",
         document_prefix="",
         languages=tuple(languages),
@@ -80,7 +80,7 @@ def publish(
 
 def write_encoder(model: Translator, plan: TlaserPlan, target: Path) -> None:
     """Write the encoder's fp32 graph."""
-    if plan.variant != "laser":
+    if plan.variant not in RECURRENT:
         export_token_graph(UnitVectors(model.encoder).eval(), target)
         return
     weights = {name: tensor.numpy() for name, tensor in model.encoder.state_dict().items()}

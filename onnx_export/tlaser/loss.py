@@ -1,4 +1,4 @@
-"""The loss of the paper: translation, and the distance constraint of cT-LASER (eqs. 7–10)."""
+"""The loss of the paper: translation, and the distance constraint of cT-LASER and cLASER (eqs. 7–10)."""
 
 from __future__ import annotations
 
@@ -34,30 +34,49 @@ def translation_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor
 
 
 def distances(
-    first: Tensor, second: Tensor, forward_negatives: Tensor, backward_negatives: Tensor, margin: float
+    first: Tensor,
+    second: Tensor,
+    forward_negatives: Tensor,
+    backward_negatives: Tensor,
+    margin: float,
+    *,
+    squared: bool = True,
 ) -> Distances:
-    """Distance terms of eqs. 7–9. |·|² is the squared Frobenius norm; v_norm is its mean over the batch's sentences.
+    """Distance terms of eqs. 7–9.
+
+    |·|² is the squared Frobenius norm if ``squared``, else the Frobenius norm; v_norm is its mean over the batch's
+    sentences.
 
     ``first`` and ``second`` are (pairs, dim) P of languages a and b; row i of one is the translation of row i of the
     other. The negatives are (pairs, N_s) rows: of b for each sentence of a, and of a for each of b, never its
     translation.
     """
-    scale = (first.square().sum() + second.square().sum()) / (2 * len(first)) + EPSILON
-    paired = (first - second).square().sum(dim=1) / scale
+    squares = first.square().sum(dim=1), second.square().sum(dim=1)
+    norms = torch.cat(squares) if squared else torch.cat(squares).sqrt()
+    scale = norms.mean() + EPSILON
+    paired_squares = (first - second).square().sum(dim=1)
+    paired = (paired_squares if squared else (paired_squares + EPSILON).sqrt()) / scale
     if forward_negatives.shape[1] == 0:
         return Distances(paired.mean(), paired.new_zeros(()))
-    squares = first.square().sum(dim=1)[:, None] + second.square().sum(dim=1)[None, :]
-    cross_distances = (squares - 2 * first @ second.T) / scale
+    cross_squares = squares[0][:, None] + squares[1][None, :] - 2 * first @ second.T
+    cross_distances = (cross_squares if squared else (cross_squares.clamp(min=0) + EPSILON).sqrt()) / scale
     forward_delta = (margin - (cross_distances.gather(1, forward_negatives) - paired[:, None])).clamp(min=0)
     backward_delta = (margin - (cross_distances.T.gather(1, backward_negatives) - paired[:, None])).clamp(min=0)
     return Distances(paired.mean(), (forward_delta + backward_delta).mean(dim=1).mean())
 
 
-def total_loss(translation: Tensor, terms: Distances | None, constraint: Constraint) -> Tensor:
-    """Eq. 10: β·d_p + λ/N_s·Σ(δ + δ) + 0.5·translation; without distance terms only 0.5·translation."""
+def total_loss(
+    translation: Tensor, terms: Distances | None, constraint: Constraint, sentences_per_token: float = 1.0
+) -> Tensor:
+    """Eq. 10 per target token: β·d_p + λ/N_s·Σ(δ + δ) + 0.5·translation; without distance terms 0.5·translation.
+
+    ``translation`` is the mean over tokens. If a sentence's translation loss is the sum over its tokens
+    (``constraint.summed``), its distance terms count once for all of them: ``sentences_per_token`` scales these.
+    """
     if terms is None:
         return 0.5 * translation
-    return constraint.beta * terms.paired + constraint.lam * terms.delta + 0.5 * translation
+    distance = constraint.beta * terms.paired + constraint.lam * terms.delta
+    return (sentences_per_token if constraint.summed else 1.0) * distance + 0.5 * translation
 
 
 def draw_negatives(pairs: int, count: int) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from encoders.tlaser.settings import Sizes, Variant
+from encoders.tlaser.settings import RECURRENT, Sizes, Variant
 from encoders.tlaser.vocabulary import PAD_ID, TAG_ID
 from onnx_export.tlaser.layers import Attention, EncoderLayer, FeedForward, sinusoids
 
@@ -52,7 +52,7 @@ class BiLstmEncoder(nn.Module):
         super().__init__()
         self.tokens = tokens
         self.lstm = nn.LSTM(
-            sizes.dim,
+            tokens.embedding_dim,
             sizes.dim // 2,
             sizes.layers,
             batch_first=True,
@@ -84,7 +84,8 @@ class TransformerDecoder(nn.Module):
         super().__init__()
         self.tokens = tokens
         self.languages = nn.Embedding(languages, sizes.language)
-        self.input = nn.Linear(tokens.embedding_dim + sizes.language, sizes.decoder)
+        width = tokens.embedding_dim + sizes.language
+        self.input: nn.Module = nn.Identity() if width == sizes.decoder else nn.Linear(width, sizes.decoder)
         self.register_buffer("places", sinusoids(sizes.max_tokens, sizes.decoder), persistent=False)
         self.before_attention, self.before_ffn = nn.LayerNorm(sizes.decoder), nn.LayerNorm(sizes.decoder)
         self.attention = Attention(sizes.decoder, sizes.heads, dropout)
@@ -140,8 +141,9 @@ class Translator(nn.Module):
     def __init__(self, variant: Variant, sizes: Sizes, vocabulary: int, languages: int, dropout: float = 0.0) -> None:
         """Make a model with random weights from torch's generator; ``vocabulary`` and ``languages`` are counts."""
         super().__init__()
-        tokens = _embedding(vocabulary, sizes.dim)
-        decoder_tokens = tokens if sizes.shared else _embedding(vocabulary, sizes.dim)
+        tokens = _embedding(vocabulary, sizes.words)
+        decoder_words = sizes.words if variant in RECURRENT else sizes.decoder - sizes.language
+        decoder_tokens = tokens if sizes.shared else _embedding(vocabulary, decoder_words)
         narrow = nn.Linear(sizes.decoder, sizes.dim, bias=False)
         self.narrow: nn.Module = narrow if sizes.shared and sizes.decoder != sizes.dim else nn.Identity()
         self.words = nn.Linear(sizes.dim if sizes.shared else sizes.decoder, vocabulary, bias=False)
@@ -151,7 +153,7 @@ class Translator(nn.Module):
             nn.init.normal_(self.words.weight, std=sizes.decoder**-0.5)
         self.encoder: nn.Module
         self.decoder: nn.Module
-        if variant == "laser":
+        if variant in RECURRENT:
             self.encoder = BiLstmEncoder(tokens, sizes, dropout)
             self.decoder = LstmDecoder(decoder_tokens, languages, sizes, dropout)
         else:

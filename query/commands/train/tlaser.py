@@ -39,7 +39,7 @@ _COUNT = click.IntRange(1)
     type=click.Choice(get_args(Variant)),
     default="ct",
     show_default=True,
-    help="ct: cT-LASER, with the distance constraint. t: without. laser: BiLSTM and max-pooling.",
+    help="ct: cT-LASER, with the distance constraint. t: without. laser: BiLSTM and max-pooling. claser: with both.",
 )
 @click.option(
     "--preset",
@@ -47,7 +47,7 @@ _COUNT = click.IntRange(1)
     type=click.Choice(get_args(Preset)),
     default="small",
     show_default=True,
-    help="small: minutes on two cores. paper: its sizes, for a GPU.",
+    help="small: minutes on two cores. paper: its sizes and settings, for a GPU.",
 )
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="Translated into; give two.  [default: en, es]")
 @languages_option("Languages to learn.  [default: all]")
@@ -112,11 +112,18 @@ def _plan(plan: TlaserPlan, stated: Mapping[str, Any]) -> TlaserPlan:
     if dim := stated.get("dim"):
         if dim % sizes.heads:
             raise click.UsageError(f"--dim is divided among {sizes.heads} heads; give a multiple of {sizes.heads}")
-        sizes = replace(sizes, ffn=sizes.ffn * dim // sizes.dim, decoder=sizes.decoder * dim // sizes.dim)
-    return TlaserPlan(
-        plan.variant,
-        replace(sizes, **{name: value for name, value in stated.items() if hasattr(sizes, name)}),
-        replace(plan.training, **{name: value for name, value in stated.items() if hasattr(plan.training, name)}),
+        scaled = {name: getattr(sizes, name) * dim // sizes.dim for name in ("words", "ffn", "decoder")}
+        if not sizes.shared and scaled["decoder"] <= sizes.language:
+            raise click.UsageError(
+                f"--dim must be above {sizes.language}, the width of a language, with --preset paper"
+            )
+        sizes = replace(sizes, **scaled)
+    return replace(
+        plan,
+        sizes=replace(sizes, **{name: value for name, value in stated.items() if hasattr(sizes, name)}),
+        training=replace(
+            plan.training, **{name: value for name, value in stated.items() if hasattr(plan.training, name)}
+        ),
     )
 
 

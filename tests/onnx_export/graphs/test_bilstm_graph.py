@@ -12,15 +12,17 @@ pytestmark = pytest.mark.torch
 _TRAINING = TlaserTraining(1, 64, 1, 1e-3, 1, 0.0)
 
 
-@pytest.mark.parametrize(("variant", "layers"), [("laser", 1), ("laser", 3), ("t", 2)])
-def test_a_padded_batch_gives_torchs_vectors(variant: Variant, layers: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variant", "layers", "words"), [("laser", 1, 12), ("laser", 3, 12), ("claser", 1, 8), ("t", 2, 12)]
+)
+def test_a_padded_batch_gives_torchs_vectors(variant: Variant, layers: int, words: int, tmp_path: Path) -> None:
     import onnxruntime
     import torch
 
     from onnx_export.tlaser.folder import write_encoder
     from onnx_export.tlaser.model import Translator, UnitVectors
 
-    sizes = Sizes(12, layers, 2, 16, 12, 4, 40, shared=True, max_tokens=32)
+    sizes = Sizes(12, words, layers, 2, 16, 12, 4, 40, shared=words == 12, max_tokens=32)
     torch.manual_seed(0)
     model = Translator(variant, sizes, 40, 2).eval()
     write_encoder(model, TlaserPlan(variant, sizes, _TRAINING), tmp_path / "graph.onnx")

@@ -10,36 +10,37 @@ Rows = npt.NDArray[np.int64]
 EPSILON = 1e-6
 
 
-def squared_norm(vector: Matrix) -> float:
-    return float(sum(value**2 for value in vector))
+def norm(vector: Matrix, power: int) -> float:
+    """|·|², read as the squared norm (power 2) or as the norm (power 1)."""
+    return float(sum(value**2 for value in vector) ** (power / 2))
 
 
-def v_norm(first: Matrix, second: Matrix) -> float:
+def v_norm(first: Matrix, second: Matrix, power: int) -> float:
     """The average over all sentences of the batch of what |·|² is."""
-    return float(np.mean([squared_norm(row) for row in (*first, *second)]))
+    return float(np.mean([norm(row, power) for row in (*first, *second)]))
 
 
-def d_p(first: Matrix, second: Matrix, row: int) -> float:
+def d_p(first: Matrix, second: Matrix, row: int, power: int = 2) -> float:
     """Eq. 7."""
-    return squared_norm(first[row] - second[row]) / (v_norm(first, second) + EPSILON)
+    return norm(first[row] - second[row], power) / (v_norm(first, second, power) + EPSILON)
 
 
-def d_n(first: Matrix, second: Matrix, row: int, other: int) -> float:
+def d_n(first: Matrix, second: Matrix, row: int, other: int, power: int = 2) -> float:
     """Eq. 8."""
-    return squared_norm(first[row] - second[other]) / (v_norm(first, second) + EPSILON)
+    return norm(first[row] - second[other], power) / (v_norm(first, second, power) + EPSILON)
 
 
-def delta(first: Matrix, second: Matrix, row: int, other: int, margin: float) -> float:
+def delta(first: Matrix, second: Matrix, row: int, other: int, margin: float, power: int = 2) -> float:
     """Eq. 9, a → b; b → a with the sides changed."""
-    return max(0.0, margin - (d_n(first, second, row, other) - d_p(first, second, row)))
+    return max(0.0, margin - (d_n(first, second, row, other, power) - d_p(first, second, row, power)))
 
 
-def margin_term(first: Matrix, second: Matrix, others: Rows, backward: Rows, margin: float) -> float:
+def margin_term(first: Matrix, second: Matrix, others: Rows, backward: Rows, margin: float, power: int = 2) -> float:
     """(1/N_s) Σ_j (δ^{a→b} + δ^{b→a}), the mean over pairs."""
     pairs = []
     for row in range(len(first)):
-        forth = [delta(first, second, row, int(other), margin) for other in others[row]]
-        back = [delta(second, first, row, int(other), margin) for other in backward[row]]
+        forth = [delta(first, second, row, int(other), margin, power) for other in others[row]]
+        back = [delta(second, first, row, int(other), margin, power) for other in backward[row]]
         pairs.append((sum(forth) + sum(back)) / len(forth))
     return float(np.mean(pairs))
 

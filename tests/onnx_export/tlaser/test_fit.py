@@ -11,7 +11,7 @@ import pytest
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.tlaser.corpus import Corpus, Direction, Sentences
-from encoders.tlaser.settings import TlaserPlan, TlaserTraining, preset
+from encoders.tlaser.settings import TlaserPlan, TlaserTraining, Variant, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
 from onnx_export.tlaser.batches import Batches
 
@@ -23,10 +23,10 @@ _TEXTS = {
 }
 
 
-def _plan(**training: Any) -> TlaserPlan:
-    plan = preset("small", "t")
-    sizes = replace(plan.sizes, dim=16, ffn=16, decoder=16, layers=1, vocabulary=100)
-    return TlaserPlan("t", sizes, replace(plan.training, batch_tokens=64, **training))
+def _plan(variant: Variant = "t", **training: Any) -> TlaserPlan:
+    plan = preset("small", variant)
+    sizes = replace(plan.sizes, dim=16, words=16, ffn=16, decoder=16, layers=1, vocabulary=100)
+    return replace(plan, sizes=sizes, training=replace(plan.training, batch_tokens=64, **training))
 
 
 def _corpus(held: int = 4) -> tuple[Corpus, int]:
@@ -45,6 +45,29 @@ def test_the_rate_rises_in_a_straight_line_and_falls_with_the_inverse_square_roo
 
     training = TlaserTraining(30_000, 512, 1, rate=3e-3, warmup=200, dropout=0.0)
     assert learning_rate(step, training) == pytest.approx(3e-3 * share)
+
+
+def test_without_warm_up_the_rate_is_constant() -> None:
+    from onnx_export.tlaser.fit import learning_rate
+
+    training = TlaserTraining(30_000, 512, 1, rate=1e-3, warmup=0, dropout=0.1)
+    assert [learning_rate(step, training) for step in (1, 20_000)] == [1e-3, 1e-3]
+
+
+@pytest.mark.parametrize("variant", ["ct", "claser"])
+def test_the_constraint_holds_for_both_encoders_and_a_checkpoint_of_another_constraint_is_refused(
+    variant: Variant, tmp_path: Path
+) -> None:
+    from onnx_export.tlaser.fit import fit
+
+    corpus, size = _corpus()
+    plan = _plan(variant, steps=2, interval=2)
+    (row,) = fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True)).curve
+    assert row["paired"] > 0
+    assert row["loss"] > 0.5 * row["translation"]
+    other = replace(plan, constraint=replace(plan.constraint, margin=1.0))
+    with pytest.raises(BadInput, match=r"checkpoint of another training .margin 0.5, now 1.0"):
+        fit(corpus, other, size, tmp_path, device="cpu", console=Console(quiet=True))
 
 
 def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -> None:

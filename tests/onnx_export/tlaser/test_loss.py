@@ -1,5 +1,7 @@
 """The loss against the paper's equations, term by term, and its gradient."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -34,10 +36,33 @@ def test_every_term_is_the_papers(seed: int, pairs: int, dim: int, near: float) 
     said = translation_loss(torch.from_numpy(logits), torch.from_numpy(wanted), 0.1)
     mt = paper.translation(logits, wanted, 0.1)
     assert said.item() == pytest.approx(mt, rel=1e-5)
-    assert total_loss(said, terms, constraint).item() == pytest.approx(
+    # Eq. 10 is the loss of a sentence, whose translation loss is a sum: over all pairs, and divided by the tokens.
+    tokens = 5
+    batch = pairs * (0.25 * paired + 0.125 * deltas) + 0.5 * tokens * mt
+    assert total_loss(said, terms, constraint, pairs / tokens).item() == pytest.approx(batch / tokens, rel=1e-5)
+    of_mean = replace(constraint, summed=False)
+    assert total_loss(said, terms, of_mean, pairs / tokens).item() == pytest.approx(
         paper.total(mt, paired, deltas, 0.25, 0.125), rel=1e-5
     )
-    assert total_loss(said, None, constraint).item() == pytest.approx(0.5 * mt, rel=1e-5)
+    assert total_loss(said, None, constraint, pairs / tokens).item() == pytest.approx(0.5 * mt, rel=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), pairs=st.integers(2, 9), dim=st.integers(1, 8))
+def test_distances_can_be_norms_that_are_not_squared(seed: int, pairs: int, dim: int) -> None:
+    import torch
+
+    from onnx_export.tlaser.loss import distances, draw_negatives
+
+    rng = np.random.default_rng(seed)
+    first, second = 3 * rng.normal(size=(pairs, dim)), 3 * rng.normal(size=(pairs, dim))
+    torch.manual_seed(seed)
+    others, backward = draw_negatives(pairs, 20), draw_negatives(pairs, 20)
+    terms = distances(torch.from_numpy(first), torch.from_numpy(second), others, backward, 0.5, squared=False)
+    paired = float(np.mean([paper.d_p(first, second, row, power=1) for row in range(pairs)]))
+    assert terms.paired.item() == pytest.approx(paired, rel=1e-2, abs=1e-3)
+    deltas = paper.margin_term(first, second, others.numpy(), backward.numpy(), 0.5, power=1)
+    assert terms.delta.item() == pytest.approx(deltas, rel=1e-2, abs=1e-2)
 
 
 def test_golden_values_of_a_batch_worked_out_by_hand() -> None:

@@ -8,7 +8,9 @@ from encoders.tlaser.settings import Sizes, Variant, preset
 
 pytestmark = pytest.mark.torch
 
-SIZES = Sizes(dim=16, layers=2, heads=4, ffn=32, decoder=16, language=4, vocabulary=30, shared=True, max_tokens=20)
+SIZES = Sizes(
+    dim=16, words=16, layers=2, heads=4, ffn=32, decoder=16, language=4, vocabulary=30, shared=True, max_tokens=20
+)
 ROWS = [[2, 7, 9, 11, 5], [2, 8, 0, 0, 0]]
 
 
@@ -74,15 +76,53 @@ def test_a_word_to_come_changes_nothing_before_it_and_the_language_changes_all(v
     assert not torch.allclose(first, model.decoder(sentence, said, 1), atol=1e-3)
 
 
-def test_the_papers_preset_has_the_papers_number_of_parameters() -> None:
+@pytest.mark.parametrize("variant", ["t", "ct"])
+def test_the_papers_preset_has_the_papers_number_of_parameters(variant: Variant) -> None:
     """246 million (Table 1), with a table of tokens each for encoder, decoder and output."""
     import torch
 
     from onnx_export.tlaser.model import Translator
 
     with torch.device("meta"):
-        model = Translator("t", preset("paper", "t").sizes, 50_000, 2)
+        model = Translator(variant, preset("paper", variant).sizes, 50_000, 2)
     assert sum(weights.numel() for weights in model.parameters()) == pytest.approx(246e6, rel=0.02)
+
+
+@pytest.mark.parametrize("variant", ["laser", "claser"])
+def test_lasers_preset_has_the_settings_of_artetxe_and_schwenk(variant: Variant) -> None:
+    import torch
+
+    from onnx_export.tlaser.model import BiLstmEncoder, Translator
+
+    plan = preset("paper", variant)
+    training = plan.training
+    assert (training.rate, training.warmup, training.dropout) == (1e-3, 0, 0.1)
+    assert (training.smoothing, training.decay, training.batch_tokens * training.accumulate) == (0.0, 0.0, 128_000)
+    with torch.device("meta"):
+        model = Translator(variant, plan.sizes, 50_000, 2)
+    assert isinstance(model.encoder, BiLstmEncoder)
+    lstm = model.encoder.lstm
+    assert (lstm.input_size, lstm.hidden_size, lstm.num_layers, lstm.bidirectional) == (320, 512, 6, True)
+    assert model.decoder.lstm.hidden_size == 2048  # type: ignore[union-attr]
+
+
+def test_with_three_tables_word_and_language_fill_the_decoders_width_and_nothing_projects_them() -> None:
+    """Eq. 3."""
+    import torch
+
+    from onnx_export.tlaser.model import TransformerDecoder, Translator
+
+    torch.manual_seed(0)
+    decoder = Translator("t", replace(SIZES, shared=False), 30, 2).eval().decoder
+    assert isinstance(decoder, TransformerDecoder)
+    assert isinstance(decoder.input, torch.nn.Identity)
+    assert decoder.tokens.weight.shape[1] == SIZES.decoder - SIZES.language
+    seen: list[torch.Tensor] = []
+    hook = decoder.before_attention.register_forward_pre_hook(lambda _, states: seen.append(states[0]))
+    decoder(torch.zeros(1, 16), torch.tensor([[7, 9]]), 1)
+    hook.remove()
+    joined = torch.cat((decoder.tokens.weight[9] * 12**0.5, decoder.languages.weight[1]))
+    assert torch.allclose(seen[0][0, 1], joined + decoder.get_buffer("places")[1], atol=1e-6)
 
 
 @pytest.mark.parametrize("variant", ["t", "laser"])
