@@ -31,6 +31,7 @@ class TlaserReport:
     Attributes:
         sentences: number of training sentences, by language.
         directions: ``LANGUAGE-PIVOT`` for each direction of translation.
+        parameters: number of the whole model's weights, decoder included.
         tokens: target tokens that the decoder was trained on, up to the step of the exported weights.
         best: step and similarity-search error of the exported weights.
         rate: target tokens per second; 0 if the checkpoint was already fully trained.
@@ -44,6 +45,7 @@ class TlaserReport:
     pairs: int
     directions: list[str]
     vocabulary: int
+    parameters: int
     tokens: int
     best: tuple[int, float]
     rate: float
@@ -125,6 +127,7 @@ def train_tlaser(
         pairs=corpus.pairs,
         directions=directions,
         vocabulary=vocabulary_size,
+        parameters=sum(weights.numel() for weights in fitted.model.parameters()),
         tokens=tokens,
         best=(step, error),
         rate=fitted.rate,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, cast
@@ -15,10 +15,13 @@ from encoders.document import Document, FloatArray, short_hash
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.readers.documents import SourceDocuments, Sources
+from onnx_export.huggingface.source import require_torch
 from query.report.language_pairs import PairTable, mean_counted
 
 Part = Literal["train", "dev", "test"]
 PARTS: tuple[Part, ...] = ("train", "dev", "test")
+Classifier = Literal["logistic", "feed-forward"]
+"""Logistic regression on standardised vectors, or the feed-forward network of LASER's and T-LASER's papers."""
 _SHARES: Mapping[Part, float] = {"train": 0.5, "dev": 0.1, "test": 0.4}
 _STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 _ROUNDS = 2000
@@ -50,22 +53,30 @@ class Averages:
     all: float
 
 
-def zero_shot(data: Mapping[str, Mapping[Part, Labelled]]) -> PairTable:
-    """Accuracy of each pair, the language of training in rows: logistic regression on frozen, standardised vectors.
+def zero_shot(data: Mapping[str, Mapping[Part, Labelled]], classifier: Classifier = "logistic") -> PairTable:
+    """Accuracy of each pair, the language of training in rows: a classifier of frozen vectors.
 
-    Means and deviations are those of the training part, and the penalty is chosen on the development part of the same
-    language: the classifier has seen no other language before the test.
+    Logistic regression standardises by means and deviations of the training part, and its penalty is chosen on the
+    development part of the same language; so is the epoch of the feed-forward network. The classifier has seen no other
+    language before the test.
 
     Args:
         data: documents by language and part. A language without a development part, or with fewer than two classes in
             its training part, has a row of NaN; a language without test documents has a column of NaN.
+        classifier: the feed-forward network needs the train extra.
+
+    Raises:
+        MissingPart: torch is not installed.
     """
     languages = list(data)
     tests = {lang: parts["test"] for lang, parts in data.items()}
     values = np.full((len(languages), len(languages)), np.nan)
     for row, parts in enumerate(data.values()):
         if len(set(parts["train"].labels)) > 1 and len(parts["dev"].labels):
-            accuracies = classify(parts["train"], parts["dev"], tests, _STRENGTHS, standardised=True)
+            if classifier == "feed-forward":
+                accuracies = _classify_by_network(parts["train"], parts["dev"], tests)
+            else:
+                accuracies = classify(parts["train"], parts["dev"], tests, _STRENGTHS, standardised=True)
             values[row] = list(accuracies.values())
     return PairTable(languages, languages, values)
 
@@ -105,8 +116,27 @@ def classify(
         for strength in strengths
     ]
     best = max(classifiers, key=lambda classifier: float(classifier.score(dev.vectors, dev.labels)))
+    return _accuracies(best.predict, tests)
+
+
+def _classify_by_network(train: Labelled, dev: Labelled, tests: Mapping[str, Labelled]) -> dict[str, float]:
+    """Accuracy in each language, 0 to 1, of the feed-forward network trained in one language."""
+    require_torch()
+    from onnx_export import feed_forward  # noqa: PLC0415 - the train extra
+
+    names, classes = np.unique(train.labels, return_inverse=True)
+    dev_classes = np.searchsorted(names, dev.labels)
+    dev_classes[~np.isin(dev.labels, names)] = -1
+    network = feed_forward.train((train.vectors, classes), (dev.vectors, dev_classes))
+    return _accuracies(lambda vectors: names[network.predict(vectors)], tests)
+
+
+def _accuracies(
+    predict: Callable[[FloatArray], npt.NDArray[np.str_]], tests: Mapping[str, Labelled]
+) -> dict[str, float]:
+    """Accuracy in each language; NaN without documents."""
     return {
-        lang: float(best.score(test.vectors, test.labels)) if len(test.labels) else np.nan
+        lang: float(np.mean(predict(test.vectors) == test.labels)) if len(test.labels) else np.nan
         for lang, test in tests.items()
     }
 

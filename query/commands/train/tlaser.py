@@ -134,7 +134,7 @@ def _show_report(report: TlaserReport, variant: Variant, console: Console) -> No
         {
             "variant": variant,
             "dim": folder.config.dim,
-            **values_of(report, "sentences", "directions", "pairs", "vocabulary", "tokens"),
+            **values_of(report, "sentences", "directions", "pairs", "vocabulary", "parameters", "tokens"),
             "step": step,
             "error": round(error, 6),
             "tokens_per_second": round(report.rate, 1),
@@ -149,5 +149,8 @@ def _show_report(report: TlaserReport, variant: Variant, console: Console) -> No
     for remark in report.remarks:
         console.warn(remark)
     speed = f" ({report.words:,.0f} words/s)" if report.rate else ""
-    outcome = f"{NAMES[variant]} at step {step:,}: search error {100 * error:.1f} % on held-out sentences{speed}"
+    outcome = (
+        f"{NAMES[variant]} of {report.parameters:,} parameters at step {step:,}: "
+        f"search error {100 * error:.1f} % on held-out sentences{speed}"
+    )
     show_trained(folder, outcome, console)

@@ -37,6 +37,12 @@ def test_languages_in_one_space_teach_each_other_and_one_in_a_space_of_its_own_t
     assert found.all == pytest.approx(table.values.mean())
 
 
+@pytest.mark.torch
+def test_the_papers_network_finds_the_same_languages() -> None:
+    table = zero_shot({"de": _language(np.eye(6), 0), "en": _language(np.eye(6), 1)}, "feed-forward")
+    assert table.values == pytest.approx(np.ones((2, 2)))
+
+
 def test_a_language_with_one_class_teaches_nothing_and_is_tested_all_the_same() -> None:
     alone = _language(np.eye(6), 0)
     games = alone["train"].labels == "games"

@@ -9,6 +9,7 @@ import pytest
 
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput
+from encoders.methods.first import First
 from encoders.methods.sentences import Sentences
 from query.cli import run
 from query.reproduce.tlaser import read_tatoeba
@@ -70,8 +71,52 @@ def test_mldoc_and_tatoeba_are_told_beside_the_papers_figures(
     capsys.readouterr()
     assert run(command) == 0
     shown = capsys.readouterr().out
-    assert "89.4" in shown
+    assert "88.4  89.4  100.0" in shown
     assert "LASER (6 layers)" in shown
+    assert "23,500" in shown
+    assert re.search(r"T-LASER +84.6", shown)
+    assert "table 6" not in shown
+
+
+def test_english_and_spanish_alone_stand_beside_the_papers_bilingual_encoders(
+    mldoc: Path, encoder: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in mldoc.glob("german.*"):
+        file.rename(file.with_name(file.name.replace("german", "spanish")))
+    command = ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--mldoc", str(mldoc), "-q"]
+    assert run(command) == 0
+    shown = capsys.readouterr().out
+    assert "table 6" in shown
+    assert re.search(r"cT-LASER +88.4 +68.0 +67.7 +91.6", shown)
+
+
+def test_a_document_can_be_one_sequence_of_its_first_words(
+    tmp_path: Path, encoder: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[str] = []
+    encode = First.encode_documents
+
+    def remembered(encoder: First, documents: Sequence[Document]) -> Encoded:
+        seen.extend(document.text for document in documents)
+        return encode(encoder, documents)
+
+    monkeypatch.setattr(First, "encode_documents", remembered)
+    command = [*_documents(tmp_path / "docs.jsonl", {"english": 60}), "--splits", "1"]
+    assert run([*command, "--words", "3"]) == 0
+    assert set(seen) == {"markets fell and", "the team won", "parliament voted on"}
+    capsys.readouterr()
+    assert run([*command, "--words", "750"]) == 0
+    assert "reads 512 tokens at most, fewer than 750 words" in capsys.readouterr().err
+    assert run([*command, "--words", "3", "--method", "sentences"]) == 2
+
+
+@pytest.mark.torch
+def test_the_papers_classifier_can_be_chosen(
+    tmp_path: Path, encoder: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [*_documents(tmp_path / "docs.jsonl", {"english": 60}), "--splits", "1", "--json"]
+    assert run([*command, "--classifier", "feed-forward"]) == 0
+    assert json.loads(capsys.readouterr().out)["splits"][0]["same"] > 0.5
 
 
 def _documents(file: Path, counts: dict[str, int]) -> list[str]:
