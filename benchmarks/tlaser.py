@@ -25,7 +25,7 @@ from encoders.methods.registry import open_encoder
 from encoders.tlaser.settings import NAMES, Variant, preset
 from encoders.tlaser.similarity import search_error
 from query.reproduce.classification import Averages
-from trials.tlaser_runs import order, read_runs
+from trials.tlaser_runs import order, read_runs, run_name
 
 SPLITS = 5
 
@@ -146,17 +146,20 @@ def measure_all(work: Path, languages: Sequence[str], out: Path) -> None:
 
 
 def table(file: Path) -> None:
-    """Write the section of a file of comparisons: means over seeds, and their spread."""
+    """Write the section of a file of comparisons: means over seeds, and their spread.
+
+    Without a model of each kind the section is that of the distance constraint.
+    """
     runs = read_runs(file)
     lines = ["| | seeds | target tokens | search error | cross | same |", "|---|---:|---:|---:|---:|---:|"]
-    for variant, name in NAMES.items():
-        by_seed = list(runs.get(variant, {}).values())
-        if by_seed:
-            figures = 100 * np.array([run[1:] for run in by_seed])
-            cells = " | ".join(harness.mean_and_range(column) for column in figures.T)
-            tokens = f"{np.mean([run.tokens for run in by_seed]):,.0f}"
-            lines.append(f"| {name} | {len(by_seed)} | {tokens} | {cells} |")
-    harness.write("T-LASER", "tlaser table", [*lines, *order(runs)])
+    for variant in sorted(runs, key=lambda name: (list[str](NAMES).index(name.partition(" ")[0]), name)):
+        by_seed = list(runs[variant].values())
+        figures = 100 * np.array([run[1:] for run in by_seed])
+        cells = " | ".join(harness.mean_and_range(column) for column in figures.T)
+        tokens = f"{np.mean([run.tokens for run in by_seed]):,.0f}"
+        lines.append(f"| {run_name(variant)} | {len(by_seed)} | {tokens} | {cells} |")
+    section = "T-LASER" if {"t", "ct", "laser"} <= runs.keys() else "T-LASER, the distance constraint"
+    harness.write(section, "tlaser table", [*lines, *order(runs)])
 
 
 def main() -> None:

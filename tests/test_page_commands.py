@@ -13,7 +13,12 @@ import pytest
 from query.cli import root
 from trials import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "docker" / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docker" / "README.md",
+    *sorted((ROOT / "docs" / "guides").glob("*.md")),
+    ROOT / "docs" / "papers.md",
+]
 
 
 def typed(page: Path) -> Iterator[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -22,8 +22,10 @@ class ModelScores(NamedTuple):
     same: float
 
 
-def read_runs(file: Path) -> dict[Variant, dict[int, ModelScores]]:
+def read_runs(file: Path) -> dict[str, dict[int, ModelScores]]:
     """Runs by variant and seed; of two runs of one model the later counts.
+
+    Settings of the distance constraint that differ from the preset's follow the variant: ``ct margin=1.0``.
 
     Raises:
         BadInput: the runs differ in languages or steps, or two runs of one seed differ in tokens.
@@ -36,7 +38,7 @@ def read_runs(file: Path) -> dict[Variant, dict[int, ModelScores]]:
     tokens = {(record["seed"], record["tokens"]) for record in records.values()}
     if len(conditions) > 1 or not all(languages for languages, _ in conditions) or len(tokens) > len(dict(tokens)):
         raise BadInput(f"{file} has runs of unlike languages, steps or tokens; measure like ones into a new file")
-    runs: dict[Variant, dict[int, ModelScores]] = {}
+    runs: dict[str, dict[int, ModelScores]] = {}
     for (variant, seed), record in records.items():
         figures = (list(record["errors"].values()), record["cross"], record["same"])
         runs.setdefault(variant, {})[seed] = ModelScores(
@@ -45,10 +47,17 @@ def read_runs(file: Path) -> dict[Variant, dict[int, ModelScores]]:
     return runs
 
 
-def order(runs: Mapping[Variant, Mapping[int, ModelScores]]) -> list[str]:
+def run_name(variant: str) -> str:
+    """A variant and its settings as a table shows them."""
+    name, _, settings = variant.partition(" ")
+    return ", ".join([NAMES[cast("Variant", name)], *settings.split()])
+
+
+def order(runs: Mapping[str, Mapping[int, ModelScores]]) -> list[str]:
     """Lines that say in how many seeds cT-LASER ranks as in the paper; none if no seed has two variants to compare."""
     wins = {}
-    for variant in ("t", "laser"):
+    compared_variants: tuple[Variant, ...] = ("t", "laser")
+    for variant in compared_variants:
         seeds = sorted(runs.get("ct", {}).keys() & runs.get(variant, {}).keys())
         if seeds:
             pairs = [(runs["ct"][seed], runs[variant][seed]) for seed in seeds]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
-from trials.tlaser_runs import order, read_runs
+from trials.tlaser_runs import order, read_runs, run_name
 
 
 def _line(variant: str, seed: int, error: float, **other: object) -> str:
@@ -27,6 +27,14 @@ def test_of_two_lines_of_a_model_the_later_counts_and_the_order_is_said_by_seed(
         "search error below LASER's in 0 of 1 seeds. The paper's order does not hold here."
     )
     assert order({"t": runs["t"]}) == []
+
+
+def test_a_model_of_other_settings_is_a_model_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    file.write_text(_line("ct", 0, 0.3) + _line("ct margin=1.0 summed=0", 0, 0.4), encoding="utf-8")
+    assert list(read_runs(file)) == ["ct", "ct margin=1.0 summed=0"]
+    assert run_name("ct margin=1.0 summed=0") == "cT-LASER, margin=1.0, summed=0"
+    assert run_name("claser") == "cLASER"
 
 
 @pytest.mark.parametrize("other", [{"steps": 8}, {"tokens": 51}, {"languages": ["en"]}, {"languages": []}])

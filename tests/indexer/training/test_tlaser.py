@@ -212,6 +212,7 @@ def test_a_finished_training_is_exported_again_and_goes_on_with_more_steps(
     told = json.loads(capsys.readouterr().out)
     assert told["directions"] == ["de-en", "de-es", "en-es", "es-en"]
     assert 0 < told["words_per_second"] < told["tokens_per_second"]
+    assert told["parameters"] > 16 * told["vocabulary"]
     rows = (target / "curve.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(row)["step"] for row in rows] == [10, 20]
     assert run([*_command(parallel, target, 10), "--json"]) == 0
