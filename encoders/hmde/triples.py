@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,10 +49,15 @@ def held_out(concept: str, share: float, seed: int) -> bool:
     return int.from_bytes(digest) < share * 2**64
 
 
-class Triples:
-    """An endless, repeatable sequence of triples; each ordered pair of languages comes once before any comes again.
+Drawing = Literal["turns", "shuffled"]
+"""``turns``: each ordered pair of languages comes once before any comes again, and within it each concept once before
+any comes again. ``shuffled``: each ordered pair of pages comes once before any comes again, as in a paper's epoch."""
 
-    Within a pair of languages each concept comes once before any comes again. The negative is drawn from the pages of
+
+class Triples:
+    """An endless, repeatable sequence of triples.
+
+    The negative is drawn from the pages of
     the first page's language that share a category with the first page and are about another concept.
 
     Attributes:
@@ -62,7 +68,13 @@ class Triples:
         further: number of pages whose concept an earlier page of their language has; they can only be negatives.
     """
 
-    def __init__(self, pages: Sequence[TripleDocument], seed: int = 0, left_out: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        pages: Sequence[TripleDocument],
+        seed: int = 0,
+        left_out: Collection[str] = (),
+        drawing: Drawing = "turns",
+    ) -> None:
         """Find what can be drawn of the pages; those of concepts in ``left_out`` are not drawn, not even as negatives.
 
         Raises:
@@ -84,9 +96,9 @@ class Triples:
         self.single = sum(len(mates) == 1 for mates in self._concepts.values())
         self._groups = {key: np.array(rows, dtype=np.int64) for key, rows in self._members.items()}
         pairs, self.lonely = self._paired_pages()
-        self._langs = sorted(pairs)
-        self._pairs = [np.array(pairs[key], dtype=np.int64) for key in self._langs]
-        self.possible = {key: len(pairs[key]) for key in self._langs}
+        by_langs = [np.array(pairs[key], dtype=np.int64) for key in sorted(pairs)]
+        self._pairs = [np.concatenate(by_langs)] if pairs and drawing == "shuffled" else by_langs
+        self.possible = {key: len(pairs[key]) for key in sorted(pairs)}
         if not pairs:
             raise BadInput(f"no training triples can be drawn: {self._reason()}")
 

@@ -22,8 +22,9 @@ _TOGETHER = 64
 _AGAIN = "train it again: dragoman train hmde SOURCE… -o FOLDER"
 
 Form = Literal["paper", "weighted"]
-Segmentation = Literal["sentences", "windows"]
-"""The segments of a document: its sentences, or windows of tokens that are read with the title, as method *windows*."""
+Segmentation = Literal["sentences", "windows", "plain-windows"]
+"""The segments of a document: its sentences, windows of tokens that are read with the title, as method *windows*, or
+windows of tokens alone (HMDE, table 4)."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class UpperShape:
         form: ``paper``: the mean of the transformer's outputs. ``weighted``: the mean of the segments' vectors with
             weights from the transformer's outputs, plus a linear map of that mean; before training it is the plain
             mean, in the space of the queries.
+        whole: a document with more segments is read in several parts; if not, the further segments are left out.
     """
 
     dim: int
@@ -46,6 +48,7 @@ class UpperShape:
     tokens: int = 128
     form: Form = "paper"
     segmentation: Segmentation = "sentences"
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -120,9 +123,12 @@ class UpperSession:
         """Segments' vectors, (segments, dim) for each document → (documents, dim) unit rows; no segment: a zero row.
 
         A document with more segments than the transformer reads at once is the mean over its parts, each weighted by
-        its number of segments over the square of its position from 1; the paper reads the first part only.
+        its number of segments over the square of its position from 1. Unless the shape says ``whole``, the first part
+        alone is read, as in the paper.
         """
         size = self.file.shape.sentences
+        if not self.file.shape.whole:
+            segments = [document[:size] for document in segments]
         cuts = [(row, first) for row, document in enumerate(segments) for first in range(0, len(document), size)]
         sums = np.zeros((len(segments), self.file.shape.dim), dtype=np.float32)
         cuts.sort(key=lambda cut: min(len(segments[cut[0]]) - cut[1], size))

@@ -10,6 +10,7 @@ from encoders.hmde.upper import Segmentation, UpperSession
 from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
 from encoders.methods.sentences import cut_sentences
 from encoders.methods.titled_windows import cut_titled_windows
+from encoders.text.segmentation import windows
 from encoders.text.tokens import Span, Tokens
 
 
@@ -30,7 +31,9 @@ class Hmde(SentenceMethod):
         shape = file.shape
         self._limit = min(shape.tokens - sentence.tokenizer.document_overhead, sentence.segment_limit)
         of_graph = {"graph": file.graph} if file.forced else {}  # a forced graph is not proved to make the same vectors
-        of_cut = {} if shape.segmentation == "sentences" else {"segmentation": shape.segmentation}
+        of_cut: dict[str, object] = {} if shape.segmentation == "sentences" else {"segmentation": shape.segmentation}
+        if not shape.whole:
+            of_cut["whole"] = False
         spec = sentence.folder.config.spec(
             self.method, upper=file.weights, sentences=shape.sentences, tokens=shape.tokens, **of_graph, **of_cut
         )
@@ -58,4 +61,6 @@ def cut(
     """Cut documents into segments of at most ``limit`` tokens, in training as in an index."""
     if segmentation == "windows":
         return cut_titled_windows(tokens, titles, limit)
+    if segmentation == "plain-windows":
+        return Cut([windows(len(text), limit, 0) for text in tokens])
     return cut_sentences(documents, tokens, limit)

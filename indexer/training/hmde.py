@@ -106,12 +106,12 @@ def train_hmde(
     check_sources(sources.names, sources.options)
     base = (bases.open_frozen if settings.frozen else bases.open_trained)(encoder, settings, device, console)
     pages, documents = survey(sources, console)
-    Triples(pages, settings.seed, concepts_held_out(pages, settings)[0])  # raises before the encoding
+    _triples(pages, settings, concepts_held_out(pages, settings)[0])  # raises before the encoding
     work_folder = _work_folder(target)
     lower_id = _lower_id(base, settings)
     material = prepare(sources, len(pages), base.lower, work_folder, lower_id, console)
     validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
-    triples = Triples(material.pages, settings.seed, validation_concepts)
+    triples = _triples(material.pages, settings, validation_concepts)
     training = _new_training(base, triples, validation_concepts, settings, work_folder, device)
     resumed = training.step if training.resume(_run_id(settings, lower_id, material, validation_concepts)) else 0
     if resumed:
@@ -148,6 +148,10 @@ def train_hmde(
         refused=documents.refused,
         remarks=documents.remarks,
     )
+
+
+def _triples(pages: Sequence[TripleDocument], settings: Settings, validation_concepts: set[str]) -> Triples:
+    return Triples(pages, settings.seed, validation_concepts, settings.drawing)
 
 
 def _work_folder(target: Path) -> Path:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from encoders.console import Console
 from encoders.devices import Device
-from encoders.folder import ModelConfig, ModelFolder
+from encoders.folder import ModelConfig, ModelFolder, Pooling
 from encoders.text.tokens import Tokenizer
 from onnx_export.default_model import source as default_source
 from onnx_export.default_model.making import config
@@ -69,7 +69,9 @@ def open_trained(reference: str, settings: Settings, device: Device, console: Co
         MissingPart: CUDA was requested and is not available, or the hub can't be reached.
     """
     torch_device = str(training_device(device))
-    source, model_config = _default() if reference == DEFAULT else _hugging_face(reference, console)
+    source, model_config = (
+        _default(settings.pooling) if reference == DEFAULT else _hugging_face(reference, settings.pooling, console)
+    )
     for weight in source.module.parameters():
         weight.requires_grad_(True)
     if settings.adapters:
@@ -91,16 +93,23 @@ def open_trained(reference: str, settings: Settings, device: Device, console: Co
     return TrainedBase(lower, model_config, source)
 
 
-def _default() -> tuple[huggingface.SourceModel, ModelConfig]:
+def _default(pooling: Pooling | None) -> tuple[huggingface.SourceModel, ModelConfig]:
+    model_config = config(WeightFile(find()), find())
+    pooling = pooling or model_config.pooling
     with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
         default_source.save(Path(scratch))
-        source = huggingface.load(read_layout(Path(scratch)), Recipe("mean"))
-    return source, config(WeightFile(find()), find())
+        source = huggingface.load(read_layout(Path(scratch)), Recipe(pooling))
+    return source, replace(model_config, pooling=pooling)
 
 
-def _hugging_face(reference: str, console: Console) -> tuple[huggingface.SourceModel, ModelConfig]:
+def _hugging_face(
+    reference: str, pooling: Pooling | None, console: Console
+) -> tuple[huggingface.SourceModel, ModelConfig]:
     folder = find_source(reference, console.say)
     layout = read_layout(folder)
-    source = huggingface.load(layout, choose_pooling(layout, None))
+    recipe = choose_pooling(layout, None)
+    if pooling and pooling != recipe.pooling:
+        recipe = choose_pooling(layout, pooling)
+    source = huggingface.load(layout, recipe)
     name = folder.resolve().name if Path(reference).expanduser().is_dir() else reference.rsplit("/", 1)[-1]
     return source, describe(name, read_card(folder), choose_prefixes(layout, name), source, "fp32")

@@ -36,6 +36,11 @@ from onnx_export.training.device import set_attention
 
 _CARD = "MODEL_CARD.md"
 _HEADING = "\n## Documents (HMDE)\n"
+_SEGMENTS: Mapping[str, str] = {
+    "sentences": "sentences",
+    "windows": "windows with the title before each",
+    "plain-windows": "windows",
+}
 _SECTION = re.compile(re.escape(_HEADING) + r".*?(?=\n## |\Z)", re.DOTALL)
 """The card's section about the upper encoder; a new training replaces this section."""
 
@@ -142,14 +147,19 @@ def _upper_section(facts: Mapping[str, Any], report: ParityReport) -> str:
         if facts["validated"]
         else "no concept was held out to judge it by"
     )
-    segments = "windows with the title before each" if shape["segmentation"] == "windows" else "sentences"
+    segments = _SEGMENTS[shape["segmentation"]]
+    further = (
+        "a longer document's vector is the mean over its parts, each weighted by its\n"
+        "number of segments divided by the square of its position from 1"
+        if shape["whole"]
+        else "the further segments of a longer document are left out"
+    )
     return f"""{_HEADING}
 `{GRAPH}`: `sentences` (documents, segments, {shape["dim"]}) float32, unit rows of `model.onnx` for {segments} of at
 most {shape["tokens"]} tokens, and `mask` (documents, segments) int64 → `vectors` (documents, {shape["dim"]}) float32,
 unit rows.
 {shape["layers"]} layers, {shape["heads"]} heads, feed-forward {shape["feed_forward"]}, form `{shape["form"]}`; at most
-{shape["sentences"]} segments at once: a longer document's vector is the mean over its parts, each weighted by its
-number of segments divided by the square of its position from 1.
+{shape["sentences"]} segments at once: {further}.
 A query is encoded by `model.onnx` alone. The upper encoder makes `hmde` the folder's default method.
 
 Trained on {facts["documents"]:,} documents in {len(facts["languages"])} languages; lower encoder \

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from encoders.folder import Pooling
+from encoders.hmde.triples import Drawing
 from encoders.hmde.upper import Form, Segmentation, UpperShape
 
 Preset = Literal["small", "paper"]
@@ -15,12 +17,16 @@ LONGFORMER = "longformer"
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a training; the defaults are the paper's (appendix A.1) where the paper gives a value.
+    """All settings of a training; sizes and rates are the paper's (appendix A.1) unless they are changed.
 
     Attributes:
         frozen: the lower encoder keeps its weights; its vectors are then computed once.
         adapters: rank of the low-rank matrices that learn instead of the lower encoder's weights; 0: the weights learn.
+        pooling: how a lower encoder that learns makes a vector of a text: ``cls``: the first token's state, as in the
+            paper; None: as the model states.
+        drawing: in which order pairs of pages come.
         segmentation: whether a document is read as sentences or as windows of tokens (HMDE, table 4).
+        whole: a document with more segments than ``sentences`` is read in several parts once it is trained.
         sentences: maximum segments that the upper transformer reads at once.
         tokens: maximum tokens of a segment, special tokens and prefix included.
         batch: triples of a batch; documents of a batch are each other's negatives.
@@ -42,8 +48,11 @@ class Settings:
 
     frozen: bool = False
     adapters: int = 0
+    pooling: Pooling | None = None
+    drawing: Drawing = "turns"
     form: Form = "paper"
     segmentation: Segmentation = "sentences"
+    whole: bool = True
     layers: int = 2
     feed_forward: int = 2048
     sentences: int = 32
@@ -74,12 +83,20 @@ class Settings:
         """The upper transformer over vectors of width ``dim``: 64 dimensions a head, as in BERT, or a single head."""
         heads = dim // 64 if dim % 64 == 0 else 1
         return UpperShape(
-            dim, self.layers, heads, self.feed_forward, self.sentences, self.tokens, self.form, self.segmentation
+            dim,
+            self.layers,
+            heads,
+            self.feed_forward,
+            self.sentences,
+            self.tokens,
+            self.form,
+            self.segmentation,
+            self.whole,
         )
 
 
-PAPER = Settings()
-"""One pass over 1.1 million triples, in steps of 64 batches of two: 8,600 steps."""
+PAPER = Settings(pooling="cls", drawing="shuffled", whole=False, held_out=0.0, patience=0)
+"""As published: one pass over 1.1 million triples in steps of 64 batches of two, 8,600 steps; the last step is kept."""
 SMALL = Settings(
     frozen=True,
     form="weighted",
@@ -110,9 +127,11 @@ def settings_of(preset: Preset, changes: Mapping[str, Any]) -> Settings:
     """Return a preset with some of its settings changed.
 
     The learning rate, unless changed, is lower where all weights of a lower encoder learn. The warm-up, unless changed,
-    is shorter where there are few steps.
+    is shorter where there are few steps. A frozen encoder keeps its pooling.
     """
     settings = replace(PRESETS[preset], **changes)
+    if settings.frozen:
+        settings = replace(settings, pooling=None)
     if "warmup" not in changes:
         settings = replace(settings, warmup=min(settings.warmup, max(settings.steps // _WARMUP, 1)))
     if PRESETS[preset].frozen and not (settings.frozen or settings.adapters) and "rate" not in changes:

@@ -1,4 +1,4 @@
-"""Open a document encoder for training in torch: *hmde* or *segments* of a model folder, or mLongformer."""
+"""Open a document encoder for training in torch: *hmde*, *segments* or *first* of a model folder, or mLongformer."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from encoders.document import Document, Int32Array
 from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder
 from encoders.hmde.upper import ABOUT, is_hmde
+from encoders.methods.first import First
 from encoders.methods.hmde import Hmde
 from encoders.methods.segments import Segments
 from encoders.text.segmentation import windows
@@ -32,7 +33,8 @@ from onnx_export.huggingface import source as huggingface
 from onnx_export.models import DEFAULT, find_model
 from onnx_export.training.device import seed_torch, training_device
 
-METHODS = (Hmde.method, Segments.method, LONGFORMER)
+METHODS = (Hmde.method, Segments.method, First.method, LONGFORMER)
+_ALL_SEGMENTS = 1 << 31
 
 
 def copy_weights(weights: Sequence[torch.nn.Parameter]) -> list[torch.Tensor]:
@@ -83,30 +85,42 @@ class Trainable:
     def documents(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
         """Vectors of documents that ``lower`` has taken, (rows, dim) unit rows; zero for a text without known words.
 
-        With *hmde* only the first window of a long document is read, as in its training. ``training`` is the step's
-        seed; if it is given, ``lower.learn`` afterwards passes the gradients of the vectors on to the weights.
+        With *hmde* a long document is read in the same parts as in an index. ``training`` is the step's seed; if it is
+        given, ``lower.learn`` afterwards passes the gradients of the vectors on to the weights.
         """
         counts = self.lower.lengths()[list(rows)]
         device = next(iter(self.parameters())).device
         if not counts.sum():
             return torch.zeros((len(rows), self.dim), device=device)
-        stack = torch.nn.utils.rnn.pad_sequence(self.lower.documents(rows, training=training), batch_first=True)
-        filled = np.arange(stack.shape[1])[None, :] < counts[:, None]
-        mask = torch.from_numpy(filled.astype(np.int64)).to(device)
+        documents = self.lower.documents(rows, training=training)
         if self.upper is None:
-            means = stack.sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)
+            means = torch.stack([document.sum(dim=0) / max(len(document), 1) for document in documents])
             return torch.nn.functional.normalize(means, dim=1)
         self.upper.train(training is not None)
         if training is not None:
             seed_torch(training)
-        vectors: torch.Tensor = self.upper(stack, mask)
-        return vectors
+        return _upper_vectors(self.upper, documents)
+
+
+def _upper_vectors(upper: Upper, documents: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Vectors of documents from their segments' vectors, weighted over parts as in ``UpperSession.documents``."""
+    size = upper.shape.sentences
+    starts = [(row, start) for row, document in enumerate(documents) for start in range(0, len(document), size)]
+    parts = [documents[row][start : start + size] for row, start in starts]
+    lengths = torch.tensor([len(part) for part in parts], device=parts[0].device)
+    stack = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+    mask = (torch.arange(stack.shape[1], device=stack.device)[None, :] < lengths[:, None]).long()
+    positions = torch.tensor([1 + start // size for _, start in starts], device=stack.device)
+    owners = torch.tensor([row for row, _ in starts], device=stack.device)
+    weighted = upper(stack, mask) * (lengths / positions**2)[:, None]
+    sums = weighted.new_zeros((len(documents), weighted.shape[1])).index_add(0, owners, weighted)
+    return torch.nn.functional.normalize(sums, dim=1)
 
 
 def open_trainable(
     reference: str, method: str, checkpoint: str | None, device: Device, console: Console, *, budget: int = 4_096
 ) -> Trainable:
-    """Open an encoder for training by *hmde*, *segments* or *longformer*.
+    """Open an encoder for training by one of ``METHODS``.
 
     ``reference`` is the default's name or an exported folder, for *longformer* also a Hugging Face folder or name.
     ``checkpoint`` is the Hugging Face folder or name that the folder, or its lower encoder, was exported from; the
@@ -127,11 +141,14 @@ def open_trainable(
     folder = find_model(reference, console)
     upper, lower_weights = weights.load(folder) if is_hmde(folder) else (None, {})
     upper = upper if method == Hmde.method else None
-    settings = Settings(budget=budget)
+    settings = Settings(budget=budget, pooling=folder.config.pooling)
     if upper is not None:
         shape = upper.shape
-        settings = Settings(
-            budget=budget, sentences=shape.sentences, tokens=shape.tokens, segmentation=shape.segmentation
+        settings = replace(
+            settings,
+            sentences=_ALL_SEGMENTS if shape.whole else shape.sentences,
+            tokens=shape.tokens,
+            segmentation=shape.segmentation,
         )
     source = checkpoint or _default_checkpoint(folder, reference)
     base = bases.open_trained(source, settings, device, console)
@@ -139,12 +156,20 @@ def open_trainable(
     lower = base.lower
     if upper is not None:
         return Trainable(lower, folder.config, lower.prepare, upper.to(training_device(device)))
+    if method == First.method:
+        return Trainable(lower, folder.config, _first_tokens(lower.tokenizer, base.config.max_tokens))
     limit = min(settings.tokens, base.config.max_tokens) - lower.tokenizer.document_overhead
     return Trainable(
         lower,
         folder.config,
         partial(_tokenise_spans, lower.tokenizer, partial(windows, size=limit, overlap=limit // 3)),
     )
+
+
+def _first_tokens(tokenizer: Tokenizer, max_tokens: int) -> Callable[[Sequence[Document]], Part]:
+    """Tokenises the beginnings of documents, as many tokens as an encoder takes."""
+    limit = max_tokens - tokenizer.document_overhead
+    return partial(_tokenise_spans, tokenizer, lambda length: [(0, min(length, limit))])
 
 
 def _open_longformer(base: TrainedBase, budget: int, device: Device) -> Trainable:
@@ -157,9 +182,8 @@ def _open_longformer(base: TrainedBase, budget: int, device: Device) -> Trainabl
     lower = TrainedLower(
         module, tokenizer, 1, module.longest, budget=budget, device=str(where), autocast=where.type == "cuda"
     )
-    limit = module.longest - tokenizer.document_overhead
     config = replace(base.config, max_tokens=module.longest, pooling="mean")
-    return Trainable(lower, config, partial(_tokenise_spans, tokenizer, lambda length: [(0, min(length, limit))]))
+    return Trainable(lower, config, _first_tokens(tokenizer, module.longest))
 
 
 def _default_checkpoint(folder: ModelFolder, reference: str) -> str:

@@ -12,6 +12,7 @@ from encoders.console import Console, values_of
 from encoders.devices import Device
 from encoders.errors import DragomanError
 from encoders.folder import Precision
+from encoders.hmde.triples import Drawing
 from encoders.hmde.upper import Form, Segmentation
 from encoders.wording import counted, install_command
 from indexer.readers.source import ReadOptions
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     type=click.Choice(get_args(Preset)),
     default="small",
     show_default=True,
-    help="small: lower encoder frozen, for a CPU. paper: all of it, for a GPU, on 1.1 million triples.",
+    help="small: lower encoder frozen, for a CPU. paper: as published, for a GPU, on 1.1 million triples.",
 )
 @click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
 @click.option(
@@ -54,9 +55,25 @@ if TYPE_CHECKING:
     help="Rank of low-rank matrices that learn instead of the lower encoder's weights; 0: none.",
 )
 @click.option(
+    "--pooling",
+    type=click.Choice(["mean", "cls"]),
+    show_default="small: the model's; paper: cls",
+    help="How a lower encoder that learns makes a vector, of queries too; cls: the state of [BOS].",
+)
+@click.option(
     "--segmentation",
     type=click.Choice(get_args(Segmentation)),
     help="Segments of a document; they are its passages, too. windows: 128 tokens, each read with the title.",
+)
+@click.option(
+    "--whole/--first-part",
+    default=None,
+    help="Whether a document of more than 32 segments is read in parts of 32, or the first 32 alone.",
+)
+@click.option(
+    "--drawing",
+    type=click.Choice(get_args(Drawing)),
+    help="turns: pairs of languages come equally often. shuffled: each pair of pages once a pass.",
 )
 @click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the segments' mean.")
 @click.option(
@@ -85,6 +102,9 @@ if TYPE_CHECKING:
     type=click.IntRange(0),
     metavar="N",
     help="Validations without improvement until training stops; 0: never.",
+)
+@click.option(
+    "--held-out", type=Number(0, 1, max_open=True), metavar="SHARE", help="Share of the concepts that judge; 0: none."
 )
 @click.option("--evaluate", type=click.IntRange(1), metavar="STEPS", help="Steps between two validations.")
 @languages_option("Languages to learn from.  [default: all]")
@@ -117,7 +137,7 @@ def command(
 
     A tenth of the concepts (about 2,048 pages at most) is held out: it chooses the step that is kept. At the end the
     trained encoder, and windows without training, search for its pages, and the command says whether the training
-    helped.
+    helped. Preset paper holds nothing out and keeps the last step.
 
     Options left out are the preset's.
     """
@@ -126,7 +146,7 @@ def command(
 
     changes = {name: value for name, value in stated.items() if value is not None}
     settings = settings_of(preset, changes)
-    for option in ("adapters", "budget"):
+    for option in ("adapters", "budget", "pooling"):
         if settings.frozen and changes.get(option):
             raise click.UsageError(f"--{option} is for a lower encoder that learns; give --train-lower too")
     if "rate" not in changes and settings.rate != PRESETS[preset].rate:
@@ -144,7 +164,8 @@ def command(
         force=force,
         console=console,
     )
-    _show_report(report, _searched(report, read, encoder, device, console, frozen=settings.frozen), console)
+    searched = _searched(report, read, encoder, device, console, frozen=settings.frozen) if settings.held_out else None
+    _show_report(report, searched, console, held_out=settings.held_out)
 
 
 def _searched(
@@ -182,7 +203,7 @@ def _show_searched(searched: Comparison, console: Console) -> None:
         console.warn(f"{found}: {judged}; train on more concepts, or index without the trained encoder")
 
 
-def _show_report(report: HmdeReport, searched: Comparison | None, console: Console) -> None:
+def _show_report(report: HmdeReport, searched: Comparison | None, console: Console, *, held_out: float) -> None:
     curve, folder, triples = report.curve, report.folder, report.triples
     show_training(
         folder,
@@ -214,11 +235,11 @@ def _show_report(report: HmdeReport, searched: Comparison | None, console: Conso
     ):
         if number:
             console.say(f"{counted(number, f'{noun} has', f'{noun}s have')} {trait}")
-    if not curve.validated:
+    if not curve.validated and held_out:
         console.warn(
             "no concept was held out, so nothing says when to stop and the last step is kept; give more concepts"
         )
-    elif not curve.best:
+    elif curve.validated and not curve.best:
         console.warn(
             f"no step did better than the model before the first, which is what {folder.path} holds; try another "
             "--rate, or give more concepts"

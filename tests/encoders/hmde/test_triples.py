@@ -124,3 +124,12 @@ def test_what_is_held_out_does_not_depend_on_what_else_there_is() -> None:
     chosen = [name for name in map(str, range(2000)) if held_out(name, 0.1, 0)]
     assert 140 < len(chosen) < 260
     assert held_out(chosen[0], 0.1, 0)
+
+
+def test_shuffled_every_pair_of_pages_comes_once_a_pass() -> None:
+    triples = Triples(PAGES, drawing="shuffled")
+    total = sum(triples.possible.values())
+    for turn in range(2):
+        rows = triples.draw(turn * total, total)
+        assert len({(first, second) for first, second, _ in rows.tolist()}) == total
+        assert triples.languages(rows) == triples.possible

@@ -510,6 +510,38 @@ def test_all_of_a_lower_encoder_learns_at_a_rate_for_trained_weights() -> None:
     assert settings_of("paper", {}) == PRESETS["paper"]
 
 
+def test_the_preset_paper_is_as_published() -> None:
+    paper = settings_of("paper", {})
+    assert (paper.pooling, paper.segmentation, paper.form, paper.whole) == ("cls", "sentences", "paper", False)
+    assert (paper.layers, paper.feed_forward, paper.dropout) == (2, 2048, 0.1)
+    assert (paper.sentences, paper.tokens) == (32, 128)
+    assert (paper.batch, paper.accumulate, paper.rate, paper.warmup) == (2, 64, 1e-5, 1000)
+    assert (paper.drawing, paper.held_out, paper.patience, paper.hard) == ("shuffled", 0.0, 0, True)
+    assert settings_of("paper", {"frozen": True}).pooling is None
+
+
+def test_a_training_that_holds_nothing_out_keeps_the_last_step_and_warns_of_nothing(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "documents"
+    options = [*over_small, "--held-out", "0", "--segmentation", "plain-windows", "--first-part"]
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *options, "--drawing", "shuffled", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["best"] == 4
+    assert "held" not in err
+    assert "for windows of" in (target / "MODEL_CARD.md").read_text()
+    encoder = open_encoder(ModelFolder.open(target), device="cpu")
+    assert not encoder.spec.titled
+    document = Document("1", "en", " ".join(f"Goat number {n} was sold." for n in range(100)), "Goats")
+    offsets = encoder.encode_documents([document]).passages[0].without_title().offsets
+    assert offsets[0, 0] == 0
+    assert len(offsets) < 10
+
+
+def test_the_pooling_of_a_frozen_encoder_is_its_own(tmp_path: Path) -> None:
+    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), "--pooling", "cls"]) == 2
+
+
 def test_a_warm_up_leaves_most_of_a_short_training_to_learn_in() -> None:
     assert settings_of("paper", {"steps": 500}).warmup == 62
     assert settings_of("small", {"steps": 4}).warmup == 1

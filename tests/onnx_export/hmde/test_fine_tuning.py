@@ -22,6 +22,7 @@ from tests.onnx_export.conftest import SaveModel
 
 pytestmark = pytest.mark.torch
 QUIET = Console(quiet=True)
+UPPER = UpperShape(64, layers=1, heads=1, feed_forward=32)
 SAID = {
     "lower": "small",
     "settings": {"frozen": False},
@@ -57,7 +58,7 @@ def hmde(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFo
     with torch.no_grad():
         for weight in base.lower.parameters():
             weight.add_(0.02 * torch.randn_like(weight))
-    upper = Upper(UpperShape(64, layers=1, heads=1, feed_forward=32))
+    upper = Upper(UPPER)
     target = tmp_path_factory.mktemp("made") / "documents"
     return publish(upper, base, target, "fp32", SAID, {}, QUIET)[0]
 
@@ -70,11 +71,11 @@ def opened(folder: ModelFolder, method: str, checkpoint: Path | None) -> Any:
 
 def texts(pages: Sequence[Document]) -> list[Document]:
     """Pages of a few sentences, one that is long and one that is nothing."""
-    long = Document("long", "de", " ".join(page.text for page in pages[:6]))
+    long = Document("long", "de", "\n".join(page.text for page in pages[:20]))
     return [*pages[:4], long, Document("none", "de", " \n ")]
 
 
-@pytest.mark.parametrize("method", ["segments", "hmde"])
+@pytest.mark.parametrize("method", ["segments", "first", "hmde"])
 def test_it_begins_with_the_vectors_of_the_exported_encoder(
     method: str, exported: ModelFolder, hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
@@ -82,18 +83,21 @@ def test_it_begins_with_the_vectors_of_the_exported_encoder(
 
     from onnx_export.hmde.fine_tuning import load_documents
 
-    folder = {"segments": exported, "hmde": hmde}[method]
+    folder = hmde if method == "hmde" else exported
     encoder = opened(folder, method, small_model)
     asked = texts(pages)
     rows = load_documents(encoder, asked)
     with torch.no_grad():
         ours = encoder.documents(list(rows.values())).numpy()
     theirs = open_encoder(folder, method, device="cpu").encode_documents(asked)
-    if method == "segments":
-        assert max(len(one.vectors) for one in theirs.passages) > 1
-        np.testing.assert_allclose(ours, theirs.vectors, atol=1e-5)
-    else:  # the index reads sentences as int8 rows, and a text without any has no vector
+    most = max(len(passages.without_title().vectors) for passages in theirs.passages)
+    if method == "hmde":  # the index reads sentences as int8 rows
+        assert most > UPPER.sentences
         assert (ours[:-1] * theirs.vectors[:-1]).sum(axis=1).min() > 0.999
+        np.testing.assert_array_equal(ours[-1], 0)
+    else:
+        assert (most > 1) == (method == "segments")
+        np.testing.assert_allclose(ours, theirs.vectors, atol=1e-5)
 
 
 def _words(model: Path) -> list[str]:
@@ -222,8 +226,26 @@ def test_damaged_weights_are_refused(hmde: ModelFolder, small_model: Path, tmp_p
 
 
 def test_methods_that_have_no_weights_are_refused(exported: ModelFolder, small_model: Path) -> None:
-    with pytest.raises(BadInput, match="by method first can't be trained; give --method hmde or segments"):
-        opened(exported, "first", small_model)
+    with pytest.raises(BadInput, match="by method windows can't be trained; give --method hmde or segments or first"):
+        opened(exported, "windows", small_model)
+
+
+def test_an_encoder_that_was_exported_with_another_pooling_learns_with_it(
+    small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    import torch
+
+    from onnx_export.hmde.fine_tuning import load_documents
+
+    target = tmp_path / "small"
+    assert run(["export", str(small_model), "-o", str(target), "--precision", "fp32", "--pooling", "cls", "-q"]) == 0
+    folder = ModelFolder.open(target)
+    encoder = opened(folder, "first", small_model)
+    rows = load_documents(encoder, pages[:4])
+    with torch.no_grad():
+        ours = encoder.documents(list(rows.values())).numpy()
+    theirs = open_encoder(folder, "first", device="cpu").encode_documents(pages[:4])
+    np.testing.assert_allclose(ours, theirs.vectors, atol=1e-5)
 
 
 def test_its_options_belong_to_it(stories: Path) -> None:

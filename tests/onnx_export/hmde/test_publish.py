@@ -15,7 +15,7 @@ from encoders.console import Console
 from encoders.document import Document
 from encoders.folder import Precision
 from encoders.methods.registry import open_encoder
-from onnx_export.hmde.settings import Settings
+from onnx_export.hmde.settings import PRESETS, Settings
 from tests.onnx_export.hmde.conftest import SETTINGS, training_of
 
 pytestmark = pytest.mark.torch
@@ -91,6 +91,41 @@ def test_an_upper_graph_below_the_bar_is_published_as_forced_and_its_vectors_are
     assert facts["parity"]["forced"]
     assert "published because it was forced" in card
     assert forced_model != model
+
+
+def test_as_published_a_query_is_the_first_tokens_state_and_a_document_its_first_sentences(
+    small_model: Path, tmp_path: Path
+) -> None:
+    import torch
+    import transformers
+
+    from encoders.hmde.upper import UpperSession
+    from onnx_export.hmde import base as bases
+    from onnx_export.hmde.model import Upper
+    from onnx_export.hmde.publish import publish
+
+    settings = replace(PRESETS["paper"], layers=1, feed_forward=32, sentences=4)
+    base = bases.open_trained(str(small_model), settings, "cpu", Console(quiet=True))
+    upper = Upper(settings.shape(64))
+    said = {**SAID, "validated": False}
+    folder, _ = publish(upper, base, tmp_path / "made", "fp32", said, {}, Console(quiet=True))
+    encoder = open_encoder(folder, device="cpu")
+    query = Document("q", "de", "Ziege im Garten")
+    tokens = transformers.AutoTokenizer.from_pretrained(small_model)(query.content, return_tensors="pt")
+    with torch.no_grad():
+        states = transformers.AutoModel.from_pretrained(small_model)(**tokens).last_hidden_state
+    expected = torch.nn.functional.normalize(states[0, 0], dim=0).numpy()
+    np.testing.assert_allclose(encoder.encode_queries([query])[0], expected, atol=1e-5)
+    assert folder.config.pooling == "cls"
+    assert "the further segments of a longer document are left out" in (folder.path / "MODEL_CARD.md").read_text()
+
+    sentences = np.random.default_rng(0).normal(size=(9, 64)).astype(np.float32)
+    cut, first = UpperSession(folder, "cpu").documents([sentences, sentences[:4]])
+    np.testing.assert_array_equal(cut, first)
+    upper.shape = replace(upper.shape, whole=True)
+    whole_folder, _ = publish(upper, base, tmp_path / "whole", "fp32", said, {}, Console(quiet=True))
+    assert not np.allclose(UpperSession(whole_folder, "cpu").documents([sentences])[0], first)
+    assert open_encoder(whole_folder, device="cpu").spec.model != encoder.spec.model
 
 
 @pytest.mark.long
