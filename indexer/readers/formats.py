@@ -18,6 +18,7 @@ from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.encodings import known_encoding
 from indexer.readers.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
 from indexer.readers.jsonl import read_jsonl
+from indexer.readers.mediawiki import is_table, items_table, read_mediawiki
 from indexer.readers.sgml import read_sgml
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from indexer.readers.source_labels import source_labels
@@ -31,6 +32,7 @@ _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "text": read_text,
     "html": read_html,
     "trec": read_sgml,
+    "mediawiki": read_mediawiki,
 }
 FORMATS = tuple(_READERS)
 _BY_SUFFIX = {
@@ -100,6 +102,8 @@ def fingerprint(source: str, options: ReadOptions) -> str:
         return short_hash(kept_input().digest, options_json)
     parts: list[str | bytes] = [options_json]
     for file in source_files(_existing(source)):
+        if table := items_table(file.path):
+            parts.append(f"{table.name} {table.stat().st_size} {table.stat().st_mtime_ns}")
         try:
             status = file.path.stat()
         except OSError:
@@ -140,6 +144,9 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
             if file.suffix == ".dtd":
                 yield Remark(file.shown, "it is a DTD and was left out")
                 continue
+            if not options.format and is_table(file.path):
+                yield Remark(file.shown, "it is a table of a wiki's dump and no document")
+                continue
             start = file.first_bytes()
             if not start.strip():
                 blank = f"its first {FIRST_BYTES:,} bytes are blank; remove them, or see that it has documents"
@@ -166,6 +173,8 @@ def _format(file: SourceFile, start: bytes) -> str:
     head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if b"<doc>" in head or b"<doc " in head:
         return "trec"
+    if b"<mediawiki" in head:
+        return "mediawiki"
     if head.startswith((b"<!doctype html", b"<html")):
         return "html"
     is_json = (head.startswith(b"{") or _ARRAY_OF_OBJECTS.match(head)) and b'"' in head

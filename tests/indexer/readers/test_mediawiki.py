@@ -1,0 +1,174 @@
+"""A dump of a wiki by MediaWiki, as Wikimedia publishes it, gives documents with concepts and categories."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import time
+from html import escape
+from pathlib import Path
+
+import pytest
+
+from encoders.document import Document
+from indexer.readers.formats import fingerprint, read, read_all
+from indexer.readers.source import ReadOptions, Refusal, Remark
+from indexer.readers.wikitext import plain_text
+
+OPTIONS = ReadOptions()
+ELBE = """\
+{{Infobox Fluss|NAME=Elbe
+|LÄNGE={{Infobox Fluss/km|1094}}|}}
+[[Datei:Elbe bei [[Dresden]].jpg|mini|Die Elbe bei [[Dresden]]]]
+Die '''Elbe''' ({{csS|Labe}}) ist ein [[Fluss|Strom]]&nbsp;in [[Mitteleuropa]].<ref name="a">{{Literatur|Titel=X}}</ref>
+<!-- [[Kategorie:Versteckt]] -->
+== Verlauf ==
+* Sie fließt durch ''[[Hamburg]]''.<br /><ref name="a"/>
+{| class="wikitable"
+| Ort || km
+|}
+== Weblinks ==
+== Literatur ==
+Mehr bei [https://example.org/elbe der Gesellschaft].
+__NOTOC__
+[[Kategorie:Fluss in Europa|Elbe]]
+[[category:elbe]]
+"""
+
+
+def page(number: int, title: str, text: str, *, ns: int = 0, redirect: str = "") -> str:
+    """A page of a dump."""
+    target = f'<redirect title="{redirect}" />' if redirect else ""
+    return f"""\
+  <page>
+    <title>{escape(title)}</title>
+    <ns>{ns}</ns>
+    <id>{number}</id>
+    {target}
+    <revision>
+      <id>{9000 + number}</id>
+      <parentid>1</parentid>
+      <timestamp>2026-01-01T00:00:00Z</timestamp>
+      <contributor><username>x</username><id>7</id></contributor>
+      <model>wikitext</model>
+      <format>text/x-wiki</format>
+      <text bytes="9" sha1="x" xml:space="preserve">{escape(text)}</text>
+      <sha1>x</sha1>
+    </revision>
+  </page>
+"""
+
+
+def dump(lang: str, names: tuple[str, str], *pages: str) -> bytes:
+    """A dump of the version that Wikimedia publishes; ``names`` are those of the namespaces of files and categories."""
+    head = f"""\
+<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="{lang}">
+  <siteinfo>
+    <sitename>Wikipedia</sitename>
+    <dbname>{lang}wiki</dbname>
+    <namespaces>
+      <namespace key="0" case="first-letter" />
+      <namespace key="6" case="first-letter">{names[0]}</namespace>
+      <namespace key="14" case="first-letter">{names[1]}</namespace>
+    </namespaces>
+  </siteinfo>
+"""
+    return (head + "".join(pages) + "</mediawiki>\n").encode()
+
+
+PROPS = """\
+-- MySQL dump 10.19  Distrib 10.3.38-MariaDB, for debian-linux-gnu (x86_64)
+CREATE TABLE `page_props` (
+  `pp_page` int(10) unsigned NOT NULL,
+  `pp_propname` varbinary(60) NOT NULL,
+  `pp_value` blob NOT NULL,
+  `pp_sortkey` float DEFAULT NULL,
+  PRIMARY KEY (`pp_page`,`pp_propname`)
+) ENGINE=InnoDB DEFAULT CHARSET=binary;
+INSERT INTO `page_props` VALUES (5,'defaultsort','(6,\\'wikibase_item\\',\\'Q9\\',',NULL),(5,'x','',NULL);
+INSERT INTO `page_props` VALUES (5,'wikibase_item','Q1644',NULL),(3,'wikibase_item','Q3',NULL),(12,'notoc','',NULL);
+"""
+
+
+@pytest.fixture
+def dumps(tmp_path: Path) -> Path:
+    """Two languages of a dump; the German one has the table of items."""
+    german = dump(
+        "de",
+        ("Datei", "Kategorie"),
+        page(5, "Elbe", ELBE),
+        page(6, "Elb", "#WEITERLEITUNG [[Elbe]]", redirect="Elbe"),
+        page(7, "Diskussion:Elbe", "Wo?", ns=1),
+        page(8, "Saale", "Die Saale mündet in die Elbe."),
+    )
+    middle = len(german) // 2
+    streams = bz2.compress(german[:middle]) + bz2.compress(german[middle:])
+    (tmp_path / "dewiki-20260101-pages-articles-multistream.xml.bz2").write_bytes(streams)
+    (tmp_path / "dewiki-20260101-page_props.sql.gz").write_bytes(gzip.compress(PROPS.encode()))
+    english = dump("en", ("File", "Category"), page(3, "Elbe", "A [[river]].\n[[Category:Rivers of Europe]]"))
+    (tmp_path / "enwiki-20260101-pages-articles1.xml-p1p9").write_bytes(english)
+    return tmp_path
+
+
+def test_articles_have_text_categories_and_the_wikidata_item_as_their_concept(dumps: Path) -> None:
+    readings = list(read(str(dumps), OPTIONS))
+    documents = [reading for reading in readings if isinstance(reading, Document)]
+    elbe, saale, english = documents
+    assert (elbe.doc_id, elbe.lang, elbe.title, elbe.revision) == ("dewiki:5", "de", "Elbe", 9005)
+    assert elbe.text == (
+        "Die Elbe () ist ein Strom\xa0in Mitteleuropa.\n\nVerlauf\nSie fließt durch Hamburg.\n\nLiteratur\n"
+        "Mehr bei der Gesellschaft."
+    )
+    assert elbe.fields == {"category": ["Fluss in Europa", "Elbe"], "concept": "Q1644"}
+    assert (saale.doc_id, dict(saale.fields)) == ("dewiki:8", {})
+    assert english.fields == {"category": ["Rivers of Europe"]}
+    assert not [reading for reading in readings if isinstance(reading, Refusal)]
+    remarks = {Path(reading.place).name[:6]: reading.text for reading in readings if isinstance(reading, Remark)}
+    assert remarks["enwiki"].startswith("no page_props.sql.gz of the same dump lies beside it")
+
+
+def test_a_table_of_items_that_comes_later_changes_the_source(dumps: Path) -> None:
+    english = dumps / "enwiki-20260101-pages-articles1.xml-p1p9"
+    before = fingerprint(str(english), OPTIONS)
+    (dumps / "enwiki-20260101-page_props.sql").write_text(PROPS)
+    assert fingerprint(str(english), OPTIONS) != before
+    (document,) = [reading for reading in read(str(english), OPTIONS) if isinstance(reading, Document)]
+    assert document.fields["concept"] == "Q3"
+
+
+def test_a_torn_dump_keeps_what_came_before(dumps: Path, tmp_path: Path) -> None:
+    whole = dump("de", ("Datei", "Kategorie"), page(1, "A", "Eins."), page(2, "B", "Zwei."))
+    torn = tmp_path / "torn.xml"
+    torn.write_bytes(whole[: whole.index(b"Zwei")])
+    first, refusal = read(str(torn), OPTIONS)
+    assert isinstance(first, Document)
+    assert isinstance(refusal, Refusal)
+    assert "its XML is broken here; get it again; what came before is kept" in refusal.text
+    table = dumps / "dewiki-20260101-page_props.sql.gz"
+    table.write_bytes(table.read_bytes()[:60])
+    (refusal,) = read(str(dumps / "dewiki-20260101-pages-articles-multistream.xml.bz2"), OPTIONS)
+    assert isinstance(refusal, Refusal)
+    assert f"its table {table.name} can't be read: the gzip archive ends too early" in refusal.text
+
+
+def test_what_is_opened_and_never_closed_is_text_and_hostile_markup_takes_linear_time() -> None:
+    assert plain_text("A {{lost [[link|label]] and [[Category:X]] end")[0] == "A lost label and  end"
+    assert plain_text("A ]] }} </ref>b")[0] == "A   b"
+    begin = time.perf_counter()
+    for hostile in ("[[", "{{", "<ref>", "[http://", "<!--", "''", "=\n", "{{[[" * 2, "<a", "[[x}}"):
+        plain_text(hostile * 20_000)
+    assert time.perf_counter() - begin < 4
+
+
+def test_triples_are_drawn_of_a_dump(tmp_path: Path) -> None:
+    from encoders.hmde.triples import Triples, page_of
+
+    for lang, names in (("de", ("Datei", "Kategorie")), ("it", ("File", "Categoria"))):
+        pages = [page(number, f"P{number}", f"Text {number}.\n[[{names[1]}:K]]") for number in range(1, 5)]
+        (tmp_path / f"{lang}wiki-20260101-pages-articles.xml").write_bytes(dump(lang, names, *pages))
+        rows = ",".join(f"({number},'wikibase_item','Q{number}',NULL)" for number in range(1, 5))
+        (tmp_path / f"{lang}wiki-20260101-page_props.sql").write_text(f"(0,'x','',NULL),{rows};\n")
+    sources = [str(tmp_path / f"{lang}wiki-20260101-pages-articles.xml") for lang in ("de", "it")]
+    documents = [reading for reading in read_all(sources, OPTIONS) if isinstance(reading, Document)]
+    triples = Triples([page_of(document.lang, document.fields) for document in documents], drawing="shuffled")
+    assert triples.possible == {("de", "it"): 4, ("it", "de"): 4}
