@@ -205,7 +205,7 @@ def weights_option(text: str) -> Decorator:
     return click.option("--weights", default="", metavar="W,W…", help=text)
 
 
-def _gathered(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
+def gathered(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
     """A decorator that adds options, whose values the command gets as one value.
 
     Args:
@@ -245,7 +245,7 @@ def _flag(variable: str, *names: str, text: str) -> Decorator:
     return click.option(*names, cls=CommonOption, is_flag=True, envvar=variable, help=f"{text}  [env: {variable}]")
 
 
-output_options = _gathered(
+output_options = gathered(
     "console",
     Console,
     _flag("JSON", "--json", text="Print JSON on stdout, nothing else."),
@@ -282,10 +282,10 @@ _PLACES = (
     ),
     _place("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
 )
-place_options = _gathered("settings", _settings, *_PLACES)
+place_options = gathered("settings", _settings, *_PLACES)
 """Add ``--home``, ``--store`` and ``--database``; the command gets them as ``settings``."""
 
-_places_and_broker = _gathered(
+_places_and_broker = gathered(
     "settings",
     Settings.read,
     _place(
@@ -313,7 +313,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def read_options(format_: str | None, fields: Sequence[str], lang: str, encoding: str) -> ReadOptions:
         return ReadOptions(format=format_ or "", fields=_field_names(fields), lang=lang, encoding=encoding)
 
-    return _gathered(
+    return gathered(
         "options",
         read_options,
         click.option(
@@ -358,7 +358,7 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
             calibration, balance, margin, not no_passages, hybrid, encoder_weights, mates=not no_mates
         )
 
-    return _gathered(
+    return gathered(
         "ranking",
         ranking,
         click.option(
@@ -397,7 +397,7 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
     from encoders.methods.registry import METHODS  # noqa: PLC0415
     from indexer.training.mapping_sources import AlignedSources  # noqa: PLC0415
 
-    return _gathered(
+    return gathered(
         "aligned",
         AlignedSources,
         click.argument("sources", nargs=-1, type=FILLED, metavar="[SOURCE]…"),
@@ -426,7 +426,7 @@ def sweep_options(*, nca: bool) -> Callable[[Callable[..., Any]], Callable[..., 
         return Sweep(methods, dimensions, pairs, splits, seed)
 
     plot = click.option("--plot", type=PATH, metavar="FILE", help="Draw the figures: .png, .svg, .pdf.")
-    gathered = _gathered(
+    with_sweep = gathered(
         "sweep",
         sweep,
         click.option(
@@ -446,7 +446,7 @@ def sweep_options(*, nca: bool) -> Callable[[Callable[..., Any]], Callable[..., 
         ),
         seed_option("Seed of the first split."),
     )
-    return lambda command: gathered(plot(command))
+    return lambda command: with_sweep(plot(command))
 
 
 def _field_names(fields: Sequence[str]) -> dict[str, str]:

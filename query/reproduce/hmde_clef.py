@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +12,14 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray
 from encoders.errors import BadInput
+from encoders.folder import file_hash
 from encoders.wording import counted
 from indexer.indexing.reading import readings
 from indexer.readers.source import ReadOptions, Refusal, Remark
 from query.evaluation.measures import DEFAULT_MEASURES, Scores, parse_measures, relevant_topics, score
+from query.evaluation.qrels import read_qrels
 from query.evaluation.scored_runs import ScoredRun
-from query.evaluation.topics import Topic
+from query.evaluation.topics import Topic, read_topics
 from query.evaluation.trec_run import Run
 from query.reproduce.encoding import vectors_by_id
 from query.reproduce.systems import runs_of_pairs, tag
@@ -44,6 +47,49 @@ _BATCH = 256
 
 TopicsByPair = Mapping[str, Mapping[str, Sequence[Topic]]]
 """Topics by language of the documents, then by their own language."""
+
+
+@dataclass(frozen=True)
+class RetrievalData:
+    """Documents, topics and judgements of retrieval between languages.
+
+    Attributes:
+        documents: sources by language.
+        topics: in another language than the documents', each with a relevant document.
+        qrels: judgements by language of the documents.
+        topics_name, topics_hash, qrels_hash: names and hashes of the files.
+    """
+
+    documents: Mapping[str, Sequence[str]]
+    topics: TopicsByPair
+    qrels: Mapping[str, Sequence[Qrel]]
+    topics_name: str
+    topics_hash: str
+    qrels_hash: str
+
+    @classmethod
+    def read(
+        cls,
+        documents: Mapping[str, Sequence[str]],
+        qrels: Mapping[str, Sequence[Path]],
+        topics: Sequence[Path],
+        query_langs: Sequence[str],
+    ) -> RetrievalData:
+        """Read the files of judgements and topics; documents are read when they are encoded.
+
+        Raises:
+            BadInput: a file can't be read, or no topic in another language than the documents' is judged.
+        """
+        selected_topics = [topic for file in topics for topic in read_topics(file) if topic.lang in query_langs]
+        judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
+        return cls(
+            documents,
+            topics_by_pair(selected_topics, judgements),
+            judgements,
+            ", ".join(file.name for file in topics),
+            file_hash(*topics),
+            file_hash(*(file for files in qrels.values() for file in files)),
+        )
 
 
 @dataclass(frozen=True)
@@ -130,30 +176,22 @@ def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]])
     return by_pair
 
 
-def score_pairs(
-    sources: Mapping[str, Sequence[str]],
-    topics: TopicsByPair,
-    qrels: Mapping[str, Sequence[Qrel]],
-    encoder: Encoder,
-    console: Console,
-) -> ClefTable:
+def score_pairs(retrieval: RetrievalData, encoder: Encoder, console: Console) -> ClefTable:
     """Rank the documents of each language by plain cosine for the topics of each other language, as in the paper.
-
-    ``sources`` and ``qrels`` are by language of the documents.
 
     Raises:
         BadInput: a source can't be read or has no document.
     """
     pairs: list[PairScore] = []
-    for lang, paths in sources.items():
+    for lang, paths in retrieval.documents.items():
         vectors = vectors_by_id(f"encoding {lang}", _documents(paths, lang, console), encoder, _BATCH, console)
         if not vectors:
             raise BadInput(f"no document could be read from {', '.join(paths)}; name the folder of the {lang} disks")
         doc_ids, rows = list(vectors), np.array(list(vectors.values()))
-        for query_lang, lang_topics in topics[lang].items():
+        for query_lang, lang_topics in retrieval.topics[lang].items():
             run = Run(tag(encoder.spec, RANKED_BY), _rankings(query_lang, lang_topics, doc_ids, rows, encoder))
             measures = parse_measures(DEFAULT_MEASURES)
-            scores = score(run, qrels[lang], measures, [topic.qid for topic in lang_topics])
+            scores = score(run, retrieval.qrels[lang], measures, [topic.qid for topic in lang_topics])
             pairs.append(PairScore(query_lang, lang, scores, run, len(doc_ids)))
     order = {langs: position for position, langs in enumerate(PAPER)}
     return ClefTable(sorted(pairs, key=lambda pair: order.get((pair.query, pair.documents), len(order))))

@@ -10,6 +10,7 @@ _LINES = {
     "cr5": "Document retrieval on Wikipedia, sentences of Europarl, words of Dinu et al.",
     "hmde-clef": "Retrieval between languages by plain cosine, title and description (table 2).",
     "hmde-mldoc": "Classification in languages without training data (table 1).",
+    "hmde-variants": "Trainings compared by both tasks (tables 3 and 4, figure 2).",
     "lawdr": "Document alignment on WMT16 and WMT19, and the language probe.",
     "mappings": "Mate retrieval over all ordered pairs of languages of JRC-Acquis or Wikipedia.",
     "tlaser": "Topic classification from each language to each other, and similarity search.",

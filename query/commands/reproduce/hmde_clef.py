@@ -2,71 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import click
 
 from encoders.console import Console
 from encoders.devices import Device
-from encoders.folder import file_hash
-from encoders.languages import language_list, normalise
 from indexer.collection.settings import Settings
 from query.commands.help import Command
-from query.commands.options import FILLED, PATH, common_options, default_encoder_option, device_option
+from query.commands.options import common_options, default_encoder_option, device_option
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
+from query.commands.reproduce.clef_options import clef_options
 from query.reproduce.cached_encoder import CachedEncoder
-from query.reproduce.hmde_clef import PAPER, PAPER_DATA, RANKED_BY, SYSTEMS, ClefTable, score_pairs, topics_by_pair
+from query.reproduce.hmde_clef import PAPER, PAPER_DATA, RANKED_BY, SYSTEMS, ClefTable, RetrievalData, score_pairs
 from query.reproduce.hmde_methods import METHODS, open_method
 from query.reproduce.systems import System, open_log, say_logged
 
 
-def _by_language(_context: click.Context, option: click.Parameter, values: Sequence[str]) -> dict[str, list[str]]:
-    """Paths by language, from values LANG=PATH; a language may have several."""
-    by_lang: dict[str, list[str]] = {}
-    for value in values:
-        lang, equals, path = value.partition("=")
-        if not (lang and equals and path):
-            raise click.BadParameter(f"{value!r} is not LANG=PATH, as in de=fr94", param=option)
-        by_lang.setdefault(normalise(lang), []).append(path)
-    return by_lang
-
-
 @click.command("hmde-clef", cls=Command)
-@click.option(
-    "--documents",
-    callback=_by_language,
-    multiple=True,
-    required=True,
-    metavar="LANG=PATH",
-    help="Documents of each language.",
-)
-@click.option(
-    "--qrels",
-    type=FILLED,
-    callback=_by_language,
-    multiple=True,
-    required=True,
-    metavar="LANG=FILE",
-    help="Judgements of these documents.",
-)
-@click.option(
-    "--topics", type=PATH, multiple=True, required=True, metavar="FILE", help="Topics in all query languages."
-)
-@click.option(
-    "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
-)
+@clef_options(required=True)
 @default_encoder_option()
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
 @device_option
 @common_options
 def command(
-    documents: dict[str, list[str]],
-    qrels: dict[str, list[str]],
-    topics: tuple[Path, ...],
-    langs: str,
+    retrieval: RetrievalData,
     encoder: str,
     method: str | None,
     device: Device,
@@ -78,24 +36,18 @@ def command(
     The paper's data is CLEF-2003: --documents de=DIR, and the same for fi, it and ru, folders of the disks; --qrels in
     the same way; --topics, the files of topics 141 to 200. Any collection with topics in several languages will do.
     """
-    if documents.keys() != qrels.keys():
-        raise click.UsageError("--documents and --qrels belong together; give both for each language")
-    query_langs = language_list(langs) or [*documents, "en"]
-    selected_topics = [topic for file in topics for topic in read_topics(file) if topic.lang in query_langs]
-    judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
-    judged_topics = topics_by_pair(selected_topics, judgements)
     engine = click.get_current_context().with_resource(open_log(settings))
     loaded = CachedEncoder(open_method(encoder, method, device, console), settings.home, console)
-    table = score_pairs(documents, judged_topics, judgements, loaded, console)
+    table = score_pairs(retrieval, loaded, console)
     system = System(
         "hmde-clef",
         RANKED_BY,
         loaded.spec,
         table.documents,
         table.runs(),
-        ", ".join(file.name for file in topics),
-        file_hash(*topics),
-        file_hash(*(Path(file) for files in qrels.values() for file in files)),
+        retrieval.topics_name,
+        retrieval.topics_hash,
+        retrieval.qrels_hash,
     )
     number = system.log(engine)
     _show_table(table, f"{loaded.spec.name} by {loaded.spec.method}", number, system.topics, console)

@@ -15,7 +15,9 @@ from query.cli import run
 from query.reproduce.classification import Labelled, classify, split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_clef import PAPER as PAPER_CLIR
 from query.reproduce.hmde_mldoc import PAPER as PAPER_XLDC
+from query.reproduce.hmde_variants import PAPER as PAPER_VARIANTS
 from query.reproduce.mldoc_data import read_mldoc
+from trials import DEMO
 
 STORIES = {
     "CCAT": ("The company raised its dividend after profits grew.", "Das Unternehmen erhöht die Dividende."),
@@ -26,6 +28,7 @@ STORIES = {
 def test_the_papers_tables_have_the_means_that_it_states() -> None:
     means = [np.mean(column) for column in zip(*PAPER_CLIR.values(), strict=True)]
     assert means == pytest.approx([0.186, 0.136, 0.159, 0.109, 0.249], abs=5e-4)
+    assert means[-1] == pytest.approx(PAPER_VARIANTS[0].clir, abs=5e-4)
     means = [np.mean(column) for column in zip(*PAPER_XLDC.values(), strict=True)]
     stated = [82.4, 82.9, 82.0, 83.9, 86.1, 86.6]  # three of them .1 or .2 more in the paper than its columns give
     assert means == pytest.approx(stated, abs=0.05 + 1e-9)
@@ -278,6 +281,34 @@ def packages(tmp_path: Path) -> Path:
     file = tmp_path / "packages.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return file
+
+
+@pytest.mark.torch
+def test_trainings_are_compared_by_both_tasks(
+    disks: Path, mldoc: Path, small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
+    target = tmp_path / "trained"
+    options = ["--segmentation", "plain-windows", "--steps", "2", "--batch", "4", "--held-out", "0", "-q"]
+    assert run(["train", "hmde", *sources, "-o", str(target), "--encoder", str(small.path), *options]) == 0
+    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
+    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
+    command = ["reproduce", "hmde-variants", f"--encoder={target}", "-q", "--device", "cpu"]
+    capsys.readouterr()
+    assert run([*command, *given, *topics, "--mldoc", str(mldoc), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (ours,) = told["variants"]
+    assert (ours["segments"], ours["updates"]) == ("plain-windows", "frozen")
+    assert ours["data"] == "8 triples of 2 languages"
+    assert 50 <= ours["xldc"] <= 100
+    assert 0 < ours["clir"] <= 1
+    assert (told["paper"][0]["xldc"], told["paper"][0]["clir"]) == (86.8, 0.249)
+    assert run([*command, "--mldoc", str(mldoc)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "table 3 LaBSE frozen sentences XLW-4L 85.9 0.167" in lines
+    assert run(command) == 2
+    assert run(["reproduce", "hmde-variants", f"--encoder={small.path}", "--mldoc", str(mldoc)]) == 1
+    assert "was not trained by dragoman train hmde" in capsys.readouterr().err
 
 
 def test_documents_are_split_several_times_by_concept(packages: Path, capsys: pytest.CaptureFixture[str]) -> None:

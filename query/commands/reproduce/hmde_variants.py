@@ -1,0 +1,150 @@
+"""``dragoman reproduce hmde-variants``: the HMDE paper's comparisons of trainings, and trainings of yours."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+
+from encoders.console import Console
+from encoders.devices import Device
+from encoders.languages import normalise
+from indexer.collection.settings import Settings
+from onnx_export.hmde.settings import FineTuning
+from onnx_export.models import find_model
+from query.commands import completion
+from query.commands.help import Command
+from query.commands.options import FILLED, PATH, common_options, device_option
+from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
+from query.commands.reproduce.clef_options import clef_options
+from query.reproduce.cached_encoder import CachedEncoder
+from query.reproduce.classification import LabelledSplit, labelled_documents, stored_split
+from query.reproduce.hmde_clef import RetrievalData, score_pairs
+from query.reproduce.hmde_methods import open_method, trainable_encoder
+from query.reproduce.hmde_mldoc import classify_fine_tuned, classify_frozen
+from query.reproduce.hmde_variants import PAPER, PAPER_DATA, Variant, variant_of
+from query.reproduce.mldoc_data import read_mldoc
+
+
+@click.command("hmde-variants", cls=Command)
+@click.option(
+    "--encoder",
+    "encoders",
+    type=FILLED,
+    multiple=True,
+    required=True,
+    metavar="FOLDER",
+    help="Folder that dragoman train hmde made; several.",
+    shell_complete=completion.encoders,
+)
+@clef_options(required=False)
+@click.option("--mldoc", type=PATH, metavar="DIR", help="Folder that MLDoc's own script filled.")
+@click.option("--labelled", multiple=True, metavar="SOURCE", help="Or documents with the fields label and split.")
+@click.option("--train", "taught", default="en", show_default=True, metavar="LANG", help="Language to learn from.")
+@click.option("--fine-tuned", is_flag=True, help="Train each encoder for the task, as the paper does; needs PyTorch.")
+@click.option(
+    "--checkpoint",
+    metavar="NAME|FOLDER",
+    help="With it: Hugging Face model of the lower encoders.  [default: of the default encoder]",
+)
+@device_option
+@common_options
+def command(
+    encoders: tuple[str, ...],
+    retrieval: RetrievalData | None,
+    mldoc: Path | None,
+    labelled: tuple[str, ...],
+    taught: str,
+    fine_tuned: bool,
+    checkpoint: str | None,
+    device: Device,
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Trainings compared by both tasks (tables 3 and 4, figure 2).
+
+    Each folder is scored by retrieval between languages, as in hmde-clef, and by classification, as in hmde-mldoc: the
+    means over the paper's pairs, or all pairs where some of the paper's are missing, and over all languages. Table 3
+    needs folders whose lower encoder learnt (train hmde --preset paper) and stayed as it was (--freeze), table 4
+    folders over sentences and over windows (--segmentation plain-windows), figure 2 folders trained on other data.
+    """
+    if mldoc and labelled:
+        raise click.UsageError("name one collection to classify: --mldoc DIR or --labelled SOURCE")
+    if not (retrieval or mldoc or labelled):
+        raise click.UsageError("name the data: --documents, --qrels and --topics, or --mldoc or --labelled, or all")
+    if checkpoint and not fine_tuned:
+        raise click.UsageError("--checkpoint belongs to --fine-tuned; give it too")
+    variants = {encoder: variant_of(find_model(encoder, console)) for encoder in encoders}
+    taught = normalise(taught)
+    split = None
+    if mldoc or labelled:
+        split = stored_split(read_mldoc(mldoc) if mldoc else labelled_documents(labelled, console), taught)
+    scored = {}
+    counts: dict[str, int] = {}
+    for encoder, variant in variants.items():
+        cached = CachedEncoder(open_method(encoder, None, device, console), settings.home, console)
+        clir = None
+        if retrieval:
+            table = score_pairs(retrieval, cached, console)
+            clir = table.mean if table.paper_pairs_mean is None else table.paper_pairs_mean
+            counts = table.documents
+        xldc = None
+        if split and fine_tuned:
+            trainable = trainable_encoder(cached, encoder, checkpoint, device, console)
+            xldc = classify_fine_tuned([split], taught, trainable, FineTuning(), console).mean.accuracy
+        elif split:
+            xldc = classify_frozen([split], taught, cached, console).mean.accuracy
+        scored[encoder] = replace(variant, xldc=xldc, clir=clir)
+        cached.say_cached()
+    _show(scored, _data(retrieval, counts, split, fine_tuned=fine_tuned), console)
+
+
+def _data(
+    retrieval: RetrievalData | None, counts: dict[str, int], split: LabelledSplit | None, *, fine_tuned: bool
+) -> str:
+    """In words what our figures are of."""
+    parts = []
+    if split:
+        tests = documents_in_words({lang: len(part) for lang, part in split.tests.items()})
+        how = "fine-tuned on" if fine_tuned else "over frozen vectors, from"
+        parts.append(f"accuracy {how} {len(split.train):,} documents, to test: {tests}")
+    if retrieval:
+        parts.append(f"MAP of the topics of {retrieval.topics_name}; documents: {documents_in_words(counts)}")
+    return "; ".join(parts)
+
+
+def _show(scored: dict[str, Variant], our_data: str, console: Console) -> None:
+    table = PaperTable(
+        "Trainings of HMDE; the paper's, and ours",
+        ["", "lower", "learns", "segments", "trained on"],
+        ["accuracy", "MAP"],
+        ["accuracy", "MAP"],
+        paper_data=PAPER_DATA,
+        our_data=our_data,
+    )
+    for name, variant in [("", paper) for paper in PAPER] + [
+        (Path(folder).name, ours) for folder, ours in scored.items()
+    ]:
+        cells = [
+            "" if variant.xldc is None else f"{variant.xldc:.1f}",
+            "" if variant.clir is None else f"{variant.clir:.3f}",
+        ]
+        labels = [variant.source or name, variant.lower, variant.updates, variant.segments, variant.data]
+        table.add(labels, cells if variant.source else ["", ""], ["", ""] if variant.source else cells)
+    table.show(console)
+    console.emit(
+        {
+            **data_json(PAPER_DATA, our_data),
+            "paper": [asdict(variant) for variant in PAPER],
+            "variants": [
+                {
+                    "encoder": folder,
+                    **asdict(variant),
+                    "xldc": None if variant.xldc is None else round(variant.xldc, 4),
+                    "clir": None if variant.clir is None else round(variant.clir, 6),
+                }
+                for folder, variant in scored.items()
+            ],
+        }
+    )
