@@ -535,7 +535,7 @@ def test_a_training_that_holds_nothing_out_keeps_the_last_step_and_warns_of_noth
     document = Document("1", "en", " ".join(f"Goat number {n} was sold." for n in range(100)), "Goats")
     offsets = encoder.encode_documents([document]).passages[0].without_title().offsets
     assert offsets[0, 0] == 0
-    assert len(offsets) < 10
+    assert 1 < len(offsets) < 50
 
 
 def test_the_pooling_of_a_frozen_encoder_is_its_own(tmp_path: Path) -> None:
