@@ -24,7 +24,7 @@ def save_pieces(tokenizer: Path, table: Path) -> bool:
         tokenizer: a file of the ``tokenizers`` library.
         table: the SQLite file to write.
     """
-    table.unlink(missing_ok=True)  # of a folder that this folder began as
+    table.unlink(missing_ok=True)  # a copied model folder may already hold a table
     layout = json.loads(tokenizer.read_text(encoding="utf-8"))
     model = layout.get("model", {}) if isinstance(layout, dict) else {}
     if model.get("type") != "Unigram" or model.get("byte_fallback") or model.get("unk_id") is None:
@@ -42,7 +42,7 @@ def save_pieces(tokenizer: Path, table: Path) -> bool:
         database.execute("CREATE TABLE settings (value TEXT)")
         database.execute("INSERT INTO settings VALUES (?)", [json.dumps(settings)])
         database.execute("CREATE TABLE pieces (piece TEXT PRIMARY KEY, id INTEGER, score REAL) WITHOUT ROWID")
-        rows = ((piece, number, score) for number, (piece, score) in enumerate(vocabulary))
+        rows = ((piece, piece_id, score) for piece_id, (piece, score) in enumerate(vocabulary))
         database.executemany("INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)", rows)
     return True
 
@@ -65,14 +65,14 @@ class PieceTable:
     """
 
     def __init__(self, table: Path) -> None:
-        """Open the table.
+        """Read the file into memory: another model may take the folder's place later.
 
         Raises:
-            sqlite3.Error: there is no such table, or it can't be read.
+            OSError: the file can't be read.
+            sqlite3.Error: it is no such table.
         """
-        self._address = f"{table.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(self._address, uri=True)) as database:
-            settings = json.loads(database.execute("SELECT value FROM settings").fetchone()[0])
+        self._file = table.read_bytes()
+        settings = json.loads(self._select("SELECT value FROM settings")[0][0])
         self.around: tuple[list[int], list[int]] | None = settings["around"]
         self._layout = settings["layout"]
         self._unknown, self._rarest = settings["unknown"][0], settings["rarest"][0]
@@ -84,8 +84,8 @@ class PieceTable:
     def ids(self, tokens: Iterable[str]) -> list[int]:
         """The ids of pieces and added tokens; tokens that are neither are left out."""
         wanted = list(tokens)
-        numbers = self._added | {piece: number for piece, number, _ in self._rows(wanted)}
-        return [numbers[token] for token in wanted if token in numbers]
+        ids = self._added | {piece: piece_id for piece, piece_id, _ in self._rows(wanted)}
+        return [ids[token] for token in wanted if token in ids]
 
     def encode(self, text: str) -> tuple[list[int], list[tuple[int, int]]] | None:
         """Ids and offsets of a text's tokens, without special tokens around it.
@@ -111,8 +111,12 @@ class PieceTable:
     def _rows(self, pieces: Sequence[str]) -> list[tuple[str, int, float]]:
         """Piece, id and score of the pieces that are in the table."""
         sql = "SELECT piece, id, score FROM pieces WHERE piece IN (SELECT value FROM json_each(?))"
-        with closing(sqlite3.connect(self._address, uri=True)) as database:
-            return database.execute(sql, [json.dumps(pieces)]).fetchall()
+        return self._select(sql, json.dumps(pieces))
+
+    def _select(self, sql: str, *values: str) -> list[Any]:
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.deserialize(self._file)
+            return database.execute(sql, values).fetchall()
 
     def _tokenizer(self, vocabulary: Sequence[Sequence[Any]]) -> tokenizers.Tokenizer:
         """A tokenizer of some pieces with their scores; the first is for what is unknown."""

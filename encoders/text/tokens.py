@@ -63,19 +63,22 @@ class Tokenizer:
     def __init__(self, folder: ModelFolder) -> None:
         """Open the tokenizer; the prefixes are in the folder's ``config.json``.
 
-        The whole vocabulary is read at once, or, if the folder has a table of its pieces, once there are many texts.
+        If the folder has a table of the vocabulary's pieces, the whole vocabulary is parsed only for a long text, for
+        several texts at once, or after a few short texts. The files are read now: another model may take the folder's
+        place later.
 
         Raises:
-            BadInput: the file is no tokenizer.
+            BadInput: a file can't be read, or is no tokenizer.
         """
-        self._file = folder.tokenizer
+        self._path = folder.tokenizer
         self._whole: tokenizers.Tokenizer | None = None
         self._lock = Lock()
         self._short_texts = 0
         try:
+            self._file = folder.tokenizer.read_bytes()
             self._table = PieceTable(folder.pieces) if folder.pieces else None
-        except sqlite3.Error as error:
-            raise BadInput(f"{folder.pieces} can't be read ({error}); export the model again") from error
+        except (OSError, sqlite3.Error) as error:
+            raise BadInput(f"the tokenizer in {folder.path} can't be read ({error}); export the model again") from error
         around = self._table.around if self._table else special_tokens_around(self._read_whole())
         if around is None:
             raise BadInput("the tokenizer changes a text when it adds special tokens; export the model again")
@@ -89,31 +92,43 @@ class Tokenizer:
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
         """All tokens of each text."""
-        if len(texts) == 1 and (tokens := self._tokenize_short(texts[0])):
+        if len(texts) == 1 and (tokens := self._tokenize_short(texts[0])) is not None:
             return [tokens]
         whole = self._read_whole()
-        blocks = [cut_at_blanks(text, _BLOCK // 2, _BLOCK, " \n") for text in texts]
-        flat = [text[start:end] for text, spans in zip(texts, blocks, strict=True) for start, end in spans]
-        encodings = ((one.ids, one.offsets) for one in whole.encode_batch(flat, add_special_tokens=False))
-        return [self._joined([(start, *next(encodings)) for start, _ in spans]) for spans in blocks]
+        spans_of_texts = [cut_at_blanks(text, _BLOCK // 2, _BLOCK, " \n") for text in texts]
+        flat = [text[start:end] for text, spans in zip(texts, spans_of_texts, strict=True) for start, end in spans]
+        encodings = iter(whole.encode_batch(flat, add_special_tokens=False))
+        return [
+            self._joined(
+                [
+                    (start, encoding.ids, encoding.offsets)
+                    for (start, _), encoding in zip(spans, encodings, strict=False)
+                ]
+            )
+            for spans in spans_of_texts
+        ]
 
     def _read_whole(self) -> tokenizers.Tokenizer:
         """The tokenizer with its whole vocabulary."""
         with self._lock:
             if self._whole is None:
                 try:
-                    self._whole = tokenizers.Tokenizer.from_file(str(self._file))
+                    self._whole = tokenizers.Tokenizer.from_buffer(self._file)
                 except Exception as error:  # the library raises plain Exceptions
-                    raise BadInput(f"{self._file} is no tokenizer ({error}); export the model again") from error
+                    raise BadInput(f"{self._path} is no tokenizer ({error}); export the model again") from error
                 self._whole.no_truncation()
                 self._whole.no_padding()
+                self._file = b""
             return self._whole
 
     def _tokenize_short(self, text: str) -> Tokens | None:
-        """The tokens of a short text by the pieces in it; none if the whole vocabulary is, or had better be, read."""
-        if self._whole or not self._table or len(text) > _SHORT or self._short_texts == _SHORT_TEXTS:
+        """The tokens of a short text by the pieces in it; none if the whole vocabulary should tokenise the text."""
+        if not self._table or len(text) > _SHORT:
             return None
-        self._short_texts += 1
+        with self._lock:
+            if self._whole or self._short_texts == _SHORT_TEXTS:
+                return None
+            self._short_texts += 1
         encoding = self._table.encode(text)
         return self._joined([(0, *encoding)]) if encoding else None
 
@@ -130,13 +145,13 @@ class Tokenizer:
         if self._table:
             return self._table.ids(tokens)
         ids = map(self._read_whole().token_to_id, tokens)
-        return [number for number in ids if number is not None]
+        return [token_id for token_id in ids if token_id is not None]
 
-    def _joined(self, pieces: Sequence[tuple[int, Sequence[int], Sequence[tuple[int, int]]]]) -> Tokens:
-        """The tokens of a text from the start, ids and offsets of its pieces."""
-        ids = np.concatenate([np.asarray(of_piece, dtype=np.int32) for _, of_piece, _ in pieces])
+    def _joined(self, blocks: Sequence[tuple[int, Sequence[int], Sequence[tuple[int, int]]]]) -> Tokens:
+        """The tokens of a text from the start, ids and offsets of each of its blocks."""
+        ids = np.concatenate([np.asarray(block_ids, dtype=np.int32) for _, block_ids, _ in blocks])
         offsets = np.concatenate(
-            [np.asarray(spans, dtype=np.int32).reshape(-1, 2) + np.int32(start) for start, _, spans in pieces]
+            [np.asarray(spans, dtype=np.int32).reshape(-1, 2) + np.int32(start) for start, _, spans in blocks]
         )
         return Tokens(ids, offsets, known=not np.isin(ids, self._empty).all())
 

@@ -1,5 +1,7 @@
 """A short text's tokens by the table of pieces: the same as by the whole vocabulary."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,12 +33,39 @@ def test_tokens_are_those_of_the_whole_vocabulary(default_folder: ModelFolder, t
     assert tokens.known == expected.known
 
 
-def test_a_short_text_does_not_read_the_whole_vocabulary(default_folder: ModelFolder) -> None:
+@pytest.mark.parametrize("text", ["how do I print a page", "", " "])
+def test_a_short_text_does_not_read_the_whole_vocabulary(default_folder: ModelFolder, text: str) -> None:
     tokenizer = Tokenizer(default_folder)
-    tokenizer._file = default_folder.path / "nothing"
-    tokenizer.tokenize(["how do I print a page"])
-    with pytest.raises(BadInput, match="nothing is no tokenizer"):
-        tokenizer.tokenize(["how do I print", "a page"])
+    tokenizer.tokenize([text])
+    assert tokenizer._whole is None
+    tokenizer.tokenize([text, text])
+    assert tokenizer._whole is not None
+
+
+def test_a_tokenizer_stays_when_another_model_takes_its_folder(default_folder: ModelFolder, tmp_path: Path) -> None:
+    folder = replace(default_folder, path=tmp_path / "model")
+    shutil.copytree(default_folder.path, folder.path)
+    tokenizer = Tokenizer(folder)
+    shutil.rmtree(folder.path)
+    (by_pieces,) = tokenizer.tokenize(["how do I print a page"])
+    assert by_pieces.ids.tolist() == tokenizer.tokenize(["how do I print a page", ""])[0].ids.tolist()
+    with pytest.raises(BadInput, match=r"the tokenizer in .*model can't be read .*export the model again"):
+        Tokenizer(folder)
+
+
+def test_a_vocabulary_without_normaliser_and_words_has_a_table(tmp_path: Path) -> None:
+    """Scores of unknown characters lie below the rarest piece's, and added tokens are not in the vocabulary."""
+    pieces = [("<unk>", 0.0), ("a", -1.0), ("ab", -1.5), ("b", -2.0), (" ", -1.0), ("rare", -30.0), ("é", -9.0)]
+    whole = tokenizers.Tokenizer(models.Unigram(pieces, 0, False))
+    whole.add_special_tokens(["<mask>", "<pad>"])
+    whole.save(str(tmp_path / "tokenizer.json"))
+    assert save_pieces(tmp_path / "tokenizer.json", tmp_path / "pieces.db")
+    table = PieceTable(tmp_path / "pieces.db")
+    for text in ("abab ba", "aéb 字字 x", "rarer", ""):
+        expected = whole.encode(text)
+        assert table.encode(text) == (expected.ids, expected.offsets)
+    assert table.encode("a<mask>") is None
+    assert table.ids(["<pad>", "b", "nothing"]) == [whole.token_to_id("<pad>"), 3]
 
 
 def test_special_tokens_in_a_text_are_left_to_the_whole_vocabulary(default_folder: ModelFolder) -> None:
