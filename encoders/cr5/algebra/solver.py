@@ -6,7 +6,8 @@ section 5 is
 
     X (X̂ᵀX̂ + λI)⁻¹ Xᵀ = S + s sᵀ / (n − 1ᵀs)
 
-(the paper's sign is a slip: n μᵀB⁻¹μ < 1, so the rank-one term is added). So each language is solved for separately.
+(in the paper's B⁻¹ − ζζᵀ, ζ is imaginary, since n μᵀB⁻¹μ < 1: in real numbers the rank-one term is added). So each
+language is solved for separately.
 """
 
 from __future__ import annotations
