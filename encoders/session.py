@@ -17,6 +17,7 @@ from encoders.devices import CPU, Card, Device, NoCuda, Placement, check_runtime
 from encoders.document import FloatArray, Int32Array, IntArray, short_hash
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from encoders.unnormalised import unnormalised_graph
 from encoders.wording import install_command
 
 if TYPE_CHECKING:
@@ -48,8 +49,12 @@ class OnnxSession:
         device: ``cpu`` or ``cuda``, where the graph really runs.
     """
 
-    def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None, unnormalised: bool = False
+    ) -> None:
         """Load the graph; ``auto`` takes a card that can run it, ``threads`` are by default all cores of this process.
+
+        With ``unnormalised`` the vectors are not scaled to unit length.
 
         Raises:
             MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
@@ -62,7 +67,7 @@ class OnnxSession:
             if device != "auto":
                 raise BadInput(f"{folder.path} is in int8, which runs on CPUs alone; {INT8_ADVICE}")
             placement = CPU
-        self._session = load_graph(folder.graph, placement)
+        self._session = load_graph(folder.graph, placement, unnormalised=unnormalised)
         self.device: Literal["cpu", "cuda"] = "cuda" if placement.card else "cpu"
         shapes = {output.name: output.shape for output in self._session.get_outputs()}
         width = shapes["vectors"][-1] if shapes.get("vectors") else None
@@ -168,10 +173,13 @@ def padded(rows: Sequence[Int32Array], pad: int) -> tuple[IntArray, IntArray]:
     return ids, mask
 
 
-def load_graph(graph: Path, placement: Placement, *, profile: Path | None = None) -> onnxruntime.InferenceSession:
+def load_graph(
+    graph: Path, placement: Placement, *, profile: Path | None = None, unnormalised: bool = False
+) -> onnxruntime.InferenceSession:
     """Load a graph where it was placed; on a CPU each call runs on one core.
 
     With ``profile``, the beginning of a file's path, the session notes what each node does until ``end_profiling``.
+    With ``unnormalised`` its vectors are not scaled to unit length.
 
     Raises:
         MissingPart: ONNX Runtime is missing, or CUDA fails.
@@ -189,11 +197,15 @@ def load_graph(graph: Path, placement: Placement, *, profile: Path | None = None
     if profile:
         options.enable_profiling = True
         options.profile_file_prefix = str(profile)
+    source: str | bytes = str(graph)
+    if unnormalised:
+        source = unnormalised_graph(graph)
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.parent))
 
     def session(providers: list[str | tuple[str, dict[str, str]]]) -> onnxruntime.InferenceSession:
         """A session that prints nothing and takes no other provider by itself."""
         return onnxruntime.InferenceSession(
-            str(graph),
+            source,
             options,
             providers=providers,
             disabled_optimizers=["SkipLayerNormFusion"],

@@ -117,8 +117,10 @@ def _opened(
     return encoder
 
 
-def open_sentence(reference: str, console: Console, device: Device) -> SentenceEncoder:
+def open_sentence(reference: str, console: Console, device: Device, *, unnormalised: bool = False) -> SentenceEncoder:
     """Open the sentence encoder of a name, in the build for the device.
+
+    With ``unnormalised`` its vectors are not scaled to unit length.
 
     Raises:
         BadInput: there is no such encoder.
@@ -128,7 +130,7 @@ def open_sentence(reference: str, console: Console, device: Device) -> SentenceE
     def opened(placement: Placement) -> SentenceEncoder:
         folder, placement = locate(reference, placement, device, console)
         with console.waiting("loading the encoder"):
-            sentence = SentenceEncoder(folder, device=placement.device)
+            sentence = SentenceEncoder(folder, device=placement.device, unnormalised=unnormalised)
         _say_where(folder, placement, console)
         return sentence
 

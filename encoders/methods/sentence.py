@@ -24,8 +24,10 @@ reading a large vocabulary holds the lock for about as long as the graph takes t
 class SentenceEncoder:
     """A loaded model folder: tokenizer and graph."""
 
-    def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
-        """Load tokenizer and graph.
+    def __init__(
+        self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None, unnormalised: bool = False
+    ) -> None:
+        """Load tokenizer and graph; with ``unnormalised`` its vectors are not scaled to unit length.
 
         Raises:
             BadInput: the model sums words (Cr5) and is no sentence encoder; a file is damaged or of another model; or
@@ -36,7 +38,7 @@ class SentenceEncoder:
             raise BadInput(f"{folder.path} sums words (Cr5) and is no sentence encoder; name another with --encoder")
         self.folder = folder
         with ThreadPoolExecutor(1) as pool:
-            session = pool.submit(OnnxSession, folder, device=device, threads=threads)
+            session = pool.submit(OnnxSession, folder, device=device, threads=threads, unnormalised=unnormalised)
             wait([session], timeout=_HEAD_START)
             folder.check_files()
             self.tokenizer = Tokenizer(folder)

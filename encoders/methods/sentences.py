@@ -4,22 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from encoders.document import Document
+import numpy as np
+
+from encoders.document import Document, FloatArray
 from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
 from encoders.text.segmentation import sentences, windows
 from encoders.text.tokens import Span, Tokens
 
 
 class Sentences(SentenceMethod):
-    """Document encoder over the whole text, sentence by sentence; the title is a sentence too."""
+    """Document encoder over the whole text, sentence by sentence; the title is a sentence too.
+
+    Sentences that are read together are consecutive, as many as fit into the model at once (LAWDR, section 7).
+    """
 
     method = "sentences"
 
-    def __init__(self, sentence: SentenceEncoder, tokens: int | None = None) -> None:
+    def __init__(self, sentence: SentenceEncoder, tokens: int | None = None, *, together: bool = False) -> None:
         """Take a loaded sentence encoder and the maximum tokens of a sentence; the default is all that fit."""
         super().__init__(sentence)
         self._limit = min(tokens or sentence.segment_limit, sentence.segment_limit)
-        self.spec = sentence.folder.config.spec(self.method)
+        self._together = together
+        self.spec = sentence.folder.config.spec(self.method, **({"together": True} if together else {}))
+
+    def sentence_vectors(self, documents: Sequence[Document]) -> list[FloatArray]:
+        """The (sentences, dim) float32 vectors of each document's sentences, as the sentence encoder makes them."""
+        tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
+        cuts = self._cut(documents, tokens, [None] * len(documents)).segments
+        cuts = [spans if text.known else [] for text, spans in zip(tokens, cuts, strict=True)]
+        vectors = self._sentence.encode_segments(
+            [text.ids_of(span) for text, spans in zip(tokens, cuts, strict=True) for span in spans]
+        )
+        return np.split(vectors, np.cumsum([len(spans) for spans in cuts])[:-1])
 
     def _cut(
         self,
@@ -28,7 +44,19 @@ class Sentences(SentenceMethod):
         titles: Sequence[Span | None],  # noqa: ARG002
     ) -> Cut:
         """The sentences; a sentence longer than the limit is several segments."""
-        return cut_sentences(documents, tokens, self._limit)
+        cut = cut_sentences(documents, tokens, self._limit)
+        return Cut([_joined(spans, self._limit) for spans in cut.segments]) if self._together else cut
+
+
+def _joined(spans: Sequence[Span], limit: int) -> list[Span]:
+    """Consecutive spans, joined while they have ``limit`` tokens together."""
+    joined: list[Span] = []
+    for start, end in spans:
+        if joined and end - joined[-1][0] <= limit:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def cut_sentences(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> Cut:

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
-from encoders.errors import BadInput
 from indexer.training.mapping_sources import AlignedSources
 from onnx_export.huggingface.source import require_torch
 from query.alignment.mates import mates_by_method
@@ -15,7 +14,7 @@ from query.alignment.mates_table import Sweep, mates_figure, run_sweep
 from query.commands.help import Command
 from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, sweep_options
 from query.commands.output.mates import show_mates, show_sweep
-from query.evaluation.plots import save_figure
+from query.evaluation.plots import require_picture, save_figure
 
 
 @click.command("mates", cls=Command)
@@ -50,8 +49,8 @@ def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: Alig
             console.warn(f"the maps know nothing of {', '.join(unknown_langs)}, so they say little here")
         show_mates(measured, spec.name, parallel, console)
         return
-    if plot and not plot.suffix:
-        raise BadInput(f"{plot} has no ending of a picture that can be drawn; name it .png, .svg or .pdf")
+    if plot:
+        require_picture(plot)
     points = run_sweep(parallel, sweep, console)
     show_sweep(points, sweep, spec.name, parallel, console)
     if plot:

@@ -53,6 +53,16 @@ def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
     return figure
 
 
+def require_picture(path: Path) -> None:
+    """Refuse a path without an ending before a figure is computed.
+
+    Raises:
+        BadInput: the path has no ending.
+    """
+    if not path.suffix:
+        raise BadInput(f"{path} has no ending of a picture that can be drawn; name it .png, .svg or .pdf")
+
+
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure in the format of the file's ending.
 

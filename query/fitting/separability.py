@@ -61,17 +61,32 @@ def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0
     return Separability(accuracy, len(test), threshold([len(rows) for rows in test]))
 
 
-def _split(codes: IntArray, seed: int) -> tuple[list[IntArray], list[IntArray]]:
-    """Training rows and test rows of each language."""
+def _split(codes: IntArray, seed: int, documents: Sequence[str] | None = None) -> tuple[list[IntArray], list[IntArray]]:
+    """Training rows and test rows of each language, by rows or by the documents that the rows are of."""
     random = np.random.default_rng(seed)
     limit = max(_FEWEST, min(MOST, _IN_ALL // len(np.unique(codes))))
+    tested = _tested_rows(documents, random) if documents is not None else None
     train, test = [], []
     for code in np.unique(codes):
         drawn = random.permutation(np.flatnonzero(codes == code))[:limit]
-        held_out = max(1, round(_TEST * len(drawn)))
-        test.append(drawn[:held_out])
-        train.append(drawn[held_out:])
+        if tested is None:
+            held_out = max(1, round(_TEST * len(drawn)))
+            test.append(drawn[:held_out])
+            train.append(drawn[held_out:])
+        else:
+            test.append(drawn[tested[drawn]])
+            train.append(drawn[~tested[drawn]])
+    if not all(len(rows) for rows in (*train, *test)):
+        raise BadInput("a language has too few documents to be tested on others than it is learnt from; take more")
     return train, test
+
+
+def _tested_rows(documents: Sequence[str], random: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """(n,) whether a row is of a fifth of the documents, drawn at random."""
+    names, numbers = np.unique(np.asarray(documents), return_inverse=True)
+    tested = np.zeros(len(names), dtype=np.bool_)
+    tested[random.permutation(len(names))[: max(1, round(_TEST * len(names)))]] = True
+    return tested[numbers]
 
 
 def _accuracy(
@@ -118,17 +133,23 @@ def threshold(tested: Sequence[int]) -> float:
 
 
 def accuracy_by_component(
-    vectors: FloatArray, langs: Sequence[str], rank: int, seed: int = 0
+    vectors: FloatArray,
+    langs: Sequence[str],
+    rank: int,
+    seed: int = 0,
+    *,
+    documents: Sequence[str] | None = None,
 ) -> tuple[float, float, float]:
     """Accuracy on vectors, on their components in their language's subspace, and on the rest (LAWDR, table 1).
 
     The subspaces come from the training vectors, so that the test vectors are new to subspaces and classifier.
+    ``documents`` names the document of each vector; if given, all vectors of a name are trained on or tested on.
 
     Raises:
-        BadInput: there is only one language, or a language has fewer than five vectors.
+        BadInput: there is only one language, or a language has fewer than five vectors or too few documents.
     """
     codes = _codes(langs)
-    train, test = _split(codes, seed)
+    train, test = _split(codes, seed, documents)
     within = _language_parts(vectors, rank, train, test)
     whole, inside, outside = (_accuracy(rows, codes, train, test, seed) for rows in (vectors, within, vectors - within))
     return whole, inside, outside
@@ -147,18 +168,23 @@ def _language_parts(vectors: FloatArray, rank: int, train: Sequence[IntArray], t
 
 
 def smallest_rank(
-    vectors: FloatArray, langs: Sequence[str], ranks: Sequence[int] | None = None, seed: int = 0
+    vectors: FloatArray,
+    langs: Sequence[str],
+    ranks: Sequence[int] | None = None,
+    seed: int = 0,
+    *,
+    documents: Sequence[str] | None = None,
 ) -> RankChoice:
     """The smallest rank of language subspaces without which languages can't be told apart (LAWDR, section 10.1).
 
     The subspaces come from the training vectors. The ranks to try ascend; unless given, they are 1, 2, 4 … up to half
-    the width.
+    the width. ``documents`` is as for ``accuracy_by_component``.
 
     Raises:
         BadInput: as ``accuracy_by_component``.
     """
     codes = _codes(langs)
-    train, test = _split(codes, seed)
+    train, test = _split(codes, seed, documents)
     limit = bar(len(train))
     accuracies = {0: _accuracy(vectors, codes, train, test, seed)}
     for rank in ranks if ranks is not None else _doubled(vectors.shape[1] // 2):

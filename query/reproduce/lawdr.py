@@ -4,67 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray, unit_rows
+from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from encoders.methods.moments import Moments
-from query.alignment.mining import AlignmentPlan, mine
-from query.alignment.side import Side, encoded_side
+from query.alignment.matching import align
+from query.evaluation.plots import empty_figure, plain_texts
 from query.evaluation.scored_runs import ScoredRun
 from query.fitting.separability import RankChoice, accuracy_by_component, smallest_rank
-from query.reproduce.lawdr_data import match_urls, read_commentary, read_site
+from query.reproduce.lawdr_data import Commentary, Site, match_urls, read_site
+from query.reproduce.lawdr_paper import VARIANTS, Variant
+from query.reproduce.lawdr_vectors import (
+    Group,
+    LanguageCorpus,
+    SentenceVectors,
+    SummedGroup,
+    count_sentences,
+    sum_sentences,
+)
 from query.reproduce.systems import mean_scores, runs_of_pairs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LANGS = ("en", "fr")
 """Languages of WMT16."""
 _SENTENCES = 2_000
-"""Greatest number of passages that the probe takes from a side, and from a language."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A row of the paper's tables: debiased or not, scored by the margin or by the cosine."""
-
-    debiased: bool
-    margin: bool
-
-    @property
-    def name(self) -> str:
-        """Name of the variant."""
-        return f"{'debiased' if self.debiased else 'biased'}, {'margin' if self.margin else 'cosine'}"
-
-    @property
-    def plan(self) -> AlignmentPlan:
-        """The paper's alignment: by documents' vectors alone, without learnt maps; debiasing is done over all sites."""
-        return AlignmentPlan(margin="ratio" if self.margin else "absolute", debias=None, passages=False, rounds=0)
-
-
-VARIANTS = tuple(Variant(debiased, margin) for debiased in (False, True) for margin in (False, True))
-
-PAPER = {
-    "WMT16": dict(zip(VARIANTS, (17.6, 18.5, 88.4, 88.8), strict=True)),
-    "WMT16 with URLs": dict(zip(VARIANTS, (64.0, 64.4, 94.0, 94.8), strict=True)),
-    "WMT19": dict(zip(VARIANTS, (8.5, 16.1, 90.0, 91.0), strict=True)),
-}
-"""Recall in per cent of the paper's best encoder, weighted sentence vectors of XLM, mean pooling (tables 3 and 4)."""
-
-PAPER_DATA = {
-    "WMT16": "203 websites in English and French",
-    "WMT16 with URLs": "203 websites in English and French",
-    "WMT19": "news commentary v14: 15 languages, 99 pairs of languages",
-    "probe": "parallel pages of eu2007.de: 1,356 English and 1,295 French sentences",
-}
-"""What the paper's figures are of."""
-
-PAPER_PROBE = (97.3, 100.0, 53.5)
-"""Accuracy in per cent with XLM, mean pooling: vectors, language component, semantic component (table 1; m = 32)."""
-
+"""Greatest number of a language's sentences that the probe takes."""
+_NEIGHBOURS = 4
+"""Neighbours of the margin; a quarter of the smaller side where that is less."""
 
 Matched = Mapping[tuple[str, str], Mapping[str, bool]]
 """For each true pair whether it was matched, by languages."""
@@ -97,99 +72,137 @@ class Recalls:
 
 @dataclass(frozen=True)
 class Probe:
-    """The result of the language probe on passages' vectors.
+    """The result of the language probe on sentences' vectors.
 
     Attributes:
-        rank: the choice of the paper's rule, or the largest rank tried.
+        choice: the choice of the paper's rule.
+        rank: of the language components: the rank asked for, the rule's choice, or the largest rank tried.
         accuracies: in per cent on the vectors, on their language component, and on their semantic component.
-        passages: number of passages.
+        vectors: (sentences, dim) of the sentences.
+        langs: languages of the sentences.
     """
 
+    task: str
     choice: RankChoice
     rank: int
     accuracies: tuple[float, float, float]
-    languages: Sequence[str]
-    passages: int
+    vectors: FloatArray
+    langs: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Data:
+    """The tasks' data.
+
+    Attributes:
+        lett: files of WMT16's sites.
+        gold: true pairs of their URLs.
+        corpora: of WMT19.
+    """
+
+    lett: Sequence[Path]
+    gold: AbstractSet[tuple[str, str]]
+    corpora: Sequence[Commentary]
+
+    def pages(self) -> list[Group]:
+        """The documents of WMT16, English and French of each site in turn."""
+        originals = {french: english for english, french in self.gold}
+
+        def name(page: Document) -> str:
+            return originals.get(page.doc_id, page.doc_id)
+
+        return [Group(lang, partial(_pages, file, lang), name) for file in self.lett for lang in LANGS]
+
+    def articles(self) -> list[Group]:
+        """The documents of WMT19, corpus by corpus."""
+
+        def name(number: int, article: Document) -> str:
+            return f"{number}:{article.fields['concept']}"
+
+        return [
+            Group(lang, partial(list, documents), partial(name, number))
+            for number, corpus in enumerate(self.corpora, 1)
+            for lang, documents in corpus.items()
+        ]
+
+
+def _pages(file: Path, lang: str) -> Sequence[Document]:
+    site = _last_site(file)
+    return site.first if lang == LANGS[0] else site.second
+
+
+@lru_cache(maxsize=1)
+def _last_site(file: Path) -> Site:
+    return read_site(file, *LANGS)
 
 
 def alignment_tables(
-    lett: Sequence[Path],
-    gold: AbstractSet[tuple[str, str]],
-    commentary: Path | None,
-    rank: int,
-    encoder: Encoder,
-    console: Console,
-) -> tuple[list[Recalls], Probe]:
-    """Align WMT16's sites and WMT19's news commentary, each if given, and probe the languages of their passages.
+    data: Data, rank: int | None, sentences: SentenceVectors, dim: int, console: Console
+) -> tuple[list[Recalls], list[Probe]]:
+    """Tables 3 and 4: align each task's documents by algorithm 1 and probe the languages of its sentences.
 
-    ``rank`` is the rank of the language subspace that is taken out; 0: the mean.
+    Subspaces and densities are those of the languages' own sentences in the task.
+
+    Args:
+        data: the tasks' data.
+        rank: of the language subspaces; 0: the mean; none: by the paper's rule, for each task.
+        sentences: makes the vectors of documents' sentences.
+        dim: their width.
+        console: shows the progress.
 
     Raises:
-        BadInput: a file can't be read, or the data has no true pair, no second language or too few passages.
+        BadInput: the data has no second language, or too few sentences.
     """
     recalls: list[Recalls] = []
-    sides: list[tuple[str, Side]] = []
-    if lett:
-        sites = [_encoded_site(file, encoder, console) for file in lett]
-        recalls += wmt16(sites, gold, LANGS, rank)
-        sides += [(lang, side) for site in sites for lang, side in zip(LANGS, site, strict=True)]
-    if commentary:
-        corpora = [
-            {lang: _encoded(f"{lang} of WMT19", documents, encoder, console) for lang, documents in corpus.items()}
-            for corpus in read_commentary(commentary)
-        ]
-        recalls.append(wmt19(corpora, rank))
-        sides += [(lang, side) for corpus in corpora for lang, side in corpus.items()]
-    return recalls, probe(sides)
-
-
-def _encoded_site(file: Path, encoder: Encoder, console: Console) -> tuple[Side, Side]:
-    site = read_site(file, *LANGS)
-    return (
-        _encoded(f"{site.name}, {LANGS[0]}", site.first, encoder, console),
-        _encoded(f"{site.name}, {LANGS[1]}", site.second, encoder, console),
-    )
-
-
-def _encoded(name: str, documents: Sequence[Document], encoder: Encoder, console: Console) -> Side:
-    with console.progress(f"encoding {name}", len(documents), "documents") as progress:
-        return encoded_side(name, documents, encoder, "concept", progress)
+    probes: list[Probe] = []
+    for task, groups in (("WMT16", data.pages()), ("WMT19", data.articles())):
+        if not groups:
+            continue
+        with console.progress(f"encoding {task}", None, "documents") as progress:
+            corpora = count_sentences(groups, sentences, dim, progress)
+        probes.append(probe(task, corpora, rank))
+        with console.progress(f"weighting {task}", None, "documents") as progress:
+            summed = sum_sentences(groups, corpora, sentences, progress)
+        taken_out = probes[-1].rank if rank is None else rank
+        if task == "WMT16":
+            recalls += wmt16(list(zip(summed[::2], summed[1::2], strict=True)), data.gold, taken_out)
+        else:
+            remaining = iter(summed)
+            by_corpus = [{lang: next(remaining) for lang in corpus} for corpus in data.corpora]
+            recalls.append(wmt19(by_corpus, taken_out))
+    return recalls, probes
 
 
 def wmt16(
-    sides: Sequence[tuple[Side, Side]], gold: AbstractSet[tuple[str, str]], langs: tuple[str, str], rank: int
+    sites: Sequence[tuple[SummedGroup, SummedGroup]], gold: AbstractSet[tuple[str, str]], rank: int
 ) -> list[Recalls]:
     """Recall over all sites, with pairs within each site, without matching URLs and with matching URLs paired first.
 
-    ``sides`` are the two sides of each site, ``gold`` the true pairs of URLs.
+    ``sites`` are the two sides of each site, ``gold`` the true pairs of URLs.
 
     Raises:
         BadInput: no true pair has both URLs in these sites.
     """
-    site_urls = {url for pair in sides for side in pair for url in side.doc_ids}
+    site_urls = {url for site in sites for side in site for url in side.doc_ids}
     if not any(first in site_urls and second in site_urls for first, second in gold):
         raise BadInput("no true pair is of these sites; see that the pairs' file belongs to them, English URLs first")
-    debiased_by_lang = (_without_bias([pair[index] for pair in sides], rank) for index in (0, 1))
-    debiased = list(zip(*debiased_by_lang, strict=True))
-    by_url = [match_urls(first.doc_ids, second.doc_ids, langs) for first, second in sides]
-    documents = {lang: sum(len(pair[index].doc_ids) for pair in sides) for index, lang in enumerate(langs)}
+    url_pairs = [match_urls(first.doc_ids, second.doc_ids, LANGS) for first, second in sites]
+    documents = {lang: sum(len(site[index].doc_ids) for site in sites) for index, lang in enumerate(LANGS)}
     tables = []
-    for task, url_pairs in (("WMT16", [[] for _ in sides]), ("WMT16 with URLs", by_url)):
+    for task, given_pairs in (("WMT16", [[] for _ in sites]), ("WMT16 with URLs", url_pairs)):
         recall, matched_gold = {}, {}
         for variant in VARIANTS:
             matched: set[tuple[str, str]] = set()
-            for site, site_url_pairs in zip(debiased if variant.debiased else sides, url_pairs, strict=True):
-                first, second = _rest(site[0], site[1], site_url_pairs)
-                matched |= {*site_url_pairs}
-                matched |= {(first.doc_ids[row], second.doc_ids[col]) for row, col in _mined(first, second, variant)}
+            for site, site_pairs in zip(sites, given_pairs, strict=True):
+                matched |= {*site_pairs, *_aligned(*site, variant, rank, {url for pair in site_pairs for url in pair})}
             recall[variant] = 100 * len(matched & gold) / len(gold)
-            matched_gold[variant] = {langs: {" ".join(pair): pair in matched for pair in sorted(gold)}}
+            matched_gold[variant] = {LANGS: {" ".join(pair): pair in matched for pair in sorted(gold)}}
         tables.append(Recalls(task, recall, len(gold), matched_gold, documents))
     return tables
 
 
-def wmt19(corpora: Iterable[Mapping[str, Side]], rank: int) -> Recalls:
-    """Recall on news commentary, the mean over all pairs of languages of each corpus; a true pair shares its concept.
+def wmt19(corpora: Iterable[Mapping[str, SummedGroup]], rank: int) -> Recalls:
+    """Recall on news commentary, the mean over all pairs of languages of each corpus; a true pair shares its name.
 
     Raises:
         BadInput: no two languages share a document.
@@ -197,81 +210,74 @@ def wmt19(corpora: Iterable[Mapping[str, Side]], rank: int) -> Recalls:
     recalls: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
     matched: dict[Variant, dict[tuple[str, str], dict[str, bool]]] = {variant: {} for variant in VARIANTS}
     documents: dict[str, int] = {}
-    for number, sides in enumerate(corpora, 1):
+    for sides in corpora:
         for lang, side in sides.items():
             documents[lang] = documents.get(lang, 0) + len(side.doc_ids)
-        debiased = {lang: _without_bias([side], rank)[0] for lang, side in sides.items()}
         for a, b in combinations(sides, 2):
-            concepts = set(sides[a].values) & set(sides[b].values)
-            for variant in VARIANTS if concepts else ():
-                variant_sides = debiased if variant.debiased else sides
-                first, second = variant_sides[a], variant_sides[b]
-                mined = [(first.values[row], second.values[col]) for row, col in _mined(first, second, variant)]
-                shared = {concept for concept, other in mined if concept == other}
-                recalls[variant].append(100 * len(shared) / len(concepts))
-                by_concept = matched[variant].setdefault((a, b), {})
-                by_concept.update({f"{number}:{concept}": concept in shared for concept in sorted(map(str, concepts))})
+            first, second = (dict(zip(sides[lang].doc_ids, sides[lang].names, strict=True)) for lang in (a, b))
+            common = set(first.values()) & set(second.values())
+            for variant in VARIANTS if common else ():
+                pairs = _aligned(sides[a], sides[b], variant, rank)
+                shared = {first[doc_id] for doc_id, other in pairs if first[doc_id] == second[other]}
+                recalls[variant].append(100 * len(shared) / len(common))
+                by_name = matched[variant].setdefault((a, b), {})
+                by_name.update({name: name in shared for name in sorted(common)})
     if not any(recalls.values()):
         raise BadInput("no two languages share a document; translations have files of the same name")
     means = {variant: float(np.mean(values)) for variant, values in recalls.items()}
     return Recalls("WMT19", means, len(recalls[VARIANTS[0]]), matched, documents)
 
 
-def _mined(first: Side, second: Side, variant: Variant) -> list[tuple[int, int]]:
-    """Positions of the paired documents in both sides."""
-    pairs = mine(first, second, variant.plan).pairs
-    return list(zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True))
+def _aligned(
+    first: SummedGroup, second: SummedGroup, variant: Variant, rank: int, left_out: AbstractSet[str] = frozenset()
+) -> list[tuple[str, str]]:
+    """Ids of the documents that a variant pairs; ``left_out`` are paired already."""
+    sides = []
+    for side in (first, second):
+        rows = [row for row, doc_id in enumerate(side.doc_ids) if doc_id not in left_out]
+        sides.append(([side.doc_ids[row] for row in rows], side.vectors(variant, rank)[rows]))
+    (first_ids, x), (second_ids, y) = sides
+    k = max(1, min(_NEIGHBOURS, len(first_ids) // 4, len(second_ids) // 4))  # a mean over most documents is near 0
+    pairs = align(x, y, k=k, margin="ratio" if variant.margin else "absolute")
+    return [
+        (first_ids[row], second_ids[col]) for row, col in zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
+    ]
 
 
-def probe(sides: Iterable[tuple[str, Side]], seed: int = 0) -> Probe:
-    """Accuracy of telling languages apart by passages' vectors and by their components (table 1, section 10.1).
+def probe(task: str, corpora: Mapping[str, LanguageCorpus], rank: int | None = None, seed: int = 0) -> Probe:
+    """Accuracy of telling languages apart by sentences' vectors and by their components (tables 1 and 6).
 
-    ``sides`` are languages and sides; a language may have several sides.
+    A document's sentences, and those of its translations, are all of the classifier's training or all of its test.
+    ``rank`` is that of the components; none or 0: the choice of the paper's rule, or the largest rank tried.
 
     Raises:
-        BadInput: there are fewer than two languages, or too few passages.
+        BadInput: there are fewer than two languages, or too few sentences.
     """
-    passages: dict[str, list[FloatArray]] = {}
-    for lang, side in sides:
-        passages.setdefault(lang, []).append(_drawn(side, seed))
-    vectors, langs = [], []
-    chance = np.random.default_rng(seed)
-    for lang, parts in sorted(passages.items()):
-        rows = np.concatenate(parts)
-        vectors.append(rows[chance.permutation(len(rows))[:_SENTENCES]])
+    vectors, langs, names = [], list[str](), list[str]()
+    for lang, corpus in sorted(corpora.items()):
+        rows, of_documents = corpus.sample.drawn(corpus.dim)
+        vectors.append(rows[:_SENTENCES])
+        names += of_documents[:_SENTENCES]
         langs += [lang] * len(vectors[-1])
     all_vectors = np.concatenate(vectors)
-    choice = smallest_rank(all_vectors, langs, seed=seed)
-    rank = choice.rank or max(choice.accuracies)
-    whole, inside, outside = accuracy_by_component(all_vectors, langs, rank, seed)
-    return Probe(choice, rank, (100 * whole, 100 * inside, 100 * outside), sorted(passages), len(langs))
+    choice = smallest_rank(all_vectors, langs, seed=seed, documents=names)
+    chosen = rank or choice.rank or max(choice.accuracies)
+    whole, inside, outside = accuracy_by_component(all_vectors, langs, chosen, seed, documents=names)
+    accuracies = (100 * whole, 100 * inside, 100 * outside)
+    return Probe(task, choice, chosen, accuracies, all_vectors, langs)
 
 
-def _drawn(side: Side, seed: int) -> FloatArray:
-    """A random sample of a side's passages as unit rows, in the order of the passages."""
-    rows = side.passages.vectors
-    sample = np.random.default_rng(seed).permutation(len(rows))[:_SENTENCES]
-    return unit_rows(rows[np.sort(sample)])
-
-
-def _without_bias(sides: Sequence[Side], rank: int) -> list[Side]:
-    """The sides of one language without what the documents of all of its sites share (LAWDR, section 3.2)."""
-    moments = Moments(sides[0].vectors.shape[1])
-    for side in sides:
-        moments.add(side.vectors)
-    mean, subspace = moments.mean.astype(np.float32), moments.subspace(rank)
-    changed = []
-    for side in sides:
-        shared = side.vectors @ subspace.T @ subspace if rank else mean
-        changed.append(replace(side, vectors=unit_rows((side.vectors - shared).astype(np.float32, copy=False))))
-    return changed
-
-
-def _rest(first: Side, second: Side, url_pairs: Sequence[tuple[str, str]]) -> tuple[Side, Side]:
-    """Both sides without the documents that are paired by URL."""
-    paired_urls = {url for pair in url_pairs for url in pair}
-    free_first, free_second = (
-        np.array([position for position, url in enumerate(side.doc_ids) if url not in paired_urls], np.int64)
-        for side in (first, second)
-    )
-    return first.only(free_first), second.only(free_second)
+def sentences_figure(probes: Sequence[Probe], encoder: str) -> Figure:
+    """Draw the first two principal components of each task's sentences, coloured by language (figures 1 and 2)."""
+    figure = empty_figure(4.6 * len(probes), 4.2)
+    with plain_texts():
+        for axes, probe_of_task in zip(np.atleast_1d(figure.subplots(1, len(probes))), probes, strict=True):
+            centred = probe_of_task.vectors - probe_of_task.vectors.mean(axis=0)
+            _, _, directions = np.linalg.svd(centred, full_matrices=False)
+            places = centred @ directions[:2].T
+            langs = np.array(probe_of_task.langs)
+            for lang in np.unique(langs):
+                axes.scatter(*places[langs == lang].T, s=4, alpha=0.5, label=str(lang))
+            axes.set_title(f"{probe_of_task.task}, sentences by {encoder}", fontsize=10)
+            axes.legend(frameon=False, fontsize=8, markerscale=2)
+    return figure

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from encoders.console import Console
 from encoders.devices import Device
 from encoders.document import EncoderSpec
+from encoders.methods.sentences import Sentences
 from encoders.wording import counted
 from indexer.collection.settings import Settings
-from onnx_export.models import open_named
+from onnx_export.models import open_sentence
 from query.alignment.gold import stated_pairs
 from query.commands.help import Command
-from query.commands.options import PATH, common_options, default_encoder_option, device_option, method_option
+from query.commands.options import PATH, common_options, default_encoder_option, device_option
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
+from query.evaluation.plots import require_picture, save_figure
 from query.reproduce.cached_encoder import CachedEncoder
-from query.reproduce.lawdr import PAPER, PAPER_DATA, PAPER_PROBE, VARIANTS, Probe, Recalls, Variant, alignment_tables
-from query.reproduce.lawdr_data import lett_files
+from query.reproduce.lawdr import Data, Probe, Recalls, alignment_tables, sentences_figure
+from query.reproduce.lawdr_data import lett_files, read_commentary
+from query.reproduce.lawdr_paper import (
+    BASELINES,
+    PAPER,
+    PAPER_DATA,
+    PAPER_PROBE,
+    PAPER_RANK,
+    VARIANTS,
+    Column,
+    Inputs,
+    Variant,
+    paper_column,
+)
+from query.reproduce.lawdr_vectors import unit_sentences
 from query.reproduce.systems import System, open_log, say_logged
 
 
@@ -30,19 +45,33 @@ from query.reproduce.systems import System, open_log, say_logged
 @click.option("--pairs", type=PATH, metavar="FILE", help="True pairs of WMT16: URL in English, tab, in French.")
 @click.option("--wmt19", "commentary", type=PATH, metavar="DIR", help="Unpacked documents.tgz, or the .tsv.gz files.")
 @click.option(
-    "--rank", type=click.IntRange(0), default=0, show_default=True, help="Rank of the language subspace; 0: the mean."
+    "--rank",
+    default="auto",
+    show_default=True,
+    metavar="auto|M",
+    help="Rank of the language subspaces; auto: by the paper's rule; 0: the mean.",
 )
+@click.option(
+    "--inputs",
+    type=click.Choice([*get_args(Inputs), "both"]),
+    default="single",
+    show_default=True,
+    help="Read single sentences, or as many together as fit.",
+)
+@click.option("--unnormalised", is_flag=True, help="Add up sentences' vectors as they are, not scaled to unit length.")
+@click.option("--plot", type=PATH, metavar="FILE", help="Draw the sentences by language (figure 1).")
 @default_encoder_option()
-@method_option
 @device_option
 @common_options
 def command(
     lett: Path | None,
     pairs: Path | None,
     commentary: Path | None,
-    rank: int,
+    rank: str,
+    inputs: str,
+    unnormalised: bool,
+    plot: Path | None,
     encoder: str,
-    method: str | None,
     device: Device,
     settings: Settings,
     console: Console,
@@ -51,112 +80,188 @@ def command(
 
     --wmt16 takes the folder of the task's websites, --wmt19 the unpacked documents of news commentary v14: a folder a
     language, in it a file a document, of the same name in every language; or the .tsv.gz files of pairs of languages.
+    Language subspaces and densities are those of the task's own sentences, language by language.
     """
     if not (lett or commentary):
         raise click.UsageError("name the data: --wmt16 DIR --pairs FILE, --wmt19 DIR, or both")
     if bool(lett) != bool(pairs):
         raise click.UsageError("--wmt16 and --pairs belong together; give both")
-    gold = stated_pairs(pairs) if pairs else set()
-    files = lett_files(lett) if lett else []
-    engine = click.get_current_context().with_resource(open_log(settings))
-    loaded = CachedEncoder(open_named(encoder, method, console, device=device), settings.home, console)
-    recalls, probed = alignment_tables(files, gold, commentary, rank, loaded, console)
-    numbers: dict[tuple[str, Variant], int] = {}
-    for task in recalls:
-        source = commentary if task.task == "WMT19" else lett
-        for variant in VARIANTS:
-            system = System(
-                f"lawdr, {task.task}",
-                variant.name,
-                loaded.spec,
-                task.documents,
-                task.runs(variant),
-                source.name if source else "",
-                settings={"rank": rank} if variant.debiased else {},
-            )
-            numbers[task.task, variant] = system.log(engine)
-    our_data = {task.task: _our_data(task, len(files)) for task in recalls}
-    our_data["probe"] = f"{probed.passages:,} passages in {', '.join(probed.languages)}"
-    _show_tables(recalls, probed, f"{loaded.spec.name} by {loaded.spec.method}", our_data, console)
-    console.emit(_as_json(recalls, probed, loaded.spec, our_data, numbers))
-    say_logged(list(numbers.values()), console)
-    loaded.say_cached()
-
-
-def _our_data(task: Recalls, sites: int) -> str:
-    """What the figures of a task are of."""
-    source = f"{counted(task.pairs, 'pair')} of languages" if task.task == "WMT19" else counted(sites, "website")
-    return f"{source}; documents: {documents_in_words(task.documents)}"
-
-
-def _show_tables(
-    recalls: Sequence[Recalls], probed: Probe, encoder: str, our_data: Mapping[str, str], console: Console
-) -> None:
-    for task in recalls:
-        unit = "pairs of languages" if task.task == "WMT19" else "true pairs"
-        title = f"{task.task}, recall in %, {task.pairs:,} {unit}"
-        paper_data = PAPER_DATA[task.task]
-        table = PaperTable(
-            title,
-            [""],
-            ["paper: XLM, weighted"],
-            [encoder],
-            paper_data=paper_data,
-            our_data=our_data[task.task],
-        )
-        for variant in VARIANTS:
-            table.add([variant.name], [PAPER[task.task][variant]], [task.recall[variant]])
-        table.show(console)
-    table = PaperTable(
-        f"Telling {len(probed.languages)} languages apart, accuracy in % of a linear SVM",
-        [""],
-        ["paper: XLM, rank 32"],
-        [f"{encoder}, rank {probed.rank}"],
-        paper_data=PAPER_DATA["probe"],
-        our_data=our_data["probe"],
+    asked_rank = _asked_rank(rank)
+    if plot:
+        require_picture(plot)
+    data = Data(
+        lett_files(lett) if lett else [],
+        stated_pairs(pairs) if pairs else set(),
+        list(read_commentary(commentary)) if commentary else [],
     )
-    labels = ("vectors", "their language component", "what is left")
-    for label, paper, ours in zip(labels, PAPER_PROBE, probed.accuracies, strict=True):
-        table.add([label], [paper], [ours])
-    table.show(console)
-    if probed.choice.rank is None:
-        console.say(f"no rank tried came below {probed.choice.bar:.0%}")
+    engine = click.get_current_context().with_resource(open_log(settings))
+    sentence = open_sentence(encoder, console, device, unnormalised=unnormalised)
+    column = paper_column(sentence.folder.config)
+    numbers: list[int] = []
+    results: list[dict[str, Any]] = []
+    for read in get_args(Inputs) if inputs == "both" else (inputs,):
+        method = Sentences(sentence, together=read == "multi")
+        cached = None if unnormalised else CachedEncoder(method, settings.home, console)
+        vectors = unit_sentences(cached) if cached else method.sentence_vectors
+        recalls, probes = alignment_tables(data, asked_rank, vectors, method.spec.dim, console)
+        taken_out = {probe.task: probe.rank if asked_rank is None else asked_rank for probe in probes}
+        evaluations = {
+            (recall.task, variant): _system(
+                recall,
+                variant,
+                method.spec,
+                {"rank": taken_out[recall.task[:5]]} if variant.debiased else {},
+                read,
+                data,
+            ).log(engine)
+            for recall in recalls
+            for variant in VARIANTS
+        }
+        numbers += evaluations.values()
+        table = _Table(read, column, method.spec, len(data.lett), taken_out)
+        table.show(recalls, probes, console)
+        results.append(table.as_json(recalls, probes, evaluations))
+        if plot:
+            drawn = plot.with_stem(f"{plot.stem}-{read}") if inputs == "both" else plot
+            save_figure(sentences_figure(probes, method.spec.name), drawn)
+            console.say(f"drawn: {drawn}")
+        if cached:
+            cached.say_cached()
+    console.emit({"encoder": sentence.folder.config.name, "unnormalised": unnormalised, "inputs": results})
+    say_logged(numbers, console)
 
 
-def _as_json(
-    recalls: Sequence[Recalls],
-    probed: Probe,
-    encoder: EncoderSpec,
-    our_data: Mapping[str, str],
-    numbers: Mapping[tuple[str, Variant], int],
-) -> dict[str, Any]:
-    return {
-        "encoder": encoder.name,
-        "method": encoder.method,
-        "recall": [
-            {
-                "task": task.task,
-                "pairs": task.pairs,
-                **data_json(PAPER_DATA[task.task], our_data[task.task]),
-                "variants": [
-                    {
-                        **asdict(variant),
-                        "evaluation": numbers[task.task, variant],
-                        "paper": PAPER[task.task][variant],
-                        "ours": round(task.recall[variant], 3),
-                    }
-                    for variant in VARIANTS
-                ],
-            }
-            for task in recalls
-        ],
-        "probe": {
-            "languages": list(probed.languages),
-            **data_json(PAPER_DATA["probe"], our_data["probe"]),
-            "paper": list(PAPER_PROBE),
-            "rank": probed.choice.rank,
-            "bar": round(probed.choice.bar, 6),
-            "by_rank": {str(rank): round(value, 6) for rank, value in probed.choice.accuracies.items()},
-            "accuracies": [round(value, 3) for value in probed.accuracies],
-        },
-    }
+def _asked_rank(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) <= 1000):
+        raise click.UsageError(f"--rank takes auto, 0, or a rank such as 1, not {text!r}")
+    return int(text)
+
+
+def _system(
+    recall: Recalls, variant: Variant, spec: EncoderSpec, settings: Mapping[str, Any], inputs: Inputs, data: Data
+) -> System:
+    return System(
+        f"lawdr, {recall.task}, {inputs}",
+        variant.name,
+        spec,
+        recall.documents,
+        recall.runs(variant),
+        recall.task if recall.task == "WMT19" else data.lett[0].parent.name,
+        settings=settings,
+    )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The tables of one kind of inputs.
+
+    Attributes:
+        column: the paper's column of the encoder, if it has one.
+        sites: number of WMT16's sites.
+        ranks: rank that was taken out, by task.
+    """
+
+    inputs: Inputs
+    column: Column | None
+    spec: EncoderSpec
+    sites: int
+    ranks: Mapping[str, int]
+
+    def paper(self, task: str, variant: Variant) -> float | None:
+        """The paper's figure of a row."""
+        return PAPER[task][self.inputs][self.column][variant] if self.column else None
+
+    def our_data(self, recall: Recalls) -> str:
+        """What the figures of a task are of."""
+        is_wmt19 = recall.task == "WMT19"
+        source = f"{counted(recall.pairs, 'pair')} of languages" if is_wmt19 else counted(self.sites, "website")
+        rank = self.ranks[recall.task[:5]]
+        taken_out = f"subspaces of rank {rank}" if rank else "the mean"
+        return f"{source}; documents: {documents_in_words(recall.documents)}; taken out: {taken_out}"
+
+    def probe_data(self, probe: Probe) -> str:
+        """What the figures of the probe are of."""
+        return f"{probe.task}; {len(probe.langs):,} sentences in {', '.join(sorted(set(probe.langs)))}"
+
+    def show(self, recalls: Sequence[Recalls], probes: Sequence[Probe], console: Console) -> None:
+        """Print the tables."""
+        column = " ".join(self.column) if self.column else f"has no {self.spec.name}"
+        for recall in recalls:
+            unit = "pairs of languages" if recall.task == "WMT19" else "true pairs"
+            table = PaperTable(
+                f"{recall.task}, {_INPUTS[self.inputs]}, recall in %, {recall.pairs:,} {unit}",
+                [""],
+                [f"paper: {column}"],
+                [self.spec.name],
+                paper_data=PAPER_DATA[recall.task],
+                our_data=self.our_data(recall),
+            )
+            for variant in VARIANTS:
+                table.add([variant.name], [self.paper(recall.task, variant)], [recall.recall[variant]])
+            table.show(console)
+            console.result(f"the paper's baselines: {BASELINES[recall.task]}")
+        for probe in probes:
+            rank = f", rank {PAPER_RANK[self.column[0]]}" if self.column else ""
+            table = PaperTable(
+                f"Telling {len(set(probe.langs))} languages apart, accuracy in % of a linear SVM",
+                [""],
+                [f"paper: {column}{rank}"],
+                [f"{self.spec.name}, rank {probe.rank}"],
+                paper_data=PAPER_DATA["probe"],
+                our_data=self.probe_data(probe),
+            )
+            labels = ("vectors", "their language component", "what is left")
+            published = self._published_probe() or (None, None, None)
+            for label, paper, ours in zip(labels, published, probe.accuracies, strict=True):
+                table.add([label], [paper], [ours])
+            table.show(console)
+            if probe.choice.rank is None:
+                console.say(f"no rank tried came below {probe.choice.bar:.0%}")
+
+    def _published_probe(self) -> tuple[float, float, float] | None:
+        """The paper's probe, which read single sentences."""
+        return PAPER_PROBE[self.column] if self.column and self.inputs == "single" else None
+
+    def as_json(
+        self, recalls: Sequence[Recalls], probes: Sequence[Probe], evaluations: Mapping[tuple[str, Variant], int]
+    ) -> dict[str, Any]:
+        """The tables as JSON values."""
+        return {
+            "inputs": self.inputs,
+            "paper_column": list(self.column) if self.column else None,
+            "recall": [
+                {
+                    "task": recall.task,
+                    "pairs": recall.pairs,
+                    "rank": self.ranks[recall.task[:5]],
+                    **data_json(PAPER_DATA[recall.task], self.our_data(recall)),
+                    "variants": [
+                        {
+                            **asdict(variant),
+                            "evaluation": evaluations[recall.task, variant],
+                            "paper": self.paper(recall.task, variant),
+                            "ours": round(recall.recall[variant], 3),
+                        }
+                        for variant in VARIANTS
+                    ],
+                }
+                for recall in recalls
+            ],
+            "probes": [
+                {
+                    "languages": sorted(set(probe.langs)),
+                    **data_json(PAPER_DATA["probe"], self.probe_data(probe)),
+                    "paper": self._published_probe(),
+                    "rank": probe.choice.rank,
+                    "bar": round(probe.choice.bar, 6),
+                    "by_rank": {str(rank): round(value, 6) for rank, value in probe.choice.accuracies.items()},
+                    "accuracies": [round(value, 3) for value in probe.accuracies],
+                }
+                for probe in probes
+            ],
+        }
+
+
+_INPUTS: Mapping[Inputs, str] = {"single": "single sentences", "multi": "sentences together"}

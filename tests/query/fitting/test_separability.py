@@ -48,6 +48,20 @@ def test_the_rule_takes_the_smallest_rank_below_the_bar() -> None:
     assert choice.accuracies[1] < 0.7
 
 
+def test_a_classifier_that_knows_the_documents_tells_nothing_of_documents_it_has_not_seen() -> None:
+    chance = np.random.default_rng(0)
+    documents = chance.standard_normal((80, 24)).astype(np.float32)
+    vectors = unit_rows(np.repeat(documents, 10, axis=0) + 0.1 * chance.standard_normal((800, 24)).astype(np.float32))
+    langs = ["en" if row // 10 % 2 else "de" for row in range(800)]
+    names = [str(row // 10) for row in range(800)]
+    by_rows, _, _ = accuracy_by_component(vectors, langs, 1)
+    by_documents, _, _ = accuracy_by_component(vectors, langs, 1, documents=names)
+    assert by_documents < by_rows - 0.1
+    assert smallest_rank(vectors, langs, [1], documents=names).accuracies[0] == by_documents
+    with pytest.raises(BadInput, match="too few documents to be tested on others"):
+        accuracy_by_component(vectors, langs, 1, documents=["all"] * 800)
+
+
 def test_no_rank_is_an_answer() -> None:
     choice = smallest_rank(*vectors_of({"en": 100, "de": 100}, 2.0), ranks=[])
     assert choice.rank is None
