@@ -16,6 +16,10 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.harness import LANGUAGES, TESTED, spread
 from benchmarks.searchers import CENTRED, open_searcher
+from encoders.cr5.algebra.ridge_choice import excerpts, mate_rank, split
+from encoders.cr5.algebra.solver import solve
+from encoders.cr5.corpus import Corpus
+from encoders.cr5.estimator import Cr5
 from encoders.cr5.settings import Cr5Settings
 from encoders.document import FloatArray
 from encoders.folder import ModelFolder
@@ -224,6 +228,50 @@ def curve_rows(records: Records, sizes: Sequence[int], splits: int) -> list[str]
     return lines
 
 
+def ridge_rows(
+    collection: str, langs: Sequence[str], sizes: Sequence[int], splits: int, dimensions: int = 300
+) -> list[str]:
+    """Mean reciprocal rank of a few words' mates by λ and number of training concepts; the same concepts are tested."""
+    records = read(collection, langs)
+    corpus = Corpus()
+    for lang, of_lang in records.items():
+        for document in harness.documents(of_lang, lang):
+            corpus.add(document)
+    _, blocks = Cr5().blocks(corpus)
+    concepts = np.unique(np.concatenate([block.concepts for block in blocks.values()]))
+    ranks: dict[tuple[int, float], list[float]] = {}
+    for seed in range(splits):
+        random = np.random.default_rng(seed)
+        order = random.permutation(concepts)
+        cut = len(order) // 5
+        _, tested = split(blocks, order, order[:cut])
+        words = excerpts(tested, random)
+        for size in sizes:
+            taught, _ = split(blocks, np.concatenate([order[:cut], order[cut:][:size]]), order[:cut])
+            for lam in _RIDGES:
+                ranks.setdefault((size, lam), []).append(
+                    mate_rank(solve(taught, dimensions, lam, seed=seed).columns, tested, words)
+                )
+            print(collection, seed, size, [round(ranks[size, lam][-1], 4) for lam in _RIDGES], flush=True)
+    means = {key: float(np.mean(values)) for key, values in ranks.items()}
+    table = [
+        f"{collection}, {', '.join(langs)}, {dimensions} dimensions, {splits} splits: mean reciprocal rank of mates "
+        f"of five words of a document, in a fifth of the {len(concepts):,} concepts, all documents of a language there "
+        "being candidates.",
+        "",
+        f"| training concepts | {' | '.join(f'λ {lam:g}' for lam in _RIDGES)} |",
+        f"|---:|{'---:|' * len(_RIDGES)}",
+    ]
+    for size in sizes:
+        best = max(means[size, lam] for lam in _RIDGES)
+        cells = (f"{means[size, lam]:.3f}" for lam in _RIDGES)
+        table.append(f"| {size:,} | {' | '.join(f'**{cell}**' if cell == f'{best:.3f}' else cell for cell in cells)} |")
+    return [*table, ""]
+
+
+_RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+
 def transfer_rows(records: Records) -> list[str]:
     """Mates in other collections, of a model that was trained on all of lohelp."""
     table = harness.Table(
@@ -315,7 +363,7 @@ def row(kind: str, retrieved: Retrieved) -> str:
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["splits", "mates", "curve", "transfer", "words"])
+    parser.add_argument("part", choices=["splits", "mates", "curve", "ridge", "transfer", "words"])
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--sizes", default="50,100,200,400,700")
     parser.add_argument("--e5", type=Path, help="Home of a collection lohelp indexed with the default encoder.")
@@ -329,6 +377,20 @@ def main() -> None:
     elif arguments.part == "curve":
         name, options = "Cr5 by training concepts", ("splits", "sizes")
         lines = curve_rows(records, [int(size) for size in arguments.sizes.split(",")], arguments.splits)
+    elif arguments.part == "ridge":
+        name, lines = (
+            "Cr5: λ by training concepts",
+            [
+                *ridge_rows("lohelp", TESTED, (100, 200, 400, 800), arguments.splits),
+                *(
+                    line
+                    for dimensions in (100, 300, 600)
+                    for line in ridge_rows(
+                        "ddtp", ("de", "en", "fr", "it"), (100, 200, 400, 800, 1436), arguments.splits, dimensions
+                    )
+                ),
+            ],
+        )
     elif arguments.part == "words":
         name, options, lines = "Cr5: words and sentences", (), word_rows(records)
     else:

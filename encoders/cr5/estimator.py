@@ -62,7 +62,7 @@ class Cr5:
         return self
 
     def _learn(self, corpus: Corpus, console: Console) -> None:
-        vocabularies, blocks = self._blocks(corpus)
+        vocabularies, blocks = self.blocks(corpus)
         self.documents_ = {lang: len(block.concepts) for lang, block in blocks.items()}
         self.concepts_ = 1 + max(int(block.concepts.max()) for block in blocks.values())
         if self.concepts_ < 2:
@@ -87,7 +87,7 @@ class Cr5:
         """Documents → (documents, dim) float32 unit rows; a zero row where a text has no word of the model."""
         return self.model_.encode(documents)
 
-    def _blocks(self, corpus: Corpus) -> tuple[dict[str, Vocabulary], dict[str, Block]]:
+    def blocks(self, corpus: Corpus) -> tuple[dict[str, Vocabulary], dict[str, Block]]:
         """Vocabularies and TF-IDF rows of the training documents, by language.
 
         Where a document has no word of its vocabulary, the remaining documents are linked and counted again.
@@ -102,8 +102,9 @@ class Cr5:
         rows, remark = rows_within_limits(counts, self.settings.limits)
         self.remarks_ += [remark] if remark else []
         fitting = sum(map(len, rows.values()))
-        if self.settings.pairs == "transitive":
-            rows = transitive_rows(counts, rows, self.settings.pivots)
+        if self.settings.has_pivots:
+            published = self.settings.pairs == "transitive-published"
+            rows = transitive_rows(counts, rows, self.settings.pivots, published=published)
         undealt = fitting - sum(map(len, rows.values()))
         vocabularies, blocks = {}, dict[str, Block]()
         unlinked_rows, rows = rows, _sorted_rows(counts, linked_rows(counts, rows))
@@ -137,11 +138,11 @@ class Cr5:
         }
 
     def _remark_left_out(self, corpus: Corpus, undealt: int, alone: int, unlinked: Sequence[str]) -> None:
-        pivots = " or ".join(self.settings.pivots)
+        pivots, published = " or ".join(self.settings.pivots), self.settings.pairs == "transitive-published"
         if undealt:
             self.remarks_.append(
                 f"{counted(undealt, 'document is', 'documents are')} left out: the concept has no document in "
-                f"{pivots}, or was assigned to another language"
+                f"{pivots}, or {'several other languages have it' if published else 'was assigned to another language'}"
             )
         if alone:
             about = "about concepts that no other language has"

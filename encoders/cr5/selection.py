@@ -66,11 +66,13 @@ def linked_rows(counts: Mapping[str, Counts], rows: Rows) -> Rows:
     return linked_rows
 
 
-def transitive_rows(counts: Mapping[str, Counts], rows: Rows, pivots: Sequence[str]) -> Rows:
+def transitive_rows(
+    counts: Mapping[str, Counts], rows: Rows, pivots: Sequence[str], *, published: bool = False
+) -> Rows:
     """Documents for transitive training: those of the pivots and of one other language for each concept.
 
-    Each concept goes to the language that has the fewest so far. Then no two languages but pivots share a concept, as
-    in figure 1(c) of the paper; the paper leaves out every concept that they would share.
+    A concept that several other languages have goes to the language that has the fewest so far; as ``published``, to
+    none of them. Then no two languages but pivots share a concept, as in figure 1(c) of the paper.
 
     Raises:
         BadInput: a pivot is not among the languages.
@@ -86,6 +88,8 @@ def transitive_rows(counts: Mapping[str, Counts], rows: Rows, pivots: Sequence[s
                 holders.setdefault(concept, []).append(lang)
     dealt_concepts = dict.fromkeys(rows, 0)
     chosen_langs: dict[int, str] = {}
+    if published:
+        holders = {concept: langs for concept, langs in holders.items() if len(langs) == 1}
     for concept in sorted(holders, key=lambda number: (len(holders[number]), number)):
         chosen_langs[concept] = min(holders[concept], key=lambda lang: (dealt_concepts[lang], lang))
         dealt_concepts[chosen_langs[concept]] += 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Pairs = Literal["joint", "pairwise", "transitive"]
+Pairs = Literal["joint", "pairwise", "transitive", "transitive-published"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Cr5Settings:
     Attributes:
         ridge: λ; None: chosen by cross-validation over concepts.
         pairs: ``joint`` uses every concept of two languages or more, ``transitive`` links languages by pivots alone;
-            ``pairwise`` is ``joint`` on two languages.
+            ``pairwise`` is ``joint`` on two languages. Where two languages share a concept with a pivot, ``transitive``
+            gives it to one of them, and ``transitive-published`` to none, as in the paper.
         pivots: languages that transitive training links the others with.
         vocabulary: maximum number of words in each language; the most frequent are taken.
         least: minimum number of documents that have a word.
@@ -38,3 +39,8 @@ class Cr5Settings:
     least: int = 3
     limits: WordLimits = field(default_factory=WordLimits)
     seed: int = 0
+
+    @property
+    def has_pivots(self) -> bool:
+        """Whether languages meet at pivots alone."""
+        return self.pairs in ("transitive", "transitive-published")

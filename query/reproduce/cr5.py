@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,9 +17,13 @@ from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from query.evaluation.measures import Scores
+from query.evaluation.plots import empty_figure, plain_texts
 from query.reproduce.cr5_data import Wikipedia
-from query.reproduce.retrieval import Precision, precision
+from query.reproduce.retrieval import RANKS, Precision, precision
 from query.reproduce.systems import rank_scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RankedBy = Literal["cosine", "csls"]
 Direction = tuple[str, str]
@@ -57,12 +61,79 @@ _TABLE_1: Mapping[Pairs, Mapping[Direction, Sequence[float]]] = {
         ("da", "vi"): (32.0, 55.9, 63.5, 33.9, 58.2, 66.1, 35.6, 60.4, 68.9, 33.8, 56.3, 66.4),
         ("en", "it"): (74.6, 86.4, 88.9, 80.0, 89.8, 91.5, 71.9, 85.8, 90.3, 79.0, 90.2, 91.9),
     },
-    "transitive": {
+    "transitive-published": {
         ("da", "vi"): (21.6, 39.8, 47.4, 25.1, 44.7, 53.5, 27.8, 49.3, 60.0, 27.1, 49.6, 59.1),
     },
 }
 PAPER = {training: _both_directions(rows) for training, rows in _TABLE_1.items()}
-"""Document retrieval by training and direction (table 1)."""
+"""Document retrieval by training and direction (table 1, b, c and e)."""
+PAPER_FEW_CONCEPTS = _both_directions(
+    {("da", "vi"): (29.5, 50.2, 58.1, 24.5, 48.7, 57.2, 24.3, 44.4, 53.3, 24.8, 47.9, 55.9)}
+)
+"""Document retrieval of pairwise training with 10,000 concepts in common (table 1, d)."""
+_IN_COMMON: Mapping[str, Mapping[Direction, str]] = {
+    "joint": {
+        ("da", "en"): "79k",
+        ("da", "it"): "59k",
+        ("da", "vi"): "25k",
+        ("en", "it"): "489k",
+        ("en", "vi"): "98k",
+        ("it", "vi"): "62k",
+    },
+    "pairwise": {("da", "en"): "74k", ("da", "vi"): "22k", ("en", "it"): "483k"},
+    "pairwise, few concepts": {("da", "vi"): "10k"},
+    "transitive-published": {("da", "vi"): "0"},
+}
+"""Concepts that both languages have in training, by training (table 1, last column)."""
+_ADVREFINE = _both_directions(
+    {
+        ("da", "en"): (37.7, 54.8, 61.1, 27.6, 41.0, 47.1, 46.4, 63.2, 70.0, 35.8, 52.5, 59.8),
+        ("da", "it"): (22.2, 39.2, 45.8, 16.2, 30.6, 38.0, 28.2, 46.4, 53.0, 24.5, 42.5, 51.9),
+        ("da", "vi"): (5.3, 11.8, 17.3, 5.8, 13.8, 18.5, 8.1, 18.9, 26.1, 11.9, 24.1, 30.2),
+        ("en", "it"): (33.3, 46.8, 52.8, 38.9, 54.9, 62.6, 40.0, 57.3, 63.1, 49.2, 62.9, 69.0),
+        ("en", "vi"): (7.5, 14.3, 18.8, 11.1, 23.4, 28.6, 11.7, 25.0, 31.7, 23.6, 40.6, 47.9),
+        ("it", "vi"): (4.2, 9.1, 12.6, 7.2, 14.6, 19.0, 7.4, 15.9, 22.3, 13.2, 23.8, 30.8),
+    }
+)
+Baselines = Mapping[Direction, Sequence[tuple[str, Sequence[float]]]]
+"""Published P@1, P@5 and P@10 of other methods by direction, in per cent."""
+
+
+def _italian_first(rows: Mapping[str, Sequence[float]]) -> Baselines:
+    """Rows of tables 3 and 4: queries in Italian, then in English."""
+    return {
+        ("it", "en"): [(name, row[0:3]) for name, row in rows.items()],
+        ("en", "it"): [(name, row[3:6]) for name, row in rows.items()],
+    }
+
+
+BASELINES: Mapping[str, Baselines] = {
+    "documents": {
+        langs: [("ADVREFINE, cosine", row.cosine), ("ADVREFINE, CSLS", row.csls)] for langs, row in _ADVREFINE.items()
+    },
+    "sentences": _italian_first(
+        {
+            "Mikolov et al.": (10.5, 18.7, 22.8, 12.0, 22.1, 26.7),
+            "Dinu et al.": (45.3, 72.4, 80.7, 48.9, 71.3, 78.3),
+            "Smith et al.": (54.6, 72.7, 78.2, 42.9, 62.2, 69.2),
+            "Procrustes, cosine": (42.6, 54.7, 59.0, 53.5, 65.5, 69.5),
+            "Procrustes, CSLS": (66.1, 77.1, 80.7, 69.5, 79.6, 83.5),
+            "ADVREFINE, CSLS": (65.9, 79.7, 83.1, 69.0, 79.7, 83.1),
+        }
+    ),
+    "words": _italian_first(
+        {
+            "Mikolov et al.": (33.8, 48.3, 53.9, 24.9, 41.0, 47.4),
+            "Dinu et al.": (38.5, 56.4, 63.9, 24.6, 45.4, 54.1),
+            "Faruqui and Dyer": (36.1, 52.7, 58.1, 31.0, 49.9, 57.0),
+            "Artetxe et al.": (39.7, 54.7, 60.5, 33.8, 52.4, 59.1),
+            "Smith et al.": (43.1, 60.7, 66.4, 38.0, 58.5, 63.6),
+            "Procrustes, CSLS": (63.7, 78.6, 81.1, 56.3, 76.2, 80.6),
+            "ADVREFINE, CSLS": (66.2, 80.4, 83.4, 58.7, 76.5, 80.9),
+        }
+    ),
+}
+"""The paper's baselines by task (tables 1(a), 3 and 4)."""
 PAPER_SENTENCES = {
     ("it", "en"): Published((42.6, 55.1, 59.7), (49.7, 62.0, 66.7)),
     ("en", "it"): Published((45.8, 56.6, 61.6), (50.4, 62.7, 66.8)),
@@ -85,12 +156,18 @@ PAPER_DATA = {
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Precision in one direction, and the number of candidates; ``queries`` names the queries in their order."""
+    """Precision in one direction, and the number of candidates.
+
+    Attributes:
+        queries: names of the queries, in their order.
+        in_common: number of concepts that both languages have in training; none: not counted.
+    """
 
     langs: Direction
     ours: Precision
     candidates: int
     queries: Sequence[str]
+    in_common: int | None = None
 
     def scores(self, ranked_by: RankedBy) -> Scores:
         """The scores of every query by cosine or by CSLS."""
@@ -99,7 +176,13 @@ class Retrieved:
 
 
 def retrieve_documents(
-    data: Wikipedia, langs: Sequence[str], settings: Cr5Settings, queries: int, most: int, console: Console
+    data: Wikipedia,
+    langs: Sequence[str],
+    settings: Cr5Settings,
+    queries: int,
+    most: int,
+    console: Console,
+    intersection: int | None = None,
 ) -> tuple[dict[Direction, Cr5Model], list[Retrieved]]:
     """Table 1: train without the queries' concepts, and rank each query's article among those of the other language.
 
@@ -110,6 +193,8 @@ def retrieve_documents(
         queries: number of query concepts of a pair of languages; the paper sets as many aside to choose the ridge.
         most: greatest number of ranked articles of a language; articles not learnt from come first.
         console: shows the progress.
+        intersection: greatest number of concepts that the languages of a group have in common in training, others being
+            left out of it; none: no limit.
 
     Returns:
         The models by pair of languages (the same model for all pairs unless training is pairwise), and the results.
@@ -124,19 +209,69 @@ def retrieve_documents(
     models: dict[Direction, Cr5Model] = {}
     results = []
     for group in groups:
-        corpus = _corpus(data, {lang: concepts[lang] for lang in group}, left_out, console)
+        untaught = left_out | _beyond([concepts[lang] - left_out for lang in group], intersection, settings.seed)
+        corpus = _corpus(data, {lang: concepts[lang] for lang in group}, untaught, console)
         model = Cr5(settings).fit(corpus, console).model_
         for pair in combinations(group, 2):
             models[pair] = model
             sides = {}
             for lang in pair:
                 taught = set().union(*(concepts[taught_lang] for taught_lang in group if taught_lang != lang))
-                candidates = _candidates(held_out[pair], concepts[lang], taught - left_out, most)
+                candidates = _candidates(held_out[pair], concepts[lang], taught - untaught, most)
                 sides[lang] = _encoded(data, model, lang, candidates)
+            in_common: int | None = len((concepts[pair[0]] & concepts[pair[1]]) - untaught)
+            if settings.has_pivots:
+                in_common = None if set(pair) & set(settings.pivots) else 0
             for query_lang, candidate_lang in (pair, pair[::-1]):
                 asked, ours = _precision(sides[query_lang], sides[candidate_lang], held_out[pair])
-                results.append(Retrieved((query_lang, candidate_lang), ours, len(sides[candidate_lang][1]), asked))
+                candidate_count = len(sides[candidate_lang][1])
+                results.append(Retrieved((query_lang, candidate_lang), ours, candidate_count, asked, in_common))
     return models, results
+
+
+def _beyond(concepts: Sequence[set[str]], most: int | None, seed: int) -> set[str]:
+    """Concepts that all of these languages have, beyond a number of them that are drawn at random."""
+    common = sorted(set.intersection(*concepts))
+    if most is None or len(common) <= most:
+        return set()
+    return {common[index] for index in np.random.default_rng(seed).permutation(len(common))[most:]}
+
+
+def published_in_common(training: str, langs: Direction) -> str:
+    """Number of concepts that both languages have in the paper's training, as printed; empty if the paper has none."""
+    of_training = _IN_COMMON.get(training, {})
+    return of_training.get(langs) or of_training.get(langs[::-1], "")
+
+
+def precision_figure(results: Sequence[Retrieved], paper: Mapping[Direction, Published]) -> Figure:
+    """Draw precision at k by CSLS for each pair of languages, the mean of both directions (figure 2).
+
+    The paper's P@1, P@5 and P@10 of Cr5 and of ADVREFINE are points beside the curves.
+    """
+    by_langs = {result.langs: result for result in results}
+    ranks = np.arange(1, _DRAWN + 1)
+    figure = empty_figure(7.0, 4.6)
+    with plain_texts():
+        axes = figure.subplots()
+        for number, (langs, result) in enumerate(
+            (langs, result) for langs, result in by_langs.items() if langs[0] < langs[1]
+        ):
+            both = np.array([*result.ours.csls_ranks, *by_langs[langs[::-1]].ours.csls_ranks])
+            colour = f"C{number}"
+            axes.plot(ranks, [100 * (both <= rank).mean() for rank in ranks], color=colour, label=" – ".join(langs))
+            for rows, marker in ((paper, "o"), (_ADVREFINE, "x")):
+                if langs in rows:
+                    values = (np.array(rows[langs].csls) + rows[langs[::-1]].csls) / 2
+                    axes.plot(RANKS, values, marker, color=colour, markersize=5)
+        axes.plot([], [], "o", color="gray", label="paper: Cr5")
+        axes.plot([], [], "x", color="gray", label="paper: ADVREFINE")
+        axes.set(xlabel="k", ylabel="precision at k, in %", ylim=(0, 100))
+        axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+_DRAWN = 20
+"""Greatest k that is drawn."""
 
 
 def _corpus(data: Wikipedia, concepts: Mapping[str, set[str]], left_out: set[str], console: Console) -> Corpus:

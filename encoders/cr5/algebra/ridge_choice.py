@@ -2,10 +2,15 @@
 
 A few words resemble a query. Whole documents find their mates with almost any λ, and best with a λ that is too small
 for queries (on lohelp .03 to .1, where .3 to 1 is best for topics).
+
+The best λ does not grow with the number of concepts (benchmarks/RESULTS.md, *Cr5: λ by training concepts*), so a few
+concepts choose it. It depends on whether the concepts outnumber the dimensions: a model of all directions that the
+concepts give is best with a small λ. So a fold learns as many dimensions for its concepts as the training does.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise, permutations
 
@@ -21,6 +26,8 @@ CONCEPTS = 600
 _WORDS = 5
 """Words of a query."""
 _FOLDS = 3
+_SHARE = 0.75
+"""Dimensions a concept below which the best λ depends on their number no more."""
 _FEWEST = 30
 """Minimum number of concepts for a cross-validation."""
 DEFAULT = 0.3
@@ -44,13 +51,23 @@ def choose_ridge(
     ranks: dict[float, list[float]] = {lam: [] for lam in RIDGES}
     for fold in np.array_split(drawn, _FOLDS):
         training, held_out = split(blocks, drawn, fold)
-        excerpts = {lang: Block(_excerpts(block.matrix, random), block.concepts) for lang, block in held_out.items()}
+        words = excerpts(held_out, random)
+        fold_dimensions = dimensions_of_fold(dimensions, len(concepts), len(drawn) - len(fold))
         for lam in RIDGES:
-            ranks[lam].append(mate_rank(solve(training, dimensions, lam, seed=seed).columns, held_out, excerpts))
+            columns = solve(training, fold_dimensions, lam, seed=seed).columns
+            ranks[lam].append(mate_rank(columns, held_out, words))
             if progress:
                 progress(1)
     means = {lam: float(np.mean(values)) for lam, values in ranks.items()}
     return _largest_good_ridge(ranks), means
+
+
+def dimensions_of_fold(dimensions: int, concepts: int, fold: int) -> int:
+    """Dimensions of a model of ``fold`` concepts that stands for a model of ``concepts`` with so many dimensions.
+
+    It has the same share of the concepts, but three quarters where the share is smaller: from there on λ is the same.
+    """
+    return min(dimensions, math.ceil(fold * max(_SHARE, dimensions / concepts)))
 
 
 MODELS = _FOLDS * len(RIDGES)
@@ -78,8 +95,12 @@ def split(blocks: Mapping[str, Block], drawn: IntArray, fold: IntArray) -> tuple
     return parts[0], parts[1]
 
 
-def _excerpts(matrix: csr_array, random: np.random.Generator) -> csr_array:
-    """Each row with at most ``_WORDS`` randomly drawn entries."""
+def excerpts(blocks: Mapping[str, Block], random: np.random.Generator) -> dict[str, Block]:
+    """The documents, each with at most ``_WORDS`` randomly drawn words."""
+    return {lang: Block(_drawn_words(block.matrix, random), block.concepts) for lang, block in blocks.items()}
+
+
+def _drawn_words(matrix: csr_array, random: np.random.Generator) -> csr_array:
     order = np.lexsort((random.random(matrix.nnz), np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))))
     drawn = order[
         np.concatenate([np.arange(start, min(start + _WORDS, end)) for start, end in pairwise(matrix.indptr)])

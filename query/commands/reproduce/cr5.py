@@ -19,6 +19,7 @@ from indexer.collection.settings import Settings
 from query.commands.help import Command
 from query.commands.options import PATH, Number, common_options, languages_option
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
+from query.evaluation.plots import require_picture, save_figure
 from query.reproduce import cr5 as tables
 from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
 from query.reproduce.systems import System, open_log, runs_of_pairs, say_logged
@@ -40,6 +41,13 @@ from query.reproduce.systems import System, open_log, runs_of_pairs, say_logged
     help="Articles of each language to rank; articles not used in training come first (the paper ranks only these).",
 )
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True)
+@click.option(
+    "--intersection",
+    type=click.IntRange(1),
+    metavar="N",
+    help="For --pairs pairwise: greatest number of concepts in common that training takes (table 1, d).",
+)
+@click.option("--plot", type=PATH, metavar="FILE", help="Draw precision at k of documents (figure 2).")
 @click.option("--ridge", type=Number(0, min_open=True), help="[default: by cross-validation over concepts]")
 @common_options
 def command(
@@ -52,6 +60,8 @@ def command(
     queries: int,
     candidates: int,
     dimensions: int,
+    intersection: int | None,
+    plot: Path | None,
     ridge: float | None,
     settings: Settings,
     console: Console,
@@ -62,8 +72,12 @@ def command(
     first two languages; the paper's are en,it. For sentences the paper takes idf and the ridge from
     300,000 others of Europarl; here both are the articles'.
     """
-    if bool(pivots) != (pairs == "transitive"):
+    if bool(pivots) != pairs.startswith("transitive"):
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
+    if intersection and pairs != "pairwise":
+        raise click.UsageError("--intersection is for --pairs pairwise; give both")
+    if plot:
+        require_picture(plot)
     data = Wikipedia(wikipedia)
     missing = [lang for lang in languages if lang not in data.languages]
     if missing or len(languages) < 2:
@@ -73,14 +87,27 @@ def command(
     entries = read_dictionary(dictionary, first, second) if dictionary else None
     engine = click.get_current_context().with_resource(open_log(settings))
     training = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
-    models, results = tables.retrieve_documents(data, languages, training, queries, candidates, console)
+    models, results = tables.retrieve_documents(data, languages, training, queries, candidates, console, intersection)
     encoder = EncoderSpec(f"cr5-{pairs}", "cr5", dimensions, tuple(languages), "", "")
-    about = {"dimensions": dimensions, "ridge": ridge or "by cross-validation", "pivots": list(training.pivots)}
+    about: dict[str, Any] = {
+        "dimensions": dimensions,
+        "ridge": ridge or "by cross-validation",
+        "pivots": list(training.pivots),
+    }
+    if intersection:
+        about["intersection"] = intersection
     log = partial(_log, encoder, about, engine)
-    task = _Task("documents", f"Documents, {pairs} training", tables.PAPER[pairs], wikipedia.name, languages)
+    title, paper, published_training = f"Documents, {pairs} training", tables.PAPER.get(pairs, {}), str(pairs)
+    if intersection:
+        title += f", {intersection:,} concepts in common"
+        paper, published_training = tables.PAPER_FEW_CONCEPTS, "pairwise, few concepts"
+    task = _Task("documents", title, paper, wikipedia.name, languages, published_training)
     numbers = log(task, results)
     _show_table(task, results, numbers, console)
     logged = [*numbers.values()]
+    if plot:
+        save_figure(tables.precision_figure(results, paper), plot)
+        console.say(f"drawn: {plot}")
     model = models[first, second]
     taught = languages[:2] if pairs == "pairwise" else languages
     if texts and europarl:
@@ -107,6 +134,7 @@ class _Task:
         paper: the paper's figures.
         source: name of the data.
         trained: languages of the articles that the encoder learnt from.
+        training: the paper's training, for the concepts that its languages have in common.
     """
 
     name: str
@@ -114,6 +142,7 @@ class _Task:
     paper: Mapping[tables.Direction, tables.Published]
     source: str
     trained: Sequence[str]
+    training: str = ""
 
 
 def _log(
@@ -153,7 +182,7 @@ def _show_table(
         ["", ""],
         ["paper P@1 5 10"],
         ["ours P@1 5 10"],
-        ["queries"],
+        ["queries", *(["concepts in common", "paper"] if task.training else [])],
         paper_data=paper_data,
         our_data=our_data,
     )
@@ -163,8 +192,11 @@ def _show_table(
         for measure, name in (("cosine", "cosine"), ("csls", "CSLS")):
             theirs: Sequence[float] = getattr(task.paper.get(result.langs), measure, ())
             ours = [100 * value for value in getattr(result.ours, measure).values()]
-            counts = f"{result.ours.queries:,} among {result.candidates:,}"
-            table.add([f"{query_lang} → {candidate_lang}", name], [theirs], [ours], counts)
+            counts = [f"{result.ours.queries:,} among {result.candidates:,}"]
+            if task.training:
+                ours_in_common = "" if result.in_common is None else f"{result.in_common:,}"
+                counts += [ours_in_common, tables.published_in_common(task.training, result.langs)]
+            table.add([f"{query_lang} → {candidate_lang}", name], [theirs], [ours], *counts)
             rows.append(
                 {
                     "query": query_lang,
@@ -172,10 +204,27 @@ def _show_table(
                     "measure": measure,
                     "paper": list(theirs) or None,
                     "ours": [round(value, 3) for value in ours],
+                    **({} if result.in_common is None else {"in_common": result.in_common}),
                 }
             )
+    baselines: list[dict[str, Any]] = [
+        {"query": langs[0], "candidates": langs[1], "method": name, "paper": list(figures)}
+        for langs in (result.langs for result in results)
+        for name, figures in tables.BASELINES[task.name].get(langs, [])
+    ]
+    for row in baselines:
+        blanks = ["" for _ in table.counts]
+        table.add([f"{row['query']} → {row['candidates']}", row["method"]], [row["paper"]], [None], *blanks)
     table.show(console)
-    console.emit({"task": task.title, "evaluations": dict(numbers), **data_json(paper_data, our_data), "rows": rows})
+    console.emit(
+        {
+            "task": task.title,
+            "evaluations": dict(numbers),
+            **data_json(paper_data, our_data),
+            "rows": rows,
+            "baselines": baselines,
+        }
+    )
 
 
 def _queries(results: Sequence[tables.Retrieved]) -> str:

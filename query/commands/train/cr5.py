@@ -52,7 +52,8 @@ def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> flo
     type=click.Choice(get_args(Pairs)),
     default="joint",
     show_default=True,
-    help="joint: one model of all languages. pairwise: one of each two. transitive: languages meet at pivots alone.",
+    help="joint: one model of all languages. pairwise: one of each two. transitive: languages meet at pivots alone; "
+    "transitive-published: without concepts that two other languages have, as in the paper.",
 )
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive; may be repeated.")
 @languages_option("Languages to learn.  [default: all]")
@@ -81,7 +82,7 @@ def command(
     from indexer.readers.documents import Sources  # noqa: PLC0415
     from indexer.training.cr5 import train_cr5  # noqa: PLC0415 - scipy, which --help does not need
 
-    if bool(pivots) != (pairs == "transitive"):
+    if bool(pivots) != pairs.startswith("transitive"):
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
     reports = train_cr5(
         Sources(sources, options, languages),

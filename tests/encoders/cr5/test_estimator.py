@@ -204,6 +204,21 @@ def test_transitive_training_links_languages_by_the_pivot_alone_and_still_aligns
     assert ((danish @ vietnamese.T).argmax(axis=1) == np.arange(7)).all()
 
 
+def test_as_published_a_concept_that_two_other_languages_have_teaches_neither() -> None:
+    seen = Corpus()
+    for number, document in enumerate(corpus(["da", "en", "vi"], topics=7, each=12)):
+        if document.lang != "vi" or number % 2:
+            seen.add(document)
+    counts = seen.counts()
+    rows, _ = rows_within_limits(counts, WordLimits())
+    published = transitive_rows(counts, rows, ["en"], published=True)
+    concepts = {lang: set(counts[lang].concepts[kept].tolist()) for lang, kept in rows.items()}
+    taught = {lang: set(counts[lang].concepts[kept].tolist()) for lang, kept in published.items()}
+    assert taught["da"] == concepts["da"] - concepts["vi"]
+    assert taught["vi"] == concepts["vi"] - concepts["da"]
+    assert taught["en"] == concepts["en"]
+
+
 def test_transitive_training_says_what_it_leaves_out_and_that_it_is_for_the_pivot() -> None:
     documents = corpus(["da", "en", "vi"])
     finnish = [Document(f"fi{n}", "fi", f"fi{n % 3} fi{n % 2}", fields={"concept": f"de and fi {n}"}) for n in range(9)]
