@@ -23,6 +23,7 @@ from indexer.readers.sgml import read_sgml
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from indexer.readers.source_labels import source_labels
 from indexer.readers.standard_input import STANDARD_INPUT, kept_input
+from indexer.readers.tasks import COMMENTARY, JRC, read_commentary, read_jrc, read_lett
 from indexer.readers.whole_files import read_html, read_text
 
 _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
@@ -33,6 +34,9 @@ _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "html": read_html,
     "trec": read_sgml,
     "mediawiki": read_mediawiki,
+    "lett": read_lett,
+    "commentary": read_commentary,
+    "jrc": read_jrc,
 }
 FORMATS = tuple(_READERS)
 _BY_SUFFIX = {
@@ -41,6 +45,7 @@ _BY_SUFFIX = {
     ".tsv": "tsv",
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     **dict.fromkeys((".sgml", ".sgm", ".trec"), "trec"),
+    ".lett": "lett",
 }
 
 
@@ -164,10 +169,19 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
             yield Refusal(place, f"{error}; what came before is kept" if file.line else str(error))
 
 
+def _format_by_name(file: SourceFile) -> str:
+    """The format by a file's name; empty if it says none."""
+    if JRC.fullmatch(file.path.name):
+        return "jrc"
+    if file.path.name.startswith("news-commentary") and COMMENTARY.search(file.path.name):
+        return "commentary"
+    return _BY_SUFFIX.get(file.suffix, "")
+
+
 def _format(file: SourceFile, start: bytes) -> str:
-    """The format by a file's suffix, else by its first bytes; empty: the file is binary."""
-    if suffix_format := _BY_SUFFIX.get(file.suffix):
-        return suffix_format
+    """The format by a file's name, else by its first bytes; empty: the file is binary."""
+    if named_format := _format_by_name(file):
+        return named_format
     if b"\0" in start:
         return ""
     head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()

@@ -35,7 +35,7 @@ class CachedEncoder:
     Attributes:
         spec: the encoder's.
         encoded: number of texts that were encoded.
-        cached: number of texts whose vectors were in the cache.
+        cached: number of texts whose vectors were in the cache when they were first asked for.
     """
 
     def __init__(self, encoder: Encoder, home: Path, console: Console) -> None:
@@ -44,6 +44,7 @@ class CachedEncoder:
         self.encoded = self.cached = 0
         self._encoder, self._folder, self._console = encoder, home / FOLDER, console
         self._writable = True
+        self._counted: set[str] = set()
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Vectors of documents that are encoded together."""
@@ -84,10 +85,13 @@ class CachedEncoder:
             content = file.read_bytes()
         except OSError:
             content = b""
-        if content[:_DIGEST] != hashlib.sha256(content[_DIGEST:]).digest():
-            self.encoded += texts
+        is_sound = content[:_DIGEST] == hashlib.sha256(content[_DIGEST:]).digest()
+        if file.name not in self._counted:  # texts that a table reads twice count once
+            self._counted.add(file.name)
+            self.cached += texts if is_sound else 0
+            self.encoded += 0 if is_sound else texts
+        if not is_sound:
             return None
-        self.cached += texts
         with np.load(io.BytesIO(content[_DIGEST:]), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 

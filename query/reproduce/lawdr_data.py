@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +13,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from encoders.wording import counted
 from indexer.readers.files import text_lines
-
-_LETT = re.compile(r"\.lett(\.\w+)?$")
-_TSV = re.compile(r"\.([a-z]{2,3})-([a-z]{2,3})\.tsv(\.\w+)?$")
-_COLUMNS = 6
+from indexer.readers.tasks import COMMENTARY, LETT, parse_page
 
 
 @dataclass(frozen=True)
@@ -38,7 +32,7 @@ def lett_files(folder: Path) -> list[Path]:
     Raises:
         BadInput: the folder has no such file.
     """
-    files = sorted(path for path in folder.iterdir() if _LETT.search(path.name)) if folder.is_dir() else []
+    files = sorted(path for path in folder.iterdir() if LETT.search(path.name)) if folder.is_dir() else []
     if not files:
         raise BadInput(f"{folder} has no .lett or .lett.gz file; name the folder of the WMT16 task's websites")
     return files
@@ -52,19 +46,13 @@ def read_site(path: Path, first: str = "en", second: str = "fr") -> Site:
     """
     pages: dict[str, dict[str, Document]] = {first: {}, second: {}}
     for where, line in text_lines(path):
-        columns = line.split("\t")
-        if len(columns) != _COLUMNS:
-            raise BadInput(f"{where} has {counted(len(columns), 'column')}; a page of a .lett file has {_COLUMNS}")
-        lang, _, _, url, _, encoded = columns
-        if lang not in pages:
-            continue
         try:
-            text = base64.b64decode(encoded, validate=True).decode("utf-8", "replace")
-        except binascii.Error as error:
-            raise BadInput(f"{where} has a text that is no Base64; get the file again") from error
-        if text.strip():
-            pages[lang][url] = Document(url, normalise(lang), text)
-    return Site(_LETT.sub("", path.name), list(pages[first].values()), list(pages[second].values()))
+            page = parse_page(line)
+        except ValueError as error:
+            raise BadInput(f"{where} {error}") from error
+        if page.lang in pages and page.text.strip():
+            pages[page.lang][page.url] = Document(page.url, normalise(page.lang), page.text)
+    return Site(LETT.sub("", path.name), list(pages[first].values()), list(pages[second].values()))
 
 
 Commentary = Mapping[str, Sequence[Document]]
@@ -79,7 +67,7 @@ def read_commentary(path: Path) -> Iterator[Commentary]:
     """
     if not (path.is_file() or path.is_dir()):
         raise BadInput(f"{path} does not exist; name the folder of news commentary, or a .tsv.gz file of it")
-    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if _TSV.search(file.name))
+    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if COMMENTARY.search(file.name))
     for file in files:
         yield _commentary_tsv(file)
     if files:
@@ -110,7 +98,7 @@ def _commentary_folder(folder: Path, lang: str) -> list[Document]:
 
 
 def _commentary_tsv(path: Path) -> Commentary:
-    match = _TSV.search(path.name)
+    match = COMMENTARY.search(path.name)
     if not match:
         raise BadInput(f"{path} doesn't say its languages; it should be named as news-commentary-v14.de-en.tsv.gz is")
     commentary: dict[str, list[Document]] = {match[1]: [], match[2]: []}

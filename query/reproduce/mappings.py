@@ -10,11 +10,9 @@ diacritics are written like ``%eacute;``.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html.entities import name2codepoint
 from pathlib import Path
 
 from encoders.console import Console
@@ -23,6 +21,7 @@ from encoders.errors import BadInput
 from encoders.languages import normalise
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.markup import Tag, tokens
+from indexer.readers.tasks import jrc_text
 from indexer.training.aligned_documents import AlignedVectors, add_encoded
 from query.alignment.mates import Method
 from query.alignment.mates_table import Point, Sweep, run_sweep
@@ -61,7 +60,6 @@ PAPER: Published = {
 """Results on JRC-Acquis (table 1), and their means as section 5 states them, which has none of LCC."""
 PAPER_DATA = "JRC-Acquis: 6,538 documents in each of en, ro, nl, de, fr; 60 % teach, 20 % are tested"
 _NAME = re.compile(r"(jrc.+)-([a-z]{2})\.xml$")
-_PERCENT = re.compile(r"%([A-Za-z]+);?")
 _BLANKS = re.compile(r"\s+")
 
 
@@ -111,26 +109,8 @@ def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Docu
         raise BadInput(f"no document of {folder} is there in all of {', '.join(langs)}; leave languages out")
     for lang, lang_files in files.items():
         for name in common[: most or None]:
-            text = _body(lang_files[name].read_text(encoding="utf-8", errors="replace"))
+            text = jrc_text(lang_files[name].read_text(encoding="utf-8", errors="replace"))
             yield Document(f"{name}-{lang}", lang, text, fields={"concept": name})
-
-
-def _body(markup: str) -> str:
-    inside, parts = False, list[str]()
-    for token in tokens(markup):
-        if isinstance(token, str):
-            if inside:
-                parts.append(_repaired(token))
-        elif token.name == "BODY":
-            inside = not token.closes
-        elif token.name in {"P", "HEAD", "DIV"}:
-            parts.append("\n")
-    return "\n".join(line for part in "".join(parts).split("\n") if (line := _BLANKS.sub(" ", part).strip()))
-
-
-def _repaired(text: str) -> str:
-    """Replace the likes of ``%eacute;`` by é; a percent sign before any other word stays."""
-    return _PERCENT.sub(lambda match: html.unescape(f"&{match[1]};") if match[1] in name2codepoint else match[0], text)
 
 
 def read_wikicomp(path: Path, most: int = 0) -> Iterator[Document]:
