@@ -35,7 +35,7 @@ def export_model(
         MissingPart: torch, transformers or ONNX Runtime is not installed, or the hub can't be reached.
     """
     huggingface.require_torch()
-    folder = find_source(model, console.say)
+    folder = find_source(model, console.say, huggingface.require_fast_tokenizer)
     own_name = folder.resolve().name if Path(model).expanduser().is_dir() else model.rsplit("/", 1)[-1]
     name = stated.name or own_name
     target = _target(output, name, precision)

@@ -17,10 +17,11 @@ _CONFIGURATION = ["*.json", "*.txt", "*.model", "README.md"]
 _LEFT_OUT = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot"]
 
 
-def find_source(model: str, say: Callable[[str], None]) -> Path:
+def find_source(model: str, say: Callable[[str], None], check: Callable[[Path], None] = lambda _: None) -> Path:
     """Return the folder of a model: a folder's path itself, or the files of a hub name, from the cache if possible.
 
-    A name on the hub is ``organisation/name``; ``say`` shows a message when files are fetched.
+    A name on the hub is ``organisation/name``; ``say`` shows a message when files are fetched. ``check`` gets the
+    folder of the configuration before weights are fetched, and raises what makes them useless.
 
     Raises:
         BadInput: there is no such folder, or no such model on the hub.
@@ -28,12 +29,13 @@ def find_source(model: str, say: Callable[[str], None]) -> Path:
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
+        check(folder)
         return folder
     if folder.exists():
         raise BadInput(f"{model} is a file; export takes a model's folder or its name on the hub")
     if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", model):
         raise BadInput(f"there is no folder {model}, and it is no name of a model on the hub (organisation/name)")
-    return _cached_folder(model) or _fetch(model, say)
+    return _cached_folder(model) or _fetch(model, say, check)
 
 
 def _cached_folder(model: str) -> Path | None:
@@ -54,12 +56,13 @@ def has_weights(folder: Path) -> bool:
     return any(True for pattern in _WEIGHTS for _ in folder.rglob(pattern))
 
 
-def _fetch(model: str, say: Callable[[str], None]) -> Path:
+def _fetch(model: str, say: Callable[[str], None], check: Callable[[Path], None]) -> Path:
     from huggingface_hub import snapshot_download  # noqa: PLC0415
     from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError  # noqa: PLC0415
 
     say(f"{model} is not in the cache; asking the hub")
     try:
+        check(Path(snapshot_download(model, allow_patterns=_CONFIGURATION, ignore_patterns=_LEFT_OUT)))
         for weights in _WEIGHTS:
             patterns = [*_CONFIGURATION, weights]
             folder = Path(snapshot_download(model, allow_patterns=patterns, ignore_patterns=_LEFT_OUT))

@@ -134,8 +134,8 @@ def _sentence_layout(folder: Path) -> Layout:
             "a Transformer, a Pooling, Dense layers if any, Normalize if any"
         )
     transformer = parts[0][1]
-    settings = _read_optional(transformer / "sentence_bert_config.json")
-    model_settings = _read_optional(folder / "config_sentence_transformers.json")
+    settings = stated_object(transformer / "sentence_bert_config.json")
+    model_settings = stated_object(folder / "config_sentence_transformers.json")
     limit = settings.get("max_seq_length")
     return Layout(
         transformer=transformer,
@@ -184,7 +184,12 @@ def _dense(folder: Path) -> DenseLayer:
     return DenseLayer(folder, _ACTIVATIONS[name])
 
 
-def _read_optional(file: Path) -> Mapping[str, Any]:
+def stated_object(file: Path) -> Mapping[str, Any]:
+    """The JSON object in a file; empty if there is no file.
+
+    Raises:
+        BadInput: the file is no JSON object.
+    """
     return _read_object(file) if file.is_file() else {}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from encoders.document import FloatArray
 from encoders.errors import BadInput, MissingPart
 from onnx_export.huggingface.hub import TRAIN_EXTRA
-from onnx_export.huggingface.layout import DenseLayer, Layout, Recipe
+from onnx_export.huggingface.layout import DenseLayer, Layout, Recipe, read_layout, stated_object
 
 if TYPE_CHECKING:
     import torch
@@ -59,6 +59,32 @@ def require_torch() -> None:
         import transformers  # noqa: F401, PLC0415
     except ImportError as error:
         raise MissingPart(TRAIN_EXTRA) from error
+
+
+def require_fast_tokenizer(folder: Path) -> None:
+    """Refuse a model whose tokenizer exists only in Python, as XLM's, before its weights are fetched or read.
+
+    Raises:
+        BadInput: the folder has no ``tokenizer.json``, and the class of its tokenizer makes none.
+    """
+    import transformers  # noqa: PLC0415
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES  # noqa: PLC0415
+
+    transformer = read_layout(folder).transformer
+    stated = stated_object(transformer / "tokenizer_config.json").get("tokenizer_class")
+    name = stated or TOKENIZER_MAPPING_NAMES.get(stated_object(transformer / "config.json").get("model_type", ""))
+    tokenizer = getattr(transformers, str(name), None)
+    if tokenizer is None or (transformer / "tokenizer.json").is_file():
+        return
+    if not issubclass(tokenizer, transformers.PreTrainedTokenizerFast):
+        raise _in_python_only(folder, tokenizer.__name__)
+
+
+def _in_python_only(folder: Path, name: str) -> BadInput:
+    return BadInput(
+        f"{folder} has a tokenizer in Python only ({name}), which can't be saved as tokenizer.json; take a model with "
+        "a fast tokenizer"
+    )
 
 
 def load(layout: Layout, recipe: Recipe) -> SourceModel:
@@ -163,10 +189,7 @@ def _load_tokenizer(folder: Path) -> Any:
     with _required(f"the tokenizer in {folder} can't be loaded"):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.is_fast:
-        raise BadInput(
-            f"{folder} has a tokenizer in Python only ({type(tokenizer).__name__}), which can't be saved as "
-            "tokenizer.json; take a model with a fast tokenizer"
-        )
+        raise _in_python_only(folder, type(tokenizer).__name__)
     return tokenizer
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 import tokenizers
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput, MissingPart
@@ -19,6 +20,7 @@ from encoders.folder import ModelConfig, ModelFolder, Pooling
 from onnx_export.graphs.parity import GateText, check_parity, compare, encode, read_texts
 from onnx_export.graphs.precision import convert
 from onnx_export.huggingface import source as huggingface
+from onnx_export.huggingface.hub import find_source
 from onnx_export.huggingface.layout import Layout, choose_pooling, read_layout
 from tests.onnx_export.conftest import POSITIONS, SHAPES, SaveModel, save_labse_layers
 
@@ -251,6 +253,28 @@ def test_a_tokenizer_in_python_only_is_refused(save_model: SaveModel) -> None:
         BadInput, match=r"tokenizer in Python only \(CTRLTokenizer\).*take a model with a fast tokenizer"
     ):
         load(folder)
+
+
+def test_a_tokenizer_in_python_only_is_refused_before_weights_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "xlm"}')
+    (tmp_path / "vocab.json").write_text('{"<unk>": 0, "a</w>": 1}')
+    fetched = []
+
+    def snapshot(_model: str, *, allow_patterns: list[str], local_files_only: bool = False, **_: object) -> str:
+        if local_files_only:
+            raise LocalEntryNotFoundError("not in the cache")
+        fetched.extend(allow_patterns)
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    with pytest.raises(BadInput, match=r"tokenizer in Python only \(XLMTokenizer\)"):
+        find_source("someone/xlm-mlm-100", lambda _: None, huggingface.require_fast_tokenizer)
+    assert fetched
+    assert not any("safetensors" in pattern or pattern.endswith(".bin") for pattern in fetched)
+    with pytest.raises(BadInput, match=r"tokenizer in Python only \(XLMTokenizer\)"):
+        find_source(str(tmp_path), lambda _: None, huggingface.require_fast_tokenizer)
 
 
 def test_a_dense_layer_after_the_mean_that_narrows_is_exported(save_model: SaveModel, tmp_path: Path) -> None:
