@@ -200,7 +200,7 @@ def retrieve_documents(
         The models by pair of languages (the same model for all pairs unless training is pairwise), and the results.
 
     Raises:
-        BadInput: a pair of languages has too few concepts in common, or no concept is left to train with.
+        BadInput: a pair of languages has too few concepts in common, or no concept of a language is left to train with.
     """
     concepts = {lang: set(data.concepts(lang)) for lang in langs}
     held_out = _held_out(concepts, queries, settings.seed)
@@ -212,6 +212,11 @@ def retrieve_documents(
         untaught = left_out | _beyond([concepts[lang] - left_out for lang in group], intersection, settings.seed)
         corpus = _corpus(data, {lang: concepts[lang] for lang in group}, untaught, console)
         model = Cr5(settings).fit(corpus, console).model_
+        if untrained := [lang for lang in group if lang not in model.vocabularies]:
+            raise BadInput(
+                f"no article in {' and '.join(untrained)} is left to train with; leave it out of --languages, or take "
+                "other --pairs"
+            )
         for pair in combinations(group, 2):
             models[pair] = model
             sides = {}

@@ -122,6 +122,12 @@ def test_transitive_training_as_published_is_beside_table_1_e(
     assert by_pair["da", "vi", "csls"]["paper"] == [27.8, 49.3, 60.0]
     assert by_pair["da", "vi", "csls"]["in_common"] == 0
     assert by_pair["da", "en", "csls"]["paper"] is None
+    training[-1] = "en,it,da,vi"  # Italian has every concept that Danish and Vietnamese have
+    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), *QUICK, "-q", *training]) == 1
+    assert "no concept has documents in two languages" in capsys.readouterr().err
+    training[-1] = "en,it,da"  # and concepts of its own
+    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), *QUICK, "-q", *training]) == 1
+    assert "no article in da is left to train with; leave it out of --languages" in capsys.readouterr().err
 
 
 def test_pairwise_training_with_few_concepts_in_common_is_beside_table_1_d(
