@@ -80,6 +80,7 @@ class AttachedCollection:
                 collection.check(loaded.spec)
             else:
                 with connection.connect(attachment.server, settings.credentials) as client:
+                    connection.abilities(client, attachment.server)
                     users_index = UsersIndex.open(client, attachment)
                     _refuse_shared_field(engine, users_index)
                     attach_checks.check(client, users_index, loaded.spec.model)

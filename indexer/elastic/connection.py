@@ -1,4 +1,4 @@
-"""Connections to a server: the client, its version check, pages of ids, and every failure as one sentence."""
+"""Connections to a server: the client, the server's abilities, pages of ids, and every failure as one sentence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import MissingPart, StoreError
@@ -16,14 +17,31 @@ from indexer.elastic.errors import IndexGone, NotAllowed, TemporaryFailure, away
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
-_VERSION = (9, 3)
 TIMEOUT = 60
 """Seconds to wait for an answer."""
 PAGE = 1000
 """Maximum ids or hits of one request."""
+JSON = {"content-type": "application/json", "accept": "application/json"}
+"""Headers of a request that the client has no method for."""
 _RETRIES = 2
-_NO_VERSION = frozenset({403, 404, 405, 410})
-"""HTTP statuses of a deployment, or of missing rights, that withhold the version."""
+_NO_INDEX = "*,-*"
+_PACKED_ONE, _ONE = "P4AAAA==", [1.0]
+"""A vector of one number, in base64 and as a list."""
+UNSUITABLE = "is not Elasticsearch, or is too old; Dragoman needs Elasticsearch 8.18 or later, and can't use OpenSearch"
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """Differences between the servers that are supported.
+
+    Attributes:
+        packed_vectors: the server reads vectors in base64; otherwise they are sent as numbers.
+        hidden_vectors: sources come without vectors unless a parameter of the request asks for them; a server without
+            this ability refuses the parameter, and its sources have the vectors.
+    """
+
+    packed_vectors: bool = True
+    hidden_vectors: bool = True
 
 
 def connect(server: str, credentials: Credentials) -> Elasticsearch:
@@ -35,6 +53,8 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
     """
     try:
         from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
+
+        from indexer.elastic.transport import PlainTransport  # noqa: PLC0415
     except ImportError as error:
         raise MissingPart(
             f"an Elasticsearch store needs its client; install it: {install_command('elastic')}"
@@ -51,25 +71,21 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
 
     logging.getLogger("elastic_transport").addHandler(logging.NullHandler())  # otherwise retries print warnings
 
-    class Orjson(OrjsonSerializer):
-        """JSON by orjson: answers with many vectors are read in a third of the time."""
-
-        mimetype = "application/vnd.elasticsearch+json"
-
     return Elasticsearch(
         server,
+        transport_class=PlainTransport,
         request_timeout=TIMEOUT,
         max_retries=_RETRIES,
         retry_on_timeout=False,
         retry_on_status=(502, 503, 504),
-        serializers={Orjson.mimetype: Orjson()},
+        serializers={OrjsonSerializer.mimetype: OrjsonSerializer()},  # reads many vectors in a third of the time
         **auth,
     )
 
 
 @contextmanager
-def opening(server: str, credentials: Credentials) -> Iterator[Elasticsearch]:
-    """A client of a server of a supported version; it stays open after the block, unless the block fails.
+def opening(server: str, credentials: Credentials) -> Iterator[tuple[Elasticsearch, Abilities]]:
+    """A client of a server, and the server's abilities; the client stays open after the block, unless the block fails.
 
     Raises:
         MissingPart: the client is not installed.
@@ -77,8 +93,7 @@ def opening(server: str, credentials: Credentials) -> Iterator[Elasticsearch]:
     """
     client = connect(server, credentials)
     try:
-        check_version(client, server)
-        yield client
+        yield client, abilities(client, server)
     except BaseException:
         client.close()
         raise
@@ -94,10 +109,7 @@ def store_errors(server: str) -> Iterator[None]:
     except NotFoundError:
         raise
     except UnsupportedProductError as error:
-        raise StoreError(
-            f"{server} is not Elasticsearch, or is too old; Dragoman needs Elasticsearch 9.3 or later, and can't use "
-            "OpenSearch"
-        ) from error
+        raise StoreError(f"{server} {UNSUITABLE}") from error
     except ApiError as error:
         raise StoreError(f"{server} {sentence(error.status_code, error.body)}") from error
     except TransportError as error:
@@ -134,40 +146,32 @@ def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, A
     return existing
 
 
-def check_version(client: Elasticsearch, server: str) -> None:
-    """Refuse a server older than version 9.3, if the server reports its version.
+def abilities(client: Elasticsearch, server: str) -> Abilities:
+    """The abilities of a server: it reads a search with an ability, or refuses the search as malformed.
 
-    Some deployments do not answer ``GET /``, or do not let every user read the nodes; an old server among them refuses
-    the mapping later.
+    The newest servers are asked once. The searches name no index, so that nothing is searched.
 
     Raises:
-        StoreError: the server is older, or no Elasticsearch.
+        StoreError: the server is away or refuses, lacks what Dragoman needs, or is no Elasticsearch.
     """
     with store_errors(server):
-        version = _version_of_nodes(client) or _version_at_root(client)
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if numbers and numbers < _VERSION:
-        raise StoreError(f"{server} runs Elasticsearch {version}; Dragoman needs 9.3 or later")
+        if _reads(client, _PACKED_ONE, "?_source_exclude_vectors=false"):
+            return Abilities()
+        if not _reads(client, _ONE):
+            raise StoreError(f"{server} {UNSUITABLE}")
+        return Abilities(_reads(client, _PACKED_ONE), _reads(client, _ONE, "?_source_exclude_vectors=false"))
 
 
-def _version_of_nodes(client: Elasticsearch) -> str:
-    from elasticsearch import ApiError  # noqa: PLC0415
-
-    try:
-        nodes = client.nodes.info(node_id="_local", filter_path="nodes.*.version")["nodes"]
-    except ApiError as error:
-        if error.status_code in _NO_VERSION:
-            return ""
-        raise
-    return str(min(node["version"] for node in nodes.values()))
-
-
-def _version_at_root(client: Elasticsearch) -> str:
-    from elasticsearch import ApiError  # noqa: PLC0415
-
-    try:
-        return str(client.info()["version"]["number"])
-    except ApiError as error:
-        if error.status_code in _NO_VERSION:
-            return ""
-        raise
+def _reads(client: Elasticsearch, vector: str | list[float], parameters: str = "") -> bool:
+    """Whether a server reads a search for the neighbours of a vector, with rescoring."""
+    knn = {
+        "field": "vector",
+        "query_vector": vector,
+        "k": 1,
+        "num_candidates": 1,
+        "rescore_vector": {"oversample": 1.0},
+    }
+    answer = client.options(ignore_status=400).perform_request(
+        "POST", f"/{_NO_INDEX}/_search{parameters}", headers=JSON, body={"size": 0, "knn": knn}
+    )
+    return answer.meta.status != 400

@@ -91,8 +91,6 @@ def sentence(status: int, body: Any) -> str:  # noqa: PLR0911 - a table
         )
     if kind == _BLOCK and status not in _PASSING:
         return f"blocks the index ({cause}); lift the block, then run the command again"
-    if kind == "media_type_header_exception":
-        return "is older than this client; Dragoman needs Elasticsearch 9.3 or later"
     match status:
         case 401:
             return (

@@ -17,13 +17,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import elasticsearch
+from elastic_transport import Transport
 from elasticsearch import Elasticsearch
 
+from indexer.elastic.transport import PlainTransport
 from trials.servers import process
 from trials.servers.process import ServerMissing, ServerProcess, free_port
 from trials.servers.shared import once
 
-VERSION = "9.5.0"
+VERSION = os.environ.get("TESTS_ELASTIC_VERSION", "9.5.0")
+"""Version of the tests' server: ``TESTS_ELASTIC_VERSION=8.19.0 make test`` runs them on an older one."""
+_TRANSPORT = PlainTransport if int(VERSION.partition(".")[0]) < elasticsearch.__version__[0] else Transport
 _ARTIFACT = f"org.elasticsearch.distribution.integ-test-zip:elasticsearch:{VERSION}:zip"
 _JAVA = 21
 PASSWORD = "correct horse"  # noqa: S105 - of servers that live as long as the tests
@@ -147,8 +152,8 @@ class ElasticServer(ServerProcess):
 
 
 def client_of(url: str, **options: Any) -> Elasticsearch:
-    """A client with a long timeout, because other tests keep the server busy."""
-    return Elasticsearch(url, request_timeout=120, **options)
+    """A client with a long timeout, because other tests keep the server busy; an older server also gets plain JSON."""
+    return Elasticsearch(url, request_timeout=120, transport_class=_TRANSPORT, **options)
 
 
 BLOCK = "index.blocks.read_only_allow_delete"

@@ -57,11 +57,12 @@ class CompanionStore(JoinedStore):
             StoreError: the server is away, too old, or refuses; or our index is missing and ``make`` is false.
         """
         check_name(collection)
-        with connection.opening(attachment.server, credentials) as client:
+        with connection.opening(attachment.server, credentials) as (client, abilities):
             index = OwnIndex.of(client, attachment.address, Claim(collection, database_id, attachment.index))
             index.open(make=make)
             users = UsersIndex.open(client, attachment)
-        super().__init__(users, index, CompanionLayout(attachment.field, users=users))
+        layout = CompanionLayout(attachment.field, abilities=abilities, users=users)
+        super().__init__(users, index, layout)
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
         """A view of the store, and of the user's index, with another user's rights.
@@ -118,7 +119,7 @@ class CompanionStore(JoinedStore):
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
             actions = {}
-            for doc_id, stored in self._index.read_with_vectors(doc_ids).items():
+            for doc_id, stored in self._index.read_with_vectors(doc_ids, self._layout.abilities).items():
                 source = {**stored.source, "fields": dict(latest[doc_id].fields)}
                 source[self._layout.ours] = {**source[self._layout.ours], "fields_hash": latest[doc_id].fields_hash}
                 action = {"_op_type": "index", "_index": self.index, "_id": doc_id, **stored.unchanged}

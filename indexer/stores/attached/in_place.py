@@ -21,7 +21,7 @@ from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex, server_index
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
-from indexer.stores.elastic.layout import Layout, unpacked
+from indexer.stores.elastic.layout import Layout, vector_bytes
 from indexer.stores.elastic.server_index import ServerDocument, ServerIndex
 from indexer.stores.elastic.writing import Action
 
@@ -69,9 +69,9 @@ class AttachedLayout(JoinedLayout):
         return {self.ours: ours}
 
 
-def digest(packed: str) -> str:
-    """Hash of a packed vector."""
-    return short_hash(unpacked(packed))
+def digest(vector: str | Sequence[float]) -> str:
+    """Hash of a sent or stored vector, of the same value whether it is packed or not."""
+    return short_hash(vector_bytes(vector))
 
 
 class AttachedStore(JoinedStore):
@@ -86,9 +86,9 @@ class AttachedStore(JoinedStore):
             BadInput: the index is gone, or vectors can't be attached to it any more.
             StoreError: the server is away, too old, or refuses.
         """
-        with connection.opening(attachment.server, credentials) as client:
+        with connection.opening(attachment.server, credentials) as (client, abilities):
             users = UsersIndex.open(client, attachment)
-        layout = AttachedLayout(attachment.field, users=users)
+        layout = AttachedLayout(attachment.field, abilities=abilities, users=users)
         super().__init__(users, users.index, layout)
 
     @property
@@ -154,11 +154,11 @@ class AttachedStore(JoinedStore):
         without vectors, so such a document has our hash with no vector, or with a vector of another text.
         """
         ours = self._layout.held(hit["_source"])
-        (packed,) = hit.get("fields", {}).get(self._layout.vector(model), [""])
+        (vector,) = hit.get("fields", {}).get(self._layout.vector(model), [""])
         return (
             all(ours.get(name) is not None for name in _STAMP)
             and ours.get("id") == hit["_id"]
-            and values(hit["_source"], self._layout.digest_path(model)) == [digest(packed)]
+            and values(hit["_source"], self._layout.digest_path(model)) == [digest(vector)]
         )
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:

@@ -23,6 +23,7 @@ import numpy as np
 import pybase64
 
 from encoders.document import Document, FloatArray, Passages
+from indexer.elastic.connection import Abilities
 from indexer.elastic.mapping import FIELDS, is_ours
 from indexer.stores.contract import Filters, Stamp, StoredDocument
 from indexer.text.terms import analyser
@@ -46,10 +47,12 @@ class Layout:
     Attributes:
         ours: name of Dragoman's object field.
         also: further filters, in the server's own language, that every document must pass.
+        abilities: of the server that the documents are written to.
     """
 
     ours: str = "dragoman"
     also: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    abilities: Abilities = field(default=Abilities(), compare=False)
 
     def name(self, *path: str) -> str:
         """The full name of a field in our object."""
@@ -163,13 +166,17 @@ class Layout:
             "words": {document.lang: " ".join(terms)},
             "models": {
                 model: {
-                    "vector": packed_vector(item.vector),
+                    "vector": self.sent_vector(item.vector),
                     "passages": _packed(item.passages.vectors.astype(np.int8)),
                     "offsets": _packed(item.passages.offsets.astype("<i4")),
                     "known": pybase64.b64encode_as_string(bytes(item.known)),
                 }
             },
         }
+
+    def sent_vector(self, vector: FloatArray) -> str | list[float]:
+        """A vector in the format that the server reads fastest: big-endian floats in base64, or numbers."""
+        return _packed(vector.astype(">f4")) if self.abilities.packed_vectors else vector.astype(np.float32).tolist()
 
     def stamp_fields(self, model: str) -> list[str]:
         """Fields of the source from which a stamp is read."""
@@ -220,7 +227,7 @@ class Layout:
 
     def hit_vectors(self, model: str, hits: Sequence[Mapping[str, Any]], dim: int) -> FloatArray:
         """Vectors in the columns of hits, (hits, dim) float32."""
-        values = b"".join(unpacked(hit["fields"][self.vector(model)][0]) for hit in hits)
+        values = b"".join(vector_bytes(hit["fields"][self.vector(model)][0]) for hit in hits)
         return np.frombuffer(values, dtype=">f4").reshape(-1, dim).astype(np.float32)
 
     def hit_passages(self, model: str, hit: Mapping[str, Any], dim: int) -> Passages:
@@ -245,11 +252,6 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def packed_vector(vector: FloatArray) -> str:
-    """A vector in the format that the server reads fastest: big-endian floats in base64."""
-    return _packed(vector.astype(">f4"))
-
-
 def _packed(array: Any) -> str:
     return pybase64.b64encode_as_string(array.tobytes())
 
@@ -257,3 +259,8 @@ def _packed(array: Any) -> str:
 def unpacked(value: str) -> bytes:
     """The bytes of base64 text."""
     return pybase64.b64decode(value, validate=True)
+
+
+def vector_bytes(value: str | Sequence[float]) -> bytes:
+    """A sent or stored vector as big-endian floats; some servers return numbers whatever the format of the column."""
+    return unpacked(value) if isinstance(value, str) else np.asarray(value, dtype=">f4").tobytes()

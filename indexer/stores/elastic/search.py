@@ -9,7 +9,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from indexer.stores.contract import LexicalHits, LexicalQuery, NearestDocuments, VectorQuery
-from indexer.stores.elastic.layout import Layout, VectorField, packed_vector
+from indexer.stores.elastic.layout import Layout, VectorField
 from indexer.stores.elastic.server_index import Hits
 from indexer.text.terms import analyser
 
@@ -43,7 +43,7 @@ def _knn_body(
         return {**body, "query": {"bool": {"filter": [*clauses, {"exists": {"field": field}}]}}}
     body["knn"] = {
         "field": field,
-        "query_vector": packed_vector((vector / norm).astype(np.float32)),
+        "query_vector": layout.sent_vector(vector / norm),
         "k": max(query.k, _MIN_RESCORED),
         "num_candidates": min(max(2 * query.k, _MIN_CANDIDATES), 10_000),
         "filter": clauses,

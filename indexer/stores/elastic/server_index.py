@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from indexer.elastic import connection, errors
-from indexer.elastic.connection import pages
+from indexer.elastic.connection import JSON, Abilities, pages
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.writing import Action, BulkOutcome
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
-_JSON = {"content-type": "application/json", "accept": "application/json"}
 _MAX_HITS = 20_000
 """Maximum hits of one request: with vectors, 20,000 × 384 numbers are 40 MB to transfer."""
 _PAUSES = (0.2, 0.5)
@@ -133,13 +132,16 @@ class ServerIndex:
                 documents |= self.read(page, fields, as_searched=as_searched)
         return documents
 
-    def read_with_vectors(self, doc_ids: Sequence[str], field: str = "") -> dict[str, ServerDocument]:
+    def read_with_vectors(
+        self, doc_ids: Sequence[str], abilities: Abilities, field: str = ""
+    ) -> dict[str, ServerDocument]:
         """Current documents by id with their vectors; if a field is named, the sources have this field alone."""
+        parameters = {"_source_exclude_vectors": "false"} if abilities.hidden_vectors else {}
         answer = self.client.perform_request(
             "POST",
             f"/{self.name}/_mget",
-            params={"_source_exclude_vectors": "false"} | ({"_source_includes": field} if field else {}),
-            headers=_JSON,
+            params=parameters | ({"_source_includes": field} if field else {}),
+            headers=JSON,
             body={"ids": list(doc_ids)},
         )
         return self._existing(answer.body["docs"])

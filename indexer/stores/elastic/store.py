@@ -160,7 +160,8 @@ class ServerStore:
         ]
         if not same_text_ids:
             return {}
-        whole = self._index.read_with_vectors(same_text_ids, self._layout.name("models"))
+        models = self._layout.name("models")
+        whole = self._index.read_with_vectors(same_text_ids, self._layout.abilities, models)
         return {
             doc_id: {
                 name: encoded
@@ -334,10 +335,10 @@ class ElasticStore(ServerStore):
             StoreError: the server is away, too old, or refuses; or the index is missing and ``make`` is false.
         """
         check_name(collection)
-        with connection.opening(address.server, credentials) as client:
+        with connection.opening(address.server, credentials) as (client, abilities):
             index = OwnIndex.of(client, address, Claim(collection, database_id), generation)
             index.open(make=make)
-        super().__init__(address, index, index.layout)
+        super().__init__(address, index, replace(index.layout, abilities=abilities))
         self.alias = index.alias
 
     @property

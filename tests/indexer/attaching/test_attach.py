@@ -148,8 +148,8 @@ def test_a_copy_of_a_document_with_our_field_in_it_is_a_document_of_its_own(in_p
 def test_a_copy_with_our_vector_in_it_is_found_by_its_own_id_before_it_is_followed(in_place: Owner) -> None:
     in_place.write("a", source("one"))
     in_place.follow()
-    answer = in_place.client.get(index=in_place.index, id="a", source_exclude_vectors=False)
-    in_place.write("b", answer["_source"], refresh=True)
+    (hit,) = in_place.client.search(index=in_place.index, source={"exclude_vectors": False})["hits"]["hits"]
+    in_place.write("b", hit["_source"], refresh=True)
     store, model = in_place.open(), in_place.encoder.spec.model
     query = {"en": in_place.encoder.encode_queries([Document("query", "en", "one")])}
     (candidates,) = store.search(VectorQuery(model, query, 5, with_vectors=True))["en"]

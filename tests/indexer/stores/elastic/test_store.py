@@ -1,6 +1,5 @@
 """What an Elasticsearch store is told at the door, and what it makes of trouble: each of it one sentence."""
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +19,9 @@ from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import register, remove
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
-from indexer.elastic import errors
+from indexer.elastic import connection, errors
 from indexer.elastic.address import INDEX_TYPES, Address, Credentials, without_credentials
+from indexer.elastic.connection import Abilities
 from indexer.ledger.database import open_database
 from indexer.readers.formats import read
 from indexer.readers.source import ReadOptions
@@ -31,7 +31,7 @@ from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import read_documents
 from trials.fake_encoder import FakeEncoder
-from trials.servers.elastic import client_of
+from trials.servers.elastic import VERSION, ElasticServer, client_of
 
 MODEL, DIM = "model-a", 8
 
@@ -58,26 +58,23 @@ def client(elastic_url: str) -> Iterator[Elasticsearch]:
 
 
 class Answer(BaseHTTPRequestHandler):
-    """A server that is none of ours: the real ones that answer so can't be had here."""
+    """A server that searches nothing: the real ones that answer so can't be had here."""
 
-    version = ""
+    product = "Elasticsearch"
+    refused: tuple[str, ...] = ()
+    """Parts of a request that the server can't read."""
     shown: ClassVar[list[str | None]] = []
     """Credentials of each request."""
 
-    def do_GET(self) -> None:
+    def do_POST(self) -> None:
         self.shown.append(self.headers["Authorization"])
-        self.send_response(200)
-        if self.version:
-            self.send_header("X-Elastic-Product", "Elasticsearch")
+        request = self.path + self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.send_response(400 if any(part in request for part in self.refused) else 200)
+        if self.product:
+            self.send_header("X-Elastic-Product", self.product)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
-        version = {"number": self.version or "2.19.0"}
-        body = (
-            {"nodes": {"n": {"version": version["number"]}}}
-            if self.path.startswith("/_nodes")
-            else {"version": version}
-        )
-        self.wfile.write(json.dumps(body).encode())
+        self.wfile.write(b"{}")
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -85,7 +82,8 @@ class Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
-    handler = type("Handler", (Answer,), {"version": request.param})
+    product, *refused = request.param
+    handler = type("Handler", (Answer,), {"product": product, "refused": tuple(refused)})
     server = HTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -95,16 +93,49 @@ def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("stranger", [""], indirect=True)
-def test_what_is_not_elasticsearch_is_refused(stranger: str) -> None:
-    with pytest.raises(StoreError, match="is not Elasticsearch"):
+UNSUITABLE = ([""], ["", "knn"], ["Elasticsearch", "rescore_vector"], ["Elasticsearch", "knn"])
+"""Another product twice, and Elasticsearch 8.17 and 7.17: real ones refuse these parts."""
+
+
+@pytest.mark.parametrize("stranger", UNSUITABLE, indirect=True)
+def test_what_is_too_old_or_not_elasticsearch_is_refused(stranger: str) -> None:
+    with pytest.raises(StoreError, match=r"is too old; Dragoman needs Elasticsearch 8\.18 or later"):
         StoreLocation(stranger, "c").open()
 
 
-@pytest.mark.parametrize("stranger", ["9.2.4", "8.19.0"], indirect=True)
-def test_an_older_server_is_refused_with_its_version(stranger: str) -> None:
-    with pytest.raises(StoreError, match=r"runs Elasticsearch [89]\.\d+\.\d; Dragoman needs"):
-        StoreLocation(stranger, "c").open()
+@pytest.mark.parametrize(
+    ("stranger", "expected"),
+    [
+        (["Elasticsearch"], Abilities()),
+        (["Elasticsearch", "P4AAAA=="], Abilities(packed_vectors=False)),
+        (["Elasticsearch", "P4AAAA==", "_source_exclude_vectors"], Abilities(False, False)),
+    ],
+    indirect=["stranger"],
+    ids=["9.3", "9.2", "8.18"],
+)
+def test_a_server_is_asked_for_its_abilities(stranger: str, expected: Abilities) -> None:
+    server = stranger.rpartition("/")[0]
+    with connection.connect(server, Credentials()) as client:
+        assert connection.abilities(client, server) == expected
+
+
+def test_the_tests_server_has_the_abilities_of_its_version(elastic: ElasticServer, client: Elasticsearch) -> None:
+    version = tuple(map(int, VERSION.split(".")))
+    assert connection.abilities(client, elastic.url) == Abilities(version >= (9, 3), version >= (9, 2))
+
+
+@pytest.mark.parametrize("vectors", INDEX_TYPES)
+def test_vectors_come_back_bit_for_bit(elastic_url: str, vectors: str) -> None:
+    rows = unit_rows(np.random.default_rng(1).standard_normal((200, 64)).astype(np.float32))
+    with closing(ElasticStore(Address.parse(f"{elastic_url}?vectors={vectors}"), "c", Credentials())) as store:
+        store.create(MODEL, 64)
+        ids = [str(number) for number in range(len(rows))]
+        store.put(MODEL, [replace(item(doc_id), vector=row) for doc_id, row in zip(ids, rows, strict=True)])
+        store.publish()
+        assert np.array_equal(store.vectors(MODEL, ids), rows)
+        (near,) = store.search(VectorQuery(MODEL, {"en": rows[:1]}, 10))["en"]
+        exact = [float(rows[int(doc_id)] @ rows[0]) for doc_id in near.doc_ids]
+        assert near.scores == pytest.approx(exact, abs=2e-6)
 
 
 def test_a_server_that_is_away_is_said_at_once() -> None:
@@ -201,7 +232,7 @@ def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, mo
     assert Address.parse("https://host:9200").prefix == "dragoman"
 
 
-@pytest.mark.parametrize("stranger", [""], indirect=True)
+@pytest.mark.parametrize("stranger", [[""]], indirect=True)
 def test_an_api_key_goes_with_each_request(stranger: str) -> None:
     """The tests' server makes no API keys, so a stranger is asked."""
     Answer.shown.clear()

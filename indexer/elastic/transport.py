@@ -1,0 +1,24 @@
+"""The transport of a client of any version to a server of any version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from elastic_transport import HttpHeaders, Transport, TransportApiResponse
+
+_VERSIONED = re.compile(r"application/vnd\.elasticsearch\+([\w-]+)\s*;\s*compatible-with=\d+")
+
+
+class PlainTransport(Transport):
+    """Sends and accepts plain JSON, which a server reads as its own version does.
+
+    The client's media type names the client's version, and a server of an older version refuses it.
+    """
+
+    def perform_request(self, method: str, target: str, **options: Any) -> TransportApiResponse:
+        """Send a request; the parameters are those of ``Transport``."""
+        headers: Mapping[str, str] = options.pop("headers", {})
+        plain = HttpHeaders({name: _VERSIONED.sub(r"application/\1", value) for name, value in headers.items()})
+        return super().perform_request(method, target, headers=plain, **options)
