@@ -19,6 +19,9 @@ the exact ten best among 228,206 vectors (docs/decisions/0006)."""
 _MIN_RESCORED = 50
 """Minimum candidates that a shard rescores exactly; with fewer, quantisation error decides the top ten."""
 
+_BBQ_OVERSAMPLE = 3.0
+"""Rescored candidates of a bbq index, as multiples of k: the servers' own default, which version 8.18 lacks."""
+
 
 def knn_bodies(layout: Layout, vector_field: VectorField, query: VectorQuery) -> list[dict[str, Any]]:
     """The body of a search for each language and vector of a query, language by language."""
@@ -47,9 +50,8 @@ def _knn_body(
         "k": max(query.k, _MIN_RESCORED),
         "num_candidates": min(max(2 * query.k, _MIN_CANDIDATES), 10_000),
         "filter": clauses,
+        "rescore_vector": {"oversample": _BBQ_OVERSAMPLE if vector_field.kind.startswith("bbq") else 1.0},
     }
-    if not vector_field.kind.startswith("bbq"):  # bbq indices oversample and rescore by default
-        body["knn"]["rescore_vector"] = {"oversample": 1.0}
     return body
 
 

@@ -80,7 +80,17 @@ class Owner:
         self.client.update(index=self.index, id=doc_id, doc=changed)
 
     def read(self, doc_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(index=self.index, id=doc_id)["_source"]
+        """A source without our vector, which servers since version 9.2 leave out by themselves."""
+        found: dict[str, Any] = self.client.get(index=self.index, id=doc_id, source_excludes=["*.vector"])["_source"]
+        return found
+
+    def read_whole(self, doc_id: str) -> dict[str, Any]:
+        """A source with our vector."""
+        self.client.indices.refresh(index=self.index)
+        (hit,) = self.client.search(
+            index=self.index, query={"ids": {"values": [doc_id]}}, source={"exclude_vectors": False}
+        )["hits"]["hits"]
+        found: dict[str, Any] = hit["_source"]
         return found
 
     def open(self) -> JoinedStore:

@@ -120,6 +120,14 @@ def test_a_read_and_write_back_loses_the_vector_alone_and_following_puts_it_back
     in_place.check()
 
 
+def test_a_whole_reading_written_back_keeps_its_vector(in_place: Owner) -> None:
+    in_place.write("a", source("one"))
+    in_place.follow()
+    in_place.write("a", in_place.read_whole("a"))
+    assert in_place.encoded_by_following() == []
+    in_place.check()
+
+
 def test_an_old_reading_written_back_as_an_update_leaves_the_vector_of_another_text_and_following_sees_it(
     in_place: Owner,
 ) -> None:
@@ -148,8 +156,7 @@ def test_a_copy_of_a_document_with_our_field_in_it_is_a_document_of_its_own(in_p
 def test_a_copy_with_our_vector_in_it_is_found_by_its_own_id_before_it_is_followed(in_place: Owner) -> None:
     in_place.write("a", source("one"))
     in_place.follow()
-    (hit,) = in_place.client.search(index=in_place.index, source={"exclude_vectors": False})["hits"]["hits"]
-    in_place.write("b", hit["_source"], refresh=True)
+    in_place.write("b", in_place.read_whole("a"), refresh=True)
     store, model = in_place.open(), in_place.encoder.spec.model
     query = {"en": in_place.encoder.encode_queries([Document("query", "en", "one")])}
     (candidates,) = store.search(VectorQuery(model, query, 5, with_vectors=True))["en"]

@@ -27,7 +27,7 @@ from indexer.readers.formats import read
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import MissingDocuments, StoredDocument, VectorQuery
 from indexer.stores.elastic import writing
-from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.layout import Layout, vector_bytes
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import read_documents
 from trials.fake_encoder import FakeEncoder
@@ -122,6 +122,14 @@ def test_a_server_is_asked_for_its_abilities(stranger: str, expected: Abilities)
 def test_the_tests_server_has_the_abilities_of_its_version(elastic: ElasticServer, client: Elasticsearch) -> None:
     version = tuple(map(int, VERSION.split(".")))
     assert connection.abilities(client, elastic.url) == Abilities(version >= (9, 3), version >= (9, 2))
+
+
+def test_a_vector_that_is_sent_as_numbers_is_the_same_as_a_packed_one() -> None:
+    vector = item("a").vector
+    packed, numbers = Layout().sent_vector(vector), Layout(abilities=Abilities(False, False)).sent_vector(vector)
+    assert isinstance(packed, str)
+    assert isinstance(numbers, list)
+    assert vector_bytes(packed) == vector_bytes(numbers) == vector.astype(">f4").tobytes()
 
 
 @pytest.mark.parametrize("vectors", INDEX_TYPES)
