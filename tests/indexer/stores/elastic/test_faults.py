@@ -41,7 +41,7 @@ from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import lent, skip_or_fail
 from trials import ROOT
-from trials.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running
+from trials.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, VERSION, ElasticServer, client_of, running
 from trials.servers.process import ServerMissing, free_port
 from trials.servers.secured import admin, credentials, secured_server
 
@@ -256,6 +256,10 @@ def test_a_document_too_large_for_a_request_is_refused_and_the_others_are_writte
     holds_exactly(store, small)
 
 
+_TAKEN_BY_8 = pytest.mark.skipif(VERSION.startswith("8."), reason="version 8 counts less for a document, and takes it")
+
+
+@_TAKEN_BY_8
 def test_a_document_that_takes_more_memory_than_the_server_has_is_refused_and_the_others_are_written(
     opened: Opener,
 ) -> None:
@@ -268,7 +272,7 @@ def test_a_document_that_takes_more_memory_than_the_server_has_is_refused_and_th
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", ["coordinating", "primary"])
+@pytest.mark.parametrize("part", ["coordinating", pytest.param("primary", marks=_TAKEN_BY_8)])
 def test_a_document_that_takes_more_memory_than_the_server_has_for_writes_is_refused(part: str) -> None:
     """A server with little memory: a request that it takes may be more than it ever has room for."""
     with ExitStack() as stack:
