@@ -71,8 +71,11 @@ class Job:
             terms = None
             if second is not None:
                 forward, backward = (draw_negatives(len(first), constraint.negatives).to(device) for _ in range(2))
-                terms = distances(first.float(), second.float(), forward, backward, constraint.margin)
-            torch.autograd.backward(total_loss(translation, terms, constraint) / training.accumulate)
+                terms = distances(
+                    first.float(), second.float(), forward, backward, constraint.margin, squared=constraint.squared
+                )
+            loss = total_loss(translation, terms, constraint, len(source) / int((wanted != PAD_ID).sum()))
+            torch.autograd.backward(loss / training.accumulate)
             if number % training.accumulate:
                 continue
             torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)

@@ -14,11 +14,13 @@ from encoders.methods.moments import principal_axes
 class LCA:
     """Map rows of one space into another: pinv(X) Y of centred rows, or with a ridge (XᵀX + αI)⁻¹ XᵀY.
 
+    As ``published`` the rows are not centred: the means are zero.
+
     Attributes:
         ridge: α in spreads of X, its mean squared distance from its mean; 0: the pseudo-inverse.
         dimensions: principal axes that each space is first reduced to; None: all.
         stay: shrink the map towards the identity and not towards zero: for two spaces of one encoder.
-        weights_: (dim x, dim y) matrix that a centred row is multiplied by from the right.
+        weights_: (dim x, dim y) matrix that a row less the mean is multiplied by from the right.
     """
 
     def __init__(self, ridge: float = 0.0, dimensions: int | None = None, *, stay: bool = False) -> None:
@@ -73,7 +75,7 @@ class LCA:
         return lca
 
     def transform(self, rows: FloatArray) -> FloatArray:
-        """Map rows to centred rows of the target space, (n, dim y) float32."""
+        """Map rows to rows of the target space less the target's mean, (n, dim y) float32."""
         return np.asarray((rows - self.mean_) @ self.weights_, dtype=np.float32)
 
 

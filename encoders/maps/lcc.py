@@ -85,6 +85,7 @@ class LCC:
 
         aligned = AlignedMoments({"x": x.shape[1], "y": y.shape[1]})
         aligned.add({"x": x, "y": y})
+        require_pairs(aligned.moments.count)
         x_rows, y_rows = x - aligned.mean("x"), y - aligned.mean("y")
         inputs = np.block([[x_rows, np.zeros_like(y_rows)], [np.zeros_like(x_rows), y_rows]])
         targets = np.tile(np.concatenate([x_rows, y_rows], axis=1), (2, 1))
@@ -120,7 +121,7 @@ def _leading_axes(second: Float64Array, count: int) -> Float64Array:
 
     A large matrix is decomposed by subspace iteration: its spectrum falls, and errors in the last axes do not matter.
     """
-    if len(second) <= _EXACT or 2 * count > len(second):
+    if len(second) <= _EXACT or 2 * count >= len(second):
         return np.ascontiguousarray(np.linalg.eigh(second)[1][:, ::-1][:, :count])
     basis = np.random.default_rng(0).standard_normal((len(second), count + _MORE))
     for _ in range(_ROUNDS):

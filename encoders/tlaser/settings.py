@@ -21,7 +21,7 @@ class Sizes:
 
     Attributes:
         dim: width of the embedding P and of the encoder; LASER's LSTM has half of it in each direction.
-        words: width of a token's vector in the encoder and, of LASER, in the decoder; T-LASER's encoder needs ``dim``.
+        token_width: width of a token's vector in the encoder, and in LASER's decoder. Of T-LASER it must be ``dim``.
         heads: attention heads; LASER has none.
         ffn: width inside a feed-forward network; LASER has none.
         decoder: width of the decoder's only layer.
@@ -33,7 +33,7 @@ class Sizes:
     """
 
     dim: int
-    words: int
+    token_width: int
     layers: int
     heads: int
     ffn: int

@@ -19,7 +19,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.session import CUDA_TOKEN_BUDGET, token_batches
 from encoders.tlaser.corpus import Corpus
-from encoders.tlaser.settings import TlaserPlan, TlaserTraining
+from encoders.tlaser.settings import CONSTRAINED, TlaserPlan, TlaserTraining
 from encoders.tlaser.similarity import search_errors
 from encoders.tlaser.vocabulary import PAD_ID
 from onnx_export.tlaser.batches import Batch, Batches, encoder_input, padded
@@ -113,7 +113,7 @@ class _Run:
         stored = load_checkpoint(self.folder / _LAST)
         if stored is None:
             return
-        check_same(json.loads(stored["told"]), self.fingerprint, self.folder)
+        check_same(with_earlier_settings(json.loads(stored["told"])), self.fingerprint, self.folder)
         self.model.load_state_dict(stored["model"])
         self.optimizer.load_state_dict(stored["optimizer"])
         self.step, self.tokens = stored["step"], stored["tokens"]
@@ -162,8 +162,9 @@ class _Run:
             logits = self.model.logits(source, self._tensor(batch.decoder_input), batch.language, labels)
             target = self.model.encode(self._tensor(batch.target)) if constraint.beta or constraint.lam else None
         translation = translation_loss(logits, labels[labels != PAD_ID], self.plan.training.smoothing)
+        sentences_per_token = len(source) / batch.tokens
         if target is None:
-            return total_loss(translation, None, constraint), {"translation": translation}
+            return total_loss(translation, None, constraint, sentences_per_token), {"translation": translation}
         forward_negatives, backward_negatives = (
             draw_negatives(len(source), constraint.negatives).to(self.device) for _ in range(2)
         )
@@ -175,7 +176,7 @@ class _Run:
             constraint.margin,
             squared=constraint.squared,
         )
-        total = total_loss(translation, terms, constraint, len(source) / batch.tokens)
+        total = total_loss(translation, terms, constraint, sentences_per_token)
         return total, {"translation": translation, "paired": terms.paired, "delta": terms.delta}
 
     def _tensor(self, ids: np.ndarray) -> torch.Tensor:
@@ -242,6 +243,17 @@ def fingerprint(corpus: Corpus, plan: TlaserPlan, vocabulary: int) -> dict[str, 
         "sentences": corpus.hash(),
         "validation sentences": corpus.validation_hash(),
     }
+
+
+def with_earlier_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A checkpoint's values, with the settings of version 0.1.0 where the checkpoint doesn't name them.
+
+    Its cT-LASER took the mean over a sentence's tokens; its models with three tables of tokens had another shape.
+    """
+    earlier: dict[str, Any] = {"token_width": stored["dim"] if stored["shared"] else "of version 0.1.0"}
+    if stored["variant"] in CONSTRAINED:
+        earlier["summed"] = False
+    return {**earlier, **stored}
 
 
 def check_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:

@@ -66,7 +66,7 @@ def distances(
 
 
 def total_loss(
-    translation: Tensor, terms: Distances | None, constraint: Constraint, sentences_per_token: float = 1.0
+    translation: Tensor, terms: Distances | None, constraint: Constraint, sentences_per_token: float
 ) -> Tensor:
     """Eq. 10 per target token: β·d_p + λ/N_s·Σ(δ + δ) + 0.5·translation; without distance terms 0.5·translation.
 

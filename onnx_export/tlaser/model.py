@@ -141,9 +141,9 @@ class Translator(nn.Module):
     def __init__(self, variant: Variant, sizes: Sizes, vocabulary: int, languages: int, dropout: float = 0.0) -> None:
         """Make a model with random weights from torch's generator; ``vocabulary`` and ``languages`` are counts."""
         super().__init__()
-        tokens = _embedding(vocabulary, sizes.words)
-        decoder_words = sizes.words if variant in RECURRENT else sizes.decoder - sizes.language
-        decoder_tokens = tokens if sizes.shared else _embedding(vocabulary, decoder_words)
+        tokens = _embedding(vocabulary, sizes.token_width)
+        decoder_width = sizes.token_width if variant in RECURRENT else sizes.decoder - sizes.language
+        decoder_tokens = tokens if sizes.shared else _embedding(vocabulary, decoder_width)
         narrow = nn.Linear(sizes.decoder, sizes.dim, bias=False)
         self.narrow: nn.Module = narrow if sizes.shared and sizes.decoder != sizes.dim else nn.Identity()
         self.words = nn.Linear(sizes.dim if sizes.shared else sizes.decoder, vocabulary, bias=False)

@@ -5,9 +5,9 @@ queries. If documents answer queries of other languages (judgements, concepts, m
 the topics is reported on the other half. If only titles find the rest of their own documents, the languages are made
 equal unless the encoder treats them equally or titles lose by it.
 
-How much titles count is decided by judgements alone: other evidence has titles as queries, which find titles easily.
-It is ranked without titles, unless all windows carry the title. Then only documents in other languages may answer a
-title, so that more balance would always win: none above the usual is tried.
+How much titles count is decided by judgements alone. Queries of other evidence are titles, so documents are compared
+without their titles there, unless there are documents whose windows repeat the title. Only documents in other languages
+may answer such a title, so that more balance would always win: none above the usual is tried.
 """
 
 from __future__ import annotations
@@ -142,22 +142,15 @@ class _Trial:
         return self._evidence.kind == "judgements"
 
     @property
-    def wants_other_languages(self) -> bool:
-        """Whether there are titles that only counterparts may answer: own documents repeat them in all windows."""
-        return not self.judged and any(map(any, self._samples.repeated.values()))
-
-    @property
-    def counts_titles(self) -> bool:
-        """Whether documents are compared by their titles, too: by judgements, or where all windows carry the title.
-
-        Elsewhere titles would find the titles of their counterparts too easily.
-        """
-        return self.judged or self.wants_other_languages
+    def has_repeated_titles(self) -> bool:
+        """Whether there are titles that all windows of their documents repeat, so that only counterparts may answer."""
+        return any(map(any, self._samples.repeated.values()))
 
     @property
     def balances(self) -> list[float]:
-        """Balances to try. None is above the usual if titles want other languages: more balance would always win."""
-        return [at for at in BALANCES if at <= DEFAULT.balance or not self.wants_other_languages]
+        """Balances to try. More balance would always win by titles that only counterparts may answer."""
+        bounded = self.has_repeated_titles and not self.judged
+        return [balance for balance in BALANCES if balance <= DEFAULT.balance or not bounded]
 
     @cached_property
     def _by_means(self) -> Calibration:
@@ -242,7 +235,7 @@ class _Trial:
         self, choice: CalibrationChoice, lang: str, rows: Sequence[int], targets: Sequence[str], read: ReadOnce
     ) -> list[Ranking]:
         """The rankings of documents of some languages for queries of one language, by a choice."""
-        if not self.counts_titles:
+        if not (self.judged or self.has_repeated_titles):  # titles would find their counterparts' titles too easily
             choice = replace(choice, mix=NO_TITLES)
         calibration = (self._widest.with_rank(choice.rank) if choice.rank else self._by_means).with_choice(choice)
         ranked_by = SearchChoice.of(calibration)

@@ -112,7 +112,7 @@ def _plan(plan: TlaserPlan, stated: Mapping[str, Any]) -> TlaserPlan:
     if dim := stated.get("dim"):
         if dim % sizes.heads:
             raise click.UsageError(f"--dim is divided among {sizes.heads} heads; give a multiple of {sizes.heads}")
-        scaled = {name: getattr(sizes, name) * dim // sizes.dim for name in ("words", "ffn", "decoder")}
+        scaled = {name: getattr(sizes, name) * dim // sizes.dim for name in ("token_width", "ffn", "decoder")}
         if not sizes.shared and scaled["decoder"] <= sizes.language:
             raise click.UsageError(
                 f"--dim must be above {sizes.language}, the width of a language, with --preset paper"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA
-from encoders.maps.lcc import LCC, PUBLISHED_RIDGES
+from encoders.maps.lcc import LCC, PUBLISHED_RIDGES, _leading_axes
 from encoders.maps.mates import mates
 from encoders.maps.ridge import AlignedMoments
 
@@ -182,3 +182,17 @@ def test_mates_that_tie_take_the_last_place() -> None:
     assert mates(rows, rows).rate == 1.0
     worst = mates(rows, np.ones((3, 3), dtype=np.float32))
     assert (worst.rate, round(worst.mrr, 4)) == (0.0, 0.3333)
+
+
+def test_lcc_as_wide_as_its_input_takes_exact_axes() -> None:
+    """Half of the axes of a large matrix are all that the published width asks for."""
+    rows = np.random.default_rng(0).standard_normal((1500, 1100)) * np.linspace(1, 2, 1100)
+    second = rows.T @ rows
+    axes = _leading_axes(second, 550)
+    values = np.linalg.eigvalsh(second)[::-1][:550]
+    np.testing.assert_allclose(axes.T @ second @ axes, np.diag(values), atol=1e-6 * values[0])
+
+
+def test_lcc_as_published_needs_two_rows() -> None:
+    with pytest.raises(BadInput, match="1 aligned document; give 2 or more"):
+        LCC.published(np.ones((1, 3), np.float32), np.ones((1, 3), np.float32))

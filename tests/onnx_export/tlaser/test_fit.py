@@ -1,7 +1,7 @@
 """The training loop: its schedule, its gradients, and what it refuses."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ _TEXTS = {
 
 def _plan(variant: Variant = "t", **training: Any) -> TlaserPlan:
     plan = preset("small", variant)
-    sizes = replace(plan.sizes, dim=16, words=16, ffn=16, decoder=16, layers=1, vocabulary=100)
+    sizes = replace(plan.sizes, dim=16, token_width=16, ffn=16, decoder=16, layers=1, vocabulary=100)
     return replace(plan, sizes=sizes, training=replace(plan.training, batch_tokens=64, **training))
 
 
@@ -89,7 +89,7 @@ def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -
             torch.from_numpy(ids) for ids in (batch.source, batch.decoder_input, batch.labels)
         )
         logits = model.logits(model.encode(source), decoder_input, batch.language, labels)
-        losses.append(total_loss(translation_loss(logits, labels[labels != PAD_ID], 0.1), None, plan.constraint))
+        losses.append(total_loss(translation_loss(logits, labels[labels != PAD_ID], 0.1), None, plan.constraint, 1.0))
     parameters = list(model.parameters())
     expected = torch.autograd.grad((losses[0] + losses[1]) / 2, parameters)
 
@@ -152,6 +152,24 @@ def test_a_training_that_is_interrupted_says_what_the_same_command_does(
     with pytest.raises(KeyboardInterrupt):
         fit(*_at(4, _plan(steps=20, interval=interval)), tmp_path, device="cpu", console=Console(quiet=True))
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("variant", ["t", "ct", "laser"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_checkpoint_of_the_first_version_goes_on_if_its_loss_and_shape_are_the_same(
+    variant: Variant, shared: bool, tmp_path: Path
+) -> None:
+    from onnx_export.tlaser.fit import check_same, fingerprint, with_earlier_settings
+
+    plan = preset("small", variant)
+    now = fingerprint(_corpus()[0], replace(plan, sizes=replace(plan.sizes, shared=shared)), 100)
+    later = {"token_width", *asdict(plan.constraint)}
+    stored = with_earlier_settings({name: value for name, value in now.items() if name not in later})
+    if shared and variant != "ct":
+        check_same(stored, now, tmp_path)
+        return
+    with pytest.raises(BadInput, match="summed False, now True" if shared else "token_width of version 0.1.0, now"):
+        check_same(stored, now, tmp_path)
 
 
 def test_a_checkpoint_of_before_validation_was_told_goes_on(tmp_path: Path) -> None:

@@ -71,7 +71,9 @@ def test_a_disk_that_fills_is_one_sentence_and_leaves_nothing(full: str, tmp_pat
     texts = read_texts()
     tokenizer = learn_vocabulary((text.text for text in texts), 600, "t")
     plan = preset("small", "t")
-    plan = replace(plan, sizes=replace(plan.sizes, dim=4, words=4, heads=1, ffn=4, decoder=4, layers=1, max_tokens=8))
+    plan = replace(
+        plan, sizes=replace(plan.sizes, dim=4, token_width=4, heads=1, ffn=4, decoder=4, layers=1, max_tokens=8)
+    )
     torch.manual_seed(0)
     model = Translator("t", plan.sizes, tokenizer.get_vocab_size(), 2).eval()
     if full == "tokenizer.json":

@@ -90,7 +90,7 @@ def test_its_gradient_is_the_slope_that_small_steps_find() -> None:
     others, backward = draw_negatives(5, 20), draw_negatives(5, 20)
 
     def loss(first: torch.Tensor, second: torch.Tensor, mt: torch.Tensor) -> torch.Tensor:
-        return total_loss(mt, distances(first, second, others, backward, 0.5), Constraint())
+        return total_loss(mt, distances(first, second, others, backward, 0.5), Constraint(), 1 / 7)
 
     first = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
     second = (first.detach() + 0.3 * torch.randn(5, 4, dtype=torch.float64)).requires_grad_()

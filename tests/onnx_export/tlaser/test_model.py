@@ -9,7 +9,7 @@ from encoders.tlaser.settings import Sizes, Variant, preset
 pytestmark = pytest.mark.torch
 
 SIZES = Sizes(
-    dim=16, words=16, layers=2, heads=4, ffn=32, decoder=16, language=4, vocabulary=30, shared=True, max_tokens=20
+    dim=16, token_width=16, layers=2, heads=4, ffn=32, decoder=16, language=4, vocabulary=30, shared=True, max_tokens=20
 )
 ROWS = [[2, 7, 9, 11, 5], [2, 8, 0, 0, 0]]
 
