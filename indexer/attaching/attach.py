@@ -80,7 +80,7 @@ class AttachedCollection:
                 collection.check(loaded.spec)
             else:
                 with connection.connect(attachment.server, settings.credentials) as client:
-                    connection.abilities(client, attachment.server)
+                    connection.abilities(client, attachment.server)  # an unsuitable server is refused before all else
                     users_index = UsersIndex.open(client, attachment)
                     _refuse_shared_field(engine, users_index)
                     attach_checks.check(client, users_index, loaded.spec.model)

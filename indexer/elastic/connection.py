@@ -25,7 +25,7 @@ JSON = {"content-type": "application/json", "accept": "application/json"}
 """Headers of a request that the client has no method for."""
 _RETRIES = 2
 _NO_INDEX = "*,-*"
-_PACKED_ONE, _ONE = "P4AAAA==", [1.0]
+_PACKED_PROBE, _PROBE = "P4AAAA==", [1.0]
 """A vector of one number, in base64 and as a list."""
 UNSUITABLE = "is not Elasticsearch, or is too old; Dragoman needs Elasticsearch 8.18 or later, and can't use OpenSearch"
 
@@ -154,12 +154,23 @@ def abilities(client: Elasticsearch, server: str) -> Abilities:
     Raises:
         StoreError: the server is away or refuses, lacks what Dragoman needs, or is no Elasticsearch.
     """
+    from elasticsearch import NotFoundError  # noqa: PLC0415
+
+    try:
+        return _abilities(client, server)
+    except NotFoundError as error:
+        raise StoreError(
+            f"{server} has no Elasticsearch (it answers 404 to a search); check the address and the path in it"
+        ) from error
+
+
+def _abilities(client: Elasticsearch, server: str) -> Abilities:
     with store_errors(server):
-        if _reads(client, _PACKED_ONE, "?_source_exclude_vectors=false"):
+        if _reads(client, _PACKED_PROBE, "?_source_exclude_vectors=false"):
             return Abilities()
-        if not _reads(client, _ONE):
+        if not _reads(client, _PROBE):
             raise StoreError(f"{server} {UNSUITABLE}")
-        return Abilities(_reads(client, _PACKED_ONE), _reads(client, _ONE, "?_source_exclude_vectors=false"))
+        return Abilities(_reads(client, _PACKED_PROBE), _reads(client, _PROBE, "?_source_exclude_vectors=false"))
 
 
 def _reads(client: Elasticsearch, vector: str | list[float], parameters: str = "") -> bool:

@@ -175,8 +175,13 @@ class Layout:
         }
 
     def sent_vector(self, vector: FloatArray) -> str | list[float]:
-        """A vector in the format that the server reads fastest: big-endian floats in base64, or numbers."""
-        return _packed(vector.astype(">f4")) if self.abilities.packed_vectors else vector.astype(np.float32).tolist()
+        """A vector in the format that the server reads fastest: big-endian floats in base64, or numbers.
+
+        The numbers have only the digits that tell a float32 from all others, because sources keep them.
+        """
+        if self.abilities.packed_vectors:
+            return _packed(vector.astype(">f4"))
+        return [float(str(number)) for number in vector.astype(np.float32)]
 
     def stamp_fields(self, model: str) -> list[str]:
         """Fields of the source from which a stamp is read."""

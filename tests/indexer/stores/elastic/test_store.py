@@ -1,5 +1,6 @@
 """What an Elasticsearch store is told at the door, and what it makes of trouble: each of it one sentence."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -65,11 +66,15 @@ class Answer(BaseHTTPRequestHandler):
     """Parts of a request that the server can't read."""
     shown: ClassVar[list[str | None]] = []
     """Credentials of each request."""
+    formats: ClassVar[set[str | None]] = set()
+    """Media types that were sent and that were asked for."""
+    status = 200
 
     def do_POST(self) -> None:
         self.shown.append(self.headers["Authorization"])
+        self.formats.update((self.headers["Content-Type"], self.headers["Accept"]))
         request = self.path + self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.send_response(400 if any(part in request for part in self.refused) else 200)
+        self.send_response(400 if any(part in request for part in self.refused) else self.status)
         if self.product:
             self.send_header("X-Elastic-Product", self.product)
         self.send_header("Content-Type", "application/json")
@@ -117,6 +122,33 @@ def test_a_server_is_asked_for_its_abilities(stranger: str, expected: Abilities)
     server = stranger.rpartition("/")[0]
     with connection.connect(server, Credentials()) as client:
         assert connection.abilities(client, server) == expected
+
+
+@pytest.mark.parametrize("stranger", [["Elasticsearch"]], indirect=True)
+def test_requests_name_no_version_of_the_client(stranger: str) -> None:
+    """A server of an older version refuses a media type that names a newer one."""
+    Answer.formats.clear()
+    server = stranger.rpartition("/")[0]
+    with connection.connect(server, Credentials()) as client:
+        client.search(index="i", query={"match_all": {}})
+        assert Answer.formats == {"application/json"}
+        Answer.formats.clear()
+        client.msearch(searches=[{"index": "i"}, {"query": {"match_all": {}}}])
+        assert Answer.formats == {"application/x-ndjson", "application/json"}
+
+
+@pytest.mark.parametrize("stranger", [["Elasticsearch"]], indirect=True)
+def test_an_address_that_leads_elsewhere_is_one_sentence(stranger: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Answer, "status", 404)
+    with pytest.raises(StoreError, match=r"has no Elasticsearch \(it answers 404 to a search\); check the address"):
+        StoreLocation(stranger, "c").open()
+
+
+def test_numbers_have_no_more_digits_than_a_float_needs() -> None:
+    vector = unit_rows(np.random.default_rng(0).standard_normal((1, 384)).astype(np.float32))[0]
+    numbers = Layout(abilities=Abilities(False, False)).sent_vector(vector)
+    assert np.array_equal(np.array(numbers, dtype=np.float32), vector)
+    assert len(json.dumps(numbers)) < 5_100
 
 
 def test_the_tests_server_has_the_abilities_of_its_version(elastic: ElasticServer, client: Elasticsearch) -> None:
