@@ -9,7 +9,8 @@ in Base64.
 **JRC-Acquis 3.0**: ``jrcNAME-LANG.xml``, TEI with paragraphs ``<p n="…">`` in ``<body>``; in many French documents,
 letters with diacritics are written like ``%eacute;``.
 
-Translations share the field ``concept``, so that they can teach.
+Translations in news commentary (of one TSV file, or of the folders) and in JRC-Acquis share the field ``concept``, so
+that they can teach; WMT16's pages have none.
 """
 
 from __future__ import annotations

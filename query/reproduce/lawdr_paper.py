@@ -36,16 +36,17 @@ Column = tuple[str, str]
 """An encoder of the paper and its pooling: ST (special token) or MP (mean pooling)."""
 COLUMNS: Sequence[Column] = tuple((name, pooling) for name in ("BERT", "XLM", "XLM-R") for pooling in ("ST", "MP"))
 _NAMES = {
-    "BERT": r"\bm-?bert\b|bert-base-multilingual",
-    "XLM": r"\bxlm\b(?!-?r)",
-    "XLM-R": r"\bxlm-?r(oberta)?\b",
+    "BERT": r"m-?bert|bert-base-multilingual-(un)?cased",
+    "XLM": r"xlm(-mlm-100-1280)?",
+    "XLM-R": r"xlm-?r(oberta)?(-(base|large))?",
 }
 _POOLING = {"cls": "ST", "mean": "MP"}
 
 
 def paper_column(config: ModelConfig) -> Column | None:
     """The paper's column of an encoder, by its name and pooling; none if the paper has no figures of it."""
-    name = next((name for name, pattern in _NAMES.items() if re.search(pattern, config.name.lower())), None)
+    encoder = config.name.rpartition("/")[2].lower()
+    name = next((name for name, pattern in _NAMES.items() if re.fullmatch(pattern, encoder)), None)
     pooling = _POOLING.get(config.pooling)
     return (name, pooling) if name and pooling else None
 

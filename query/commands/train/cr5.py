@@ -53,9 +53,9 @@ def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> flo
     default="joint",
     show_default=True,
     help="joint: one model of all languages. pairwise: one of each two. transitive: languages meet at pivots alone; "
-    "transitive-published: without concepts that two other languages have, as in the paper.",
+    "transitive-published: the same, but a concept that two languages beside the pivots share is left out, as in the paper.",
 )
-@click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive; may be repeated.")
+@click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For the transitive --pairs; may be repeated.")
 @languages_option("Languages to learn.  [default: all]")
 @click.option("--precision", type=click.Choice(["int8", "fp32"]), default="int8", show_default=True)
 @seed_option("Seed of the concepts drawn to choose the ridge by.")
