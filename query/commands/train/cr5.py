@@ -53,7 +53,7 @@ def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> flo
     default="joint",
     show_default=True,
     help="joint: one model of all languages. pairwise: one of each two. transitive: languages meet at pivots alone; "
-    "transitive-published: the same, but a concept that two languages beside the pivots share is left out, as in the paper.",
+    "transitive-published: the paper's form, without concepts that two languages beside the pivots share.",
 )
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For the transitive --pairs; may be repeated.")
 @languages_option("Languages to learn.  [default: all]")
