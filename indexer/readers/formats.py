@@ -50,6 +50,7 @@ _BY_SUFFIX = {
 
 
 _ARRAY_OF_OBJECTS = re.compile(rb"\[\s*\{")
+_DUMP_START = re.compile(rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*+<(?:!doctype\s+)?mediawiki\b", re.DOTALL)
 
 
 def read_all(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
@@ -150,7 +151,7 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
                 yield Remark(file.shown, "it is a DTD and was left out")
                 continue
             if not options.format and is_table(file.path):
-                yield Remark(file.shown, "it is a table of a wiki's dump and no document")
+                yield Remark(file.shown, "it is a table or an index of a wiki's dump and no document")
                 continue
             start = file.first_bytes()
             if not start.strip():
@@ -187,7 +188,7 @@ def _format(file: SourceFile, start: bytes) -> str:
     head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if b"<doc>" in head or b"<doc " in head:
         return "trec"
-    if b"<mediawiki" in head:
+    if _DUMP_START.match(head):
         return "mediawiki"
     if head.startswith((b"<!doctype html", b"<html")):
         return "html"

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
-from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+from typing import Any
+from xml.parsers.expat import ExpatError, ParserCreate
 
 import numpy as np
 
+from encoders.errors import BadInput
+from encoders.languages import normalise
 from indexer.readers.files import RECORD_LIMIT, SourceFile, UnreadableFileError
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Remark
@@ -26,11 +28,17 @@ from indexer.readers.wikitext import plain_text
 _CHUNK = 64 << 10
 _CATEGORIES, _FILES = "14", "6"
 """Numbers of namespaces."""
-_DUMP_NAME = re.compile(r"(.+?-\d{8})-pages-")
-_TABLE_NAME = re.compile(r".+-\d{8}-\w+\.sql(\.\w+)?")
+_DATED = r".+?-(?:\d{8}|latest)"
+_DUMP_NAME = re.compile(rf"({_DATED})-pages-")
+_TABLE_NAME = re.compile(rf"{_DATED}-(?:\w+\.sql|[\w-]+-multistream-index\d*\.txt)(?:[.-]\w+)*")
 _ITEM = re.compile(rb"\((\d{1,9}),'wikibase_item','Q(\d{1,9})',")
 _NO_ITEMS = "no page_props.sql.gz of the same dump lies beside it, so that its articles have no concept"
 _LEFT_OUT = "redirects and pages that are no articles were left out"
+_PAGE_VALUES = {
+    f"page/{name}" for name in ("title", "ns", "id", "redirect", "revision/id", "revision/model", "revision/text")
+}
+_DEEPEST = 100
+"""Maximum depth of elements; a dump's is 5."""
 
 
 @dataclass
@@ -38,6 +46,7 @@ class _Site:
     """What a dump says of its wiki before the first page.
 
     Attributes:
+        lang: the language as the dump writes it.
         namespaces: local names of namespaces by number.
     """
 
@@ -76,7 +85,7 @@ class _Items:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a table of a dump, by its name."""
+    """Whether a file is a table of a dump or the index of its archive, by its name."""
     return _TABLE_NAME.fullmatch(path.name) is not None
 
 
@@ -91,16 +100,17 @@ def read_mediawiki(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Documents of a dump's articles with the fields ``category`` and, where the item is known, ``concept``.
 
     A document's id is the wiki's name and the page's number, its revision that of the page. Memory holds a page and
-    the items: 8 bytes a page of the wiki.
+    the items: 8 bytes a page of the wiki. A wiki whose language has no known code takes the language of the options.
 
     Raises:
-        UnreadableFileError: the XML is broken, a page is longer than ``RECORD_LIMIT``, or the items can't be read.
+        UnreadableFileError: the XML is broken or has a DTD, there is no page, a page is longer than ``RECORD_LIMIT``,
+            the language is unknown, or the items can't be read.
     """
     table = items_table(file.path)
     items = _items(table, table.stat().st_mtime_ns) if table else None
-    site, left_out = _Site(), False
-    for page in _pages(file, site):
-        record = _record(page, site, items)
+    pages, left_out = _Pages(options.lang), False
+    for page in pages.of(file):
+        record = _record(page, pages.site, items)
         if record is None:
             left_out = True
             continue
@@ -117,77 +127,109 @@ def _items(table: Path, changed_ns: int) -> _Items:  # noqa: ARG001 - the time t
     return _Items(table)
 
 
-def _pages(file: SourceFile, site: _Site) -> Iterator[Element]:
-    """The ``page`` elements, each removed when the next is asked for; fills ``site`` before the first."""
-    root: Element | None = None
-    start = 0
-    for read, event, element in _elements(file):
-        if root is None:
-            root = element
-            site.lang = element.get("{http://www.w3.org/XML/1998/namespace}lang", "")
-        if read - start > RECORD_LIMIT:
-            raise UnreadableFileError(f"a page of it has more than {RECORD_LIMIT >> 20} MB")
-        name = _name(element) if event == "end" else ""
-        if name == "dbname":
-            site.name = element.text or site.name
-        elif name == "namespace":
-            site.namespaces[element.get("key", "")] = element.text or ""
-        elif name == "page":
-            start = read
-            yield element
-            root.clear()
+class _Pages:
+    """The pages of a dump by a parser that builds no tree; memory holds the pages that end in a block of bytes.
+
+    Attributes:
+        site: known before the first page.
+    """
+
+    def __init__(self, default_lang: str) -> None:
+        self.site = _Site()
+        self._default_lang = default_lang
+        self._names: list[str] = []
+        self._key = ""
+        self._text: list[str] = []
+        self._page: dict[str, str] = {}
+        self._complete: list[dict[str, str]] = []
+
+    def of(self, file: SourceFile) -> Iterator[Mapping[str, str]]:
+        """The values of each page by their paths in the XML; of several revisions the last."""
+        parser = ParserCreate(namespace_separator="}")
+        parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = self._text.append, _refuse_dtd
+        read = start = 0
+        with file.open() as stream:
+            while True:
+                data = stream.read1(_CHUNK)  # read() would lose what comes before the place where an archive breaks
+                read += len(data)
+                problem = ""
+                try:
+                    parser.Parse(data, not data)
+                    file.line = parser.CurrentLineNumber
+                except ExpatError as error:
+                    problem, file.line = "its XML is broken here; get it again", error.lineno
+                except (LookupError, ValueError):
+                    problem = "its encoding can't be read; convert it to UTF-8"
+                if self._complete:
+                    start = read
+                    yield from self._complete
+                    self._complete.clear()
+                if read - start > RECORD_LIMIT:
+                    problem = f"a page has more than {RECORD_LIMIT >> 20} MB; cut it out, for the dump is not read on"
+                if problem:
+                    raise UnreadableFileError(problem)
+                if not data:
+                    break
+        if not start:
+            file.line = 0
+            raise UnreadableFileError("it has no page; get a dump of articles (…-pages-articles.xml.bz2)")
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._text.clear()
+        if not self._names:
+            self.site.lang = self._known(attributes.get("http://www.w3.org/XML/1998/namespace}lang", ""))
+        self._names.append(name.rpartition("}")[2])  # the namespace is that of the dump's version
+        if len(self._names) > _DEEPEST:
+            raise UnreadableFileError("its XML is nested deeper than a dump's; get it again")
+        self._key = attributes.get("key", "")
+
+    def _end(self, _: str) -> None:
+        path = "/".join(self._names[1:])
+        if path in _PAGE_VALUES:
+            self._page[path] = "".join(self._text)
+        elif path == "page":
+            self._complete.append(self._page)
+            self._page = {}
+        elif path == "siteinfo/dbname":
+            self.site.name = "".join(self._text) or self.site.name
+        elif path == "siteinfo/namespaces/namespace":
+            self.site.namespaces[self._key] = "".join(self._text)
+        self._names.pop()
+        self._text.clear()
+
+    def _known(self, lang: str) -> str:
+        """The language of the wiki, or the default if its code is unknown."""
+        try:
+            return normalise(lang)
+        except BadInput as error:
+            if self._default_lang:
+                return self._default_lang
+            raise UnreadableFileError(
+                f"its language {lang!r} is no known code; say the language with --lang"
+            ) from error
 
 
-def _elements(file: SourceFile) -> Iterator[tuple[int, str, Element]]:
-    """Bytes read so far, ``start`` or ``end``, and the element; after each block of bytes at least the root again."""
-    parser: XMLPullParser[Element] = XMLPullParser(("start", "end"))
-    read = 0
-    root: Element | None = None
-    with file.open() as stream:
-        while True:
-            data = stream.read(_CHUNK)
-            read += len(data)
-            try:
-                if data:
-                    parser.feed(data)
-                else:
-                    parser.close()
-                for event, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
-                    root = root if root is not None else element
-                    yield read, event, element
-            except ParseError as error:
-                file.line = error.position[0]
-                raise UnreadableFileError("its XML is broken here; get it again") from error
-            if not data:
-                return
-            if root is not None:
-                yield read, "start", root
+def _refuse_dtd(*_: object) -> None:
+    raise UnreadableFileError("its XML has a DTD, which dumps do not have")
 
 
-def _record(page: Element, site: _Site, items: _Items | None) -> dict[str, Any] | None:
-    """The values of an article; none if the page is a redirect or of another namespace."""
-    children = {_name(child): child for child in page}  # of several revisions the last
-    if (children["ns"].text if "ns" in children else "0") != "0" or "redirect" in children:
+def _record(page: Mapping[str, str], site: _Site, items: _Items | None) -> dict[str, Any] | None:
+    """The values of an article; none if the page is a redirect, of another namespace, or no wikitext."""
+    if page.get("page/ns", "0") != "0" or "page/redirect" in page:
         return None
-    number = _text(children, "id")
-    revision = {_name(child): child for child in children.get("revision", ())}
+    if page.get("page/revision/model", "wikitext") != "wikitext":
+        return None
+    number = page.get("page/id", "")
     names = [[site.namespaces[key]] if site.namespaces.get(key) else [] for key in (_CATEGORIES, _FILES)]
-    text, categories = plain_text(_text(revision, "text"), *names)
+    text, categories = plain_text(page.get("page/revision/text", ""), *names)
     return {
         "id": f"{site.name}:{number}",
         "lang": site.lang,
-        "title": _text(children, "title"),
+        "title": page.get("page/title", ""),
         "text": text,
-        "revision": _text(revision, "id") or 0,
+        "revision": page.get("page/revision/id") or 0,
         "category": categories or None,
         "concept": items.concept(number) if items else None,
     }
-
-
-def _text(elements: dict[str, Element], name: str) -> str:
-    return (elements[name].text or "") if name in elements else ""
-
-
-def _name(element: Element) -> str:
-    """An element's name without the namespace of the dump's version."""
-    return element.tag.rpartition("}")[2]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import random
 import time
+import tracemalloc
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
 import pytest
 
 from encoders.document import Document
+from indexer.readers.files import RECORD_LIMIT
 from indexer.readers.formats import fingerprint, read, read_all
-from indexer.readers.source import ReadOptions, Refusal, Remark
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from indexer.readers.wikitext import plain_text
 
 OPTIONS = ReadOptions()
@@ -36,7 +40,10 @@ __NOTOC__
 """
 
 
-def page(number: int, title: str, text: str, *, ns: int = 0, redirect: str = "") -> str:
+NAMES = ("Datei", "Kategorie")
+
+
+def page(number: int, title: str, text: str, *, ns: int = 0, redirect: str = "", model: str = "wikitext") -> str:
     """A page of a dump."""
     target = f'<redirect title="{redirect}" />' if redirect else ""
     return f"""\
@@ -50,7 +57,7 @@ def page(number: int, title: str, text: str, *, ns: int = 0, redirect: str = "")
       <parentid>1</parentid>
       <timestamp>2026-01-01T00:00:00Z</timestamp>
       <contributor><username>x</username><id>7</id></contributor>
-      <model>wikitext</model>
+      <model>{model}</model>
       <format>text/x-wiki</format>
       <text bytes="9" sha1="x" xml:space="preserve">{escape(text)}</text>
       <sha1>x</sha1>
@@ -90,15 +97,28 @@ INSERT INTO `page_props` VALUES (5,'wikibase_item','Q1644',NULL),(3,'wikibase_it
 """
 
 
+def by_kind(readings: Iterable[Reading]) -> tuple[list[Document], list[Refusal | Remark]]:
+    """Documents, and refusals and remarks."""
+    documents: list[Document] = []
+    others: list[Refusal | Remark] = []
+    for reading in readings:
+        if isinstance(reading, Document):
+            documents.append(reading)
+        else:
+            others.append(reading)
+    return documents, others
+
+
 @pytest.fixture
 def dumps(tmp_path: Path) -> Path:
     """Two languages of a dump; the German one has the table of items."""
     german = dump(
         "de",
-        ("Datei", "Kategorie"),
+        NAMES,
         page(5, "Elbe", ELBE),
         page(6, "Elb", "#WEITERLEITUNG [[Elbe]]", redirect="Elbe"),
         page(7, "Diskussion:Elbe", "Wo?", ns=1),
+        page(9, "Q64", '{"type": "item"}', model="wikibase-item"),
         page(8, "Saale", "Die Saale mündet in die Elbe."),
     )
     middle = len(german) // 2
@@ -137,7 +157,7 @@ def test_a_table_of_items_that_comes_later_changes_the_source(dumps: Path) -> No
 
 
 def test_a_torn_dump_keeps_what_came_before(dumps: Path, tmp_path: Path) -> None:
-    whole = dump("de", ("Datei", "Kategorie"), page(1, "A", "Eins."), page(2, "B", "Zwei."))
+    whole = dump("de", NAMES, page(1, "A", "Eins."), page(2, "B", "Zwei."))
     torn = tmp_path / "torn.xml"
     torn.write_bytes(whole[: whole.index(b"Zwei")])
     first, refusal = read(str(torn), OPTIONS)
@@ -149,6 +169,118 @@ def test_a_torn_dump_keeps_what_came_before(dumps: Path, tmp_path: Path) -> None
     (refusal,) = read(str(dumps / "dewiki-20260101-pages-articles-multistream.xml.bz2"), OPTIONS)
     assert isinstance(refusal, Refusal)
     assert f"its table {table.name} can't be read: the gzip archive ends too early" in refusal.text
+
+
+def test_files_named_latest_belong_together_and_the_index_of_an_archive_is_no_document(tmp_path: Path) -> None:
+    articles = dump("de", NAMES, page(5, "Elbe", "Ein Fluss."))
+    (tmp_path / "dewiki-latest-pages-articles-multistream.xml.bz2").write_bytes(bz2.compress(articles))
+    (tmp_path / "dewiki-latest-page_props.sql.gz").write_bytes(gzip.compress(PROPS.encode()))
+    for name in ("latest-pages-articles-multistream-index.txt", "20260101-pages-articles-multistream-index1.txt-p1p9"):
+        (tmp_path / f"dewiki-{name}.bz2").write_bytes(bz2.compress(b"600:5:Elbe\n"))
+    documents, others = by_kind(read(str(tmp_path), OPTIONS))
+    assert [document.fields["concept"] for document in documents] == ["Q1644"]
+    assert [reading.text for reading in others] == ["it is a table or an index of a wiki's dump and no document"] * 3
+
+
+def test_parts_of_a_dump_share_one_table(tmp_path: Path) -> None:
+    for number in (5, 3):
+        part = dump("de", NAMES, page(number, f"P{number}", "Text."))
+        (tmp_path / f"dewiki-20260101-pages-articles{number}.xml-p{number}p{number}.bz2").write_bytes(
+            bz2.compress(part)
+        )
+    (tmp_path / "dewiki-20260101-page_props.sql").write_text(PROPS)
+    documents, _ = by_kind(read(str(tmp_path), OPTIONS))
+    assert [(document.doc_id, document.fields["concept"]) for document in documents] == [
+        ("dewiki:3", "Q3"),
+        ("dewiki:5", "Q1644"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("notes.txt", "A dump begins with <mediawiki xmlns=…> and goes on."),
+        ("records", '{"id": "1", "text": "A dump begins with <mediawiki xmlns=…>."}\n'),
+    ],
+)
+def test_a_file_that_only_mentions_the_root_of_a_dump_is_no_dump(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    ((document,), _) = by_kind(read(str(tmp_path), OPTIONS))
+    assert "A dump begins with <mediawiki xmlns=…>" in document.text
+
+
+def test_a_dump_is_told_by_its_root_after_a_declaration_and_comments(tmp_path: Path) -> None:
+    content = b"<?xml version='1.0'?>\n<!-- a --><!-- b\n -->\n" + dump("de", NAMES, page(1, "A", "Eins."))
+    (tmp_path / "wiki").write_bytes(content)
+    ((document,), _) = by_kind(read(str(tmp_path), OPTIONS))
+    assert document.doc_id == "dewiki:1"
+
+
+DTD = '<!DOCTYPE mediawiki [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("start", "lang", "pages", "reason"),
+    [
+        (DTD, "de", 1, "its XML has a DTD, which dumps do not have"),
+        ('<?xml version="1.0" encoding="foo"?>', "de", 1, "its encoding can't be read; convert it to UTF-8"),
+        ('<?xml version="1.0" encoding="big5"?>', "de", 1, "its encoding can't be read; convert it to UTF-8"),
+        ("", "de", 0, "it has no page; get a dump of articles (…-pages-articles.xml.bz2)"),
+        ("", "roa-tara", 2, "its language 'roa-tara' is no known code; say the language with --lang"),
+        (f"{'<mediawiki>' * 200}", "de", 1, "its XML is nested deeper than a dump's; get it again"),
+    ],
+)
+def test_what_is_no_dump_of_a_known_language_is_refused_once(
+    tmp_path: Path, start: str, lang: str, pages: int, reason: str
+) -> None:
+    articles = dump(lang, NAMES, *[page(number, "A", "Text.") for number in range(pages)])
+    (tmp_path / "a.xml").write_bytes(start.encode() + articles)
+    (tmp_path / "b.xml").write_bytes(dump("de", NAMES, page(1, "B", "Text.")))
+    refusal, document, *_ = read(str(tmp_path), OPTIONS)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.place, refusal.text) == (str(tmp_path / "a.xml"), reason)
+    assert isinstance(document, Document)
+
+
+def test_a_wiki_whose_language_has_no_known_code_takes_the_language_of_the_options(tmp_path: Path) -> None:
+    (tmp_path / "wiki.xml").write_bytes(dump("roa-tara", NAMES, page(1, "A", "Text.")))
+    ((document,), _) = by_kind(read(str(tmp_path), ReadOptions(lang="it")))
+    assert document.lang == "it"
+
+
+def test_elements_that_no_document_needs_take_no_memory(tmp_path: Path) -> None:
+    articles = dump("de", NAMES, page(1, "A", "Text.")).decode()
+    filler = "<x/>" * 30_000
+    articles = articles.replace("</siteinfo>", f"{filler}</siteinfo>{filler}").replace(
+        "<revision>", f"{filler}<revision>"
+    )
+    (tmp_path / "wiki.xml").write_text(articles)
+    tracemalloc.start()
+    documents, _ = by_kind(read(str(tmp_path), OPTIONS))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(documents) == 1
+    assert peak < 2 << 20
+
+
+def test_an_archive_that_ends_too_early_keeps_what_came_before(tmp_path: Path) -> None:
+    noise = random.Random(0).choices("abcdefghij", k=300_000)
+    articles = dump("de", NAMES, page(1, "A", "Eins."), page(2, "B", "".join(noise)))
+    path = tmp_path / "wiki.xml.gz"
+    path.write_bytes(gzip.compress(articles)[:20_000])
+    documents, (refusal, *_) = by_kind(read(str(path), OPTIONS))
+    assert [document.doc_id for document in documents] == ["dewiki:1"]
+    assert refusal.text == "the gzip archive ends too early; get it again; what came before is kept"
+
+
+def test_a_page_that_is_too_long_ends_the_dump(tmp_path: Path) -> None:
+    long = page(2, "B", "a" * (RECORD_LIMIT + (1 << 20)))
+    path = tmp_path / "wiki.xml.gz"
+    path.write_bytes(gzip.compress(dump("de", NAMES, page(1, "A", "Eins."), long, page(3, "C", "Drei.")), 1))
+    documents, (refusal, *_) = by_kind(read(str(path), OPTIONS))
+    assert [document.doc_id for document in documents] == ["dewiki:1"]
+    expected = "a page has more than 64 MB; cut it out, for the dump is not read on; what came before is kept"
+    assert refusal.text == expected
 
 
 def test_what_is_opened_and_never_closed_is_text_and_hostile_markup_takes_linear_time() -> None:
@@ -163,7 +295,7 @@ def test_what_is_opened_and_never_closed_is_text_and_hostile_markup_takes_linear
 def test_triples_are_drawn_of_a_dump(tmp_path: Path) -> None:
     from encoders.hmde.triples import Triples, page_of
 
-    for lang, names in (("de", ("Datei", "Kategorie")), ("it", ("File", "Categoria"))):
+    for lang, names in (("de", NAMES), ("it", ("File", "Categoria"))):
         pages = [page(number, f"P{number}", f"Text {number}.\n[[{names[1]}:K]]") for number in range(1, 5)]
         (tmp_path / f"{lang}wiki-20260101-pages-articles.xml").write_bytes(dump(lang, names, *pages))
         rows = ",".join(f"({number},'wikibase_item','Q{number}',NULL)" for number in range(1, 5))
