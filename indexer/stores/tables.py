@@ -183,7 +183,7 @@ def contents(connection: sa.Connection, doc_ids: Collection[str]) -> dict[str, D
 
 def passages(connection: sa.Connection, model: str, doc_ids: Collection[str], dim: int) -> dict[str, Passages]:
     """Passages by id; unknown ids are left out."""
-    rows = connection.execute(_PASSAGES, {"model": model, **_listed(doc_ids)})
+    rows = connection.execute(_PASSAGES, {"model": model, **_listed(doc_ids)}).all()
     return {doc_id: _unpacked_passages(vectors, offsets, dim) for doc_id, vectors, offsets in rows}
 
 

@@ -46,15 +46,18 @@ class RetrievedDocuments:
         ]
         return RetrievedDocuments(_without(self.nearest, doc_ids), lexical_hits, _without(self.near_hits, doc_ids))
 
-    def vectors(self) -> dict[str, FloatArray]:
-        """The vectors that the store returned, by id."""
-        return {
-            doc_id: vector
-            for _, by_query in (*self.nearest, *self.near_hits)
-            for hits in by_query
-            if hits.vectors is not None
-            for doc_id, vector in zip(hits.doc_ids, hits.vectors, strict=True)
-        }
+    def vectors(self, doc_ids: Sequence[str]) -> FloatArray | None:
+        """(ids, dim) vectors of documents as the store returned them; none if it did not return all."""
+        doc_ids_of_rows: list[str] = []
+        vectors = []
+        for _, by_query in (*self.nearest, *self.near_hits):
+            for hits in by_query:
+                if hits.vectors is not None:
+                    doc_ids_of_rows += hits.doc_ids
+                    vectors.append(hits.vectors)
+        row_of = {doc_id: row for row, doc_id in enumerate(doc_ids_of_rows)}
+        rows = [row_of.get(doc_id, -1) for doc_id in doc_ids]
+        return None if not rows or -1 in rows else np.concatenate(vectors)[rows]
 
 
 def _without(nearest: NearestByLanguage, doc_ids: Collection[str]) -> NearestByLanguage:
@@ -128,7 +131,7 @@ class CandidatesWithPassages(CandidateDocuments):
         borders: (n + 1,) row of each document's first passage, and the number of passages.
         passage_languages: rows of each language's passages, as a slice.
         has_title: (n,) whether the title is a passage of its own.
-        openings: (n, dim) corrected unit vectors of the openings.
+        openings: (n, dim) corrected unit vectors of the openings; none if each is its document's first passage.
         mix: weights of the cosines.
     """
 
@@ -137,7 +140,7 @@ class CandidatesWithPassages(CandidateDocuments):
     borders: Rows
     passage_languages: Mapping[str, slice]
     has_title: BoolArray
-    openings: FloatArray
+    openings: FloatArray | None
     mix: Mix
 
     def cosines(self, queries: CorrectedQueries) -> FloatArray:
@@ -149,18 +152,15 @@ class CandidatesWithPassages(CandidateDocuments):
         return np.asarray(sum(weight[:, None] * cosines for weight, cosines in by_part), dtype=np.float32)
 
     def cosines_by_part(self, queries: CorrectedQueries) -> tuple[CosinesByPart, FloatArray]:
-        """(n, queries) cosines of each part, 0 for a title that is no passage; and (p, queries) of all passages.
-
-        The rows of a language are compared in one product.
-        """
-        nothing = np.zeros((0, len(queries)), dtype=np.float32)
-        parts: list[list[FloatArray]] = [[nothing], [nothing], [nothing]]
-        for lang, rows, ends in self._stacks:
-            cosines = self.vector_parts.cosines(rows, queries.toward(lang))
-            for part, of_language in zip(parts, np.split(cosines, ends), strict=True):
-                part.append(of_language)
-        document, opening, passages = map(np.concatenate, parts)
-        title, best = np.zeros_like(document), nothing
+        """(n, queries) cosines of each part, 0 for a title that is no passage; and (p, queries) of all passages."""
+        document = queries.cosines(self.vectors, self.languages, self.vector_parts)
+        passages = queries.cosines(self.passages, self.passage_languages, self.vector_parts)
+        opening = (
+            passages[self.borders[:-1]]
+            if self.openings is None
+            else queries.cosines(self.openings, self.languages, self.vector_parts)
+        )
+        title, best = np.zeros_like(document), document[:0]
         if len(document):
             titles = self.borders[1:][self.has_title] - 1
             title[self.has_title] = passages[titles]
@@ -169,12 +169,3 @@ class CandidatesWithPassages(CandidateDocuments):
             largest = np.maximum.reduceat(passages, starts_and_titles[order], axis=0)
             best = largest[order < len(document)]
         return CosinesByPart(document, title, opening, best), passages
-
-    @cached_property
-    def _stacks(self) -> list[tuple[str, FloatArray, list[int]]]:
-        """Each language with its documents', openings' and passages' rows, and where the rows of a part end."""
-        stacks = []
-        for lang, rows in self.languages.items():
-            parts = self.vectors[rows], self.openings[rows], self.passages[self.passage_languages[lang]]
-            stacks.append((lang, np.concatenate(parts), [len(parts[0]), 2 * len(parts[0])]))
-        return stacks

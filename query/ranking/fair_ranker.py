@@ -248,13 +248,9 @@ class FairRanker:
 
     def _read(self, retrieved: RetrievedDocuments, candidates: MergedCandidates) -> CandidateDocuments:
         """The candidates with their vectors: those that the store returned if it returned all, else read anew."""
-        returned = retrieved.vectors()
-        complete = all(doc_id in returned for doc_id in candidates.doc_ids)
-        raw = (
-            np.stack([returned[doc_id] for doc_id in candidates.doc_ids])
-            if complete and returned
-            else self._stored.vectors(candidates.doc_ids)
-        )
+        raw = retrieved.vectors(candidates.doc_ids)
+        if raw is None:
+            raw = self._stored.vectors(candidates.doc_ids)
         vectors = self.calibration.correct_documents(raw, candidates.languages, self._share)
         return CandidateDocuments(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.vector_parts)
 

@@ -66,11 +66,18 @@ def opening_lengths(offsets: Sequence[Int32Array], has_title: BoolArray) -> Rows
     return opening
 
 
-def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: Rows) -> FloatArray:
-    """(n, dim) unit vector of the sum of each document's opening passages; ``lengths`` says how many these are."""
+def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: Rows) -> FloatArray | None:
+    """(n, dim) unit vector of the sum of each document's opening passages; none if each has a single one.
+
+    ``starts`` are the documents' first passages, ``lengths`` the numbers of opening passages.
+    """
+    several = np.flatnonzero(lengths > 1)
+    if not len(several):
+        return None
+    counts = lengths[several]
+    firsts = np.cumsum(counts) - counts
+    rows = np.repeat(starts[several] - firsts, counts) + np.arange(counts.sum())
+    totals: FloatArray = np.add.reduceat(passages[rows], firsts, axis=0)
     openings = passages[starts]
-    for document in np.flatnonzero(lengths > 1).tolist():
-        start = starts[document]
-        total = passages[start : start + lengths[document]].sum(axis=0, keepdims=True)
-        openings[document] = parts.weighed(parts.unit(unit_rows(total)))[0]
+    openings[several] = parts.weighed(parts.unit(unit_rows(totals)))
     return openings
