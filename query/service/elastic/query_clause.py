@@ -13,7 +13,10 @@ from query.service.messages import MOST, SearchRequest
 from query.service.refusals import Refused
 
 NAME = "cross_lingual"
-_CLAUSE_NAMES = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "mates", "calibration")
+_REQUEST_NAMES = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "mates", "calibration")
+"""Names in the clause that ``SearchRequest`` has, too."""
+_OWN_NAMES = ("filter",)
+"""Other names in the clause, as in Elasticsearch's ``knn``."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _IGNORED_SETTINGS = frozenset({"track_total_hits", "track_scores", "timeout", "version", "seq_no_primary_term"})
 _USED_SETTINGS = frozenset({"query", "from", "size", "_source", "highlight", "explain"})
@@ -99,11 +102,13 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
     start, size = _number(settings, "from", 0), _number(settings, "size", 10)
     if start + size > MOST:
         raise Refused(400, f"from and size are together {start + size}, and at most {MOST} hits are ranked")
-    if has_clause(filters):
+    if has_clause(list(filters)):
         raise Refused(400, f"{NAME} stands once, as the query or in must of a bool")
     request = _request(clause, max(1, start + size), explain=bool(settings.get("explain")))
     highlight = _highlight(settings.get("highlight"))
     return CrossLingual(request, filters, start, size, _source(settings.get("_source", True)), highlight)
+    if isinstance(clause, dict):
+        filters = (*filters, *_clauses(clause.get("filter")))
 
 
 def _parameter_settings(parameters: Mapping[str, str]) -> dict[str, Any]:
@@ -153,7 +158,7 @@ def _clause(query: Any) -> tuple[Any, tuple[Mapping[str, Any], ...]]:
 def _clauses(value: Any) -> list[dict[str, Any]]:
     clauses = [] if value is None else value if isinstance(value, list) else [value]
     if not all(isinstance(clause, dict) and len(clause) == 1 for clause in clauses):
-        raise Refused(400, "a clause of bool is an object with the name of a query")
+        raise Refused(400, "a clause of bool or filter is an object with the name of a query")
     return clauses
 
 
@@ -167,11 +172,12 @@ def _number(settings: Mapping[str, Any], name: str, default: int) -> int:
 def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
     if not isinstance(clause, dict):
         raise Refused(400, f'{NAME} is an object: {{"query": "what to look for"}}')
-    unknown = clause.keys() - set(_CLAUSE_NAMES)
+    unknown = clause.keys() - {*_REQUEST_NAMES, *_OWN_NAMES}
     if unknown:
-        raise Refused(400, f"{NAME} has no {min(unknown)[:100]!r}; it has {', '.join(_CLAUSE_NAMES)}")
+        raise Refused(400, f"{NAME} has no {min(unknown)[:100]!r}; it has {', '.join((*_REQUEST_NAMES, *_OWN_NAMES))}")
+    asked = {name: value for name, value in clause.items() if name in _REQUEST_NAMES}
     try:
-        return SearchRequest.model_validate({**clause, "k": k, "explain": explain}, strict=False)
+        return SearchRequest.model_validate({**asked, "k": k, "explain": explain}, strict=False)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()[:3]

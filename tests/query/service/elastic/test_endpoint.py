@@ -201,6 +201,20 @@ def test_ordinary_filters_hold(site: Site, application: Elasticsearch) -> None:
     assert all("dragoman" not in hit["_source"] for hit in hits)
 
 
+def test_the_clause_has_a_filter_as_knn_has_one(site: Site, application: Elasticsearch) -> None:
+    """A clause or a list of clauses, beside filters of a bool: all must hold."""
+    year, row = {"range": {"year": {"gte": 2002}}}, {"term": {"shelf.row": 1}}
+
+    def found(query: dict[str, Any]) -> list[str]:
+        return [hit["_id"] for hit in application.search(index=site.index, query=query, size=60)["hits"]["hits"]]
+
+    both = found({"bool": {"must": clause("printing", lang="en"), "filter": [year, row]}})
+    assert 0 < len(both) < 30
+    assert found(clause("printing", lang="en", filter=[year, row])) == both
+    assert found({"bool": {"must": clause("printing", lang="en", filter=year), "filter": row}}) == both
+    assert len(found(clause("printing", lang="en", filter=row))) == 30
+
+
 def test_an_index_with_vectors_beside_it_is_filtered_by_terms(site: Site, tmp_path: Path) -> None:
     home, theirs = str(tmp_path / "home"), "beside-help"
     with client_of(site.server) as direct:
@@ -248,6 +262,8 @@ def test_an_index_with_vectors_beside_it_is_filtered_by_terms(site: Site, tmp_pa
         ({"query": {"cross_lingual": {"lang": "de"}}}, "query: Field required"),
         ({"query": {"cross_lingual": {"query": "a", "to": ["fi"]}}}, "no documents in 'fi'"),
         ({"query": {"cross_lingual": "a"}}, "is an object"),
+        ({"query": {"cross_lingual": {"query": "a", "filter": 5}}}, "a clause of bool or filter is an object"),
+        ({"query": {"cross_lingual": {"query": "a", "filter": {"cross_lingual": {"query": "a"}}}}}, "stands once"),
     ],
 )
 def test_what_cannot_be_honest_is_refused(
@@ -362,6 +378,7 @@ def reads_collections_alone(site: Site, application: Elasticsearch) -> None:
         lambda: application.msearch(searches=[{}, {}]),
         lambda: application.search(index=site.index, query=lookup),
         lambda: application.search(index=site.index, query={"bool": {"must": clause("a"), "filter": lookup}}),
+        lambda: application.search(index=site.index, query=clause("a", filter=lookup)),
         lambda: application.search(index=site.index, query={"wrapper": {"query": "e30="}}),
         lambda: application.search(index=site.index, script_fields={"a": {"script": "1"}}),
         lambda: application.search(index=site.index, runtime_mappings={"a": {"type": "long", "script": "emit(1)"}}),

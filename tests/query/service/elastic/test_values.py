@@ -36,6 +36,15 @@ def test_filters_without_a_value_are_refused(service: httpx.Client, condition: d
     assert answer.status_code == 400, answer.text
 
 
+def test_the_clauses_own_filter_holds_in_a_collection_of_this_machine(service: httpx.Client) -> None:
+    label, clause = {"term": {"label": "digital"}}, CLAUSE["cross_lingual"]
+    inside = {"query": {"cross_lingual": {**clause, "filter": [label]}}}
+    beside = {"query": {"bool": {"must": CLAUSE, "filter": label}}}
+    inner, outer = (service.post("/demo/_search", json=body).json()["hits"] for body in (inside, beside))
+    assert inner == outer
+    assert inner["hits"]
+
+
 @pytest.mark.parametrize(
     ("parameters", "more", "shown"),
     [
