@@ -72,6 +72,8 @@ VALUES: list[tuple[str, dict[str, Any], str]] = [
     ("", {"highlight": {"fields": {"text": {}}, "pre_tags": "\ud800"}}, "half of a surrogate pair"),
     ("", {"\ud800": 1}, "half of a surrogate pair"),
     ("", {"size": float("inf")}, "Infinity stands in it"),
+    ("", {"min_score": "1"}, "min_score must be a number"),
+    ("", {"min_score": True}, "min_score must be a number"),
     ("", {"_source": ["a"] * 101}, "at most 100 fields are named"),
     ("", {"_source": {"excludes": "*a" * 101}}, "each by 200 characters at most"),
     ("", {"highlight": {"fields": {f"a{number}": {} for number in range(101)}}}, "at most 100 fields are named"),

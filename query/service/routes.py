@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -138,10 +138,17 @@ class Api:
             hits=[HitAnswer.model_validate(as_json(hit)) for hit in result.hits],
         )
 
-    def run_search(self, searcher: Searcher, request: SearchRequest, filters: Mapping[str, Any] | None) -> SearchResult:
+    def run_search(
+        self,
+        searcher: Searcher,
+        request: SearchRequest,
+        filters: Mapping[str, Any] | None,
+        shown: Callable[[Sequence[Hit]], Sequence[Hit]] = lambda hits: hits,
+    ) -> SearchResult:
         """Search for ``/api`` or for an Elasticsearch path, count the search and, where a log is kept, log it.
 
-        Documents are filtered by ``filters``; the request's own filters are not used.
+        Documents are filtered by ``filters``; the request's own filters are not used. The log gets the hits that are
+        ``shown`` of all hits.
 
         Raises:
             BadInput: the collection can't be searched with these settings.
@@ -171,7 +178,7 @@ class Api:
                 lang=storable(hits.lang),
                 space=searcher.space,
                 settings={**request.model_dump(exclude=_UNLOGGED), "balance": choice.balance},
-                hits=[shown.doc_id for hit in hits for shown in (hit, *hit.also)],
+                hits=[found.doc_id for hit in shown(hits) for found in (hit, *hit.also)],
                 took=took,
             )
             logged = self._log.searched(search)

@@ -219,9 +219,9 @@ class ElasticEndpoint:
         with self._open_collections.searcher(place.collection, search.asked.calibration) as unweighted:
             weighed = unweighted.weighed(search.asked.weights or ())
             searcher, filters = _narrowed(weighed, search, caller.authorization, place)
-            result = self._api.run_search(searcher, search.asked, filters)
-            hits = result.hits
-            if not hits and caller.authorization and isinstance(searcher.store, OnServer):
+            result = self._api.run_search(searcher, search.asked, filters, shown=search.reaching)
+            hits = search.reaching(result.hits)
+            if not result.hits and caller.authorization and isinstance(searcher.store, OnServer):
                 searcher.store.require_visible(searcher.stored_model)
             matching = _matching(searcher, search, hits, filters, caller.authorization)
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
@@ -277,11 +277,14 @@ def _matching(
 ) -> int | None:
     """Number of documents that the search can find, whatever its ``from`` and ``size``.
 
-    None: at least the hits. The rules of an index whose vectors lie beside it do not hold in the index of the vectors,
-    where a count would tell of documents that are hidden from the caller.
+    None: at least the hits. How many more would reach ``min_score`` is not known before they are ranked. The rules of
+    an index whose vectors lie beside it do not hold in the index of the vectors, where a count would tell of documents
+    that are hidden from the caller.
     """
     if len(hits) < search.asked.k:
         return len(hits)
+    if search.min_score is not None:
+        return None
     if authorization and isinstance(searcher.store, CompanionStore):
         return None
     targets = searcher.targets(search.asked.to)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from query.ranking.hits import Hit
 from query.service.messages import MOST, SearchRequest
 from query.service.refusals import Refused
 
@@ -19,7 +21,7 @@ _OWN_NAMES = ("filter",)
 """Other names in the clause, as in Elasticsearch's ``knn``."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _IGNORED_SETTINGS = frozenset({"track_total_hits", "track_scores", "timeout", "version", "seq_no_primary_term"})
-_USED_SETTINGS = frozenset({"query", "from", "size", "_source", "highlight", "explain"})
+_USED_SETTINGS = frozenset({"query", "from", "size", "min_score", "_source", "highlight", "explain"})
 _IGNORED_PARAMETERS = frozenset(
     {"allow_no_indices", "batched_reduce_size", "ccs_minimize_roundtrips", "expand_wildcards", "human"}
     | {"ignore_throttled", "ignore_unavailable", "max_concurrent_shard_requests", "pre_filter_shard_size"}
@@ -65,6 +67,7 @@ class CrossLingual:
         filters: clauses of Elasticsearch that documents must match.
         start: number of hits left out at the head.
         size: number of hits shown after these.
+        min_score: least score of a hit; none: there is no bound.
         source: ``_source`` as the body has it.
         highlight: none: no highlights.
     """
@@ -73,8 +76,13 @@ class CrossLingual:
     filters: tuple[Mapping[str, Any], ...] = ()
     start: int = 0
     size: int = 10
+    min_score: float | None = None
     source: Any = True
     highlight: Highlight | None = None
+
+    def reaching(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """The hits, best first, whose scores reach ``min_score``."""
+        return hits if self.min_score is None else [hit for hit in hits if hit.score >= self.min_score]
 
 
 def has_clause(value: Any) -> bool:
@@ -99,6 +107,8 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
                 400, f"{name[:100]} can't be combined with {NAME}; there are {', '.join(sorted(_USED_SETTINGS))}"
             )
     clause, filters = _clause(settings.get("query"))
+    if isinstance(clause, dict):
+        filters = (*filters, *_clauses(clause.get("filter")))
     start, size = _number(settings, "from", 0), _number(settings, "size", 10)
     if start + size > MOST:
         raise Refused(400, f"from and size are together {start + size}, and at most {MOST} hits are ranked")
@@ -106,9 +116,8 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
         raise Refused(400, f"{NAME} stands once, as the query or in must of a bool")
     request = _request(clause, max(1, start + size), explain=bool(settings.get("explain")))
     highlight = _highlight(settings.get("highlight"))
-    return CrossLingual(request, filters, start, size, _source(settings.get("_source", True)), highlight)
-    if isinstance(clause, dict):
-        filters = (*filters, *_clauses(clause.get("filter")))
+    source = _source(settings.get("_source", True))
+    return CrossLingual(request, filters, start, size, _min_score(settings.get("min_score")), source, highlight)
 
 
 def _parameter_settings(parameters: Mapping[str, str]) -> dict[str, Any]:
@@ -167,6 +176,14 @@ def _number(settings: Mapping[str, Any], name: str, default: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise Refused(400, f"{name} must be a number from 0 on")
     return value
+
+
+def _min_score(value: Any) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        raise Refused(400, "min_score must be a number")
+    return float(value)
 
 
 def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:

@@ -77,3 +77,21 @@ def test_the_clause_does_not_fold_as_an_answer_has_a_document_a_hit(service: htt
     answer = service.post("/demo/_search", json={"query": {"cross_lingual": {"query": "a", "fold": True}}})
     assert answer.status_code == 400
     assert "cross_lingual has no 'fold'" in answer.json()["error"]["reason"]
+
+
+def test_hits_below_the_least_score_are_left_out(service: httpx.Client) -> None:
+    def found(**more: Any) -> dict[str, Any]:
+        answer = service.post("/demo/_search", json={"query": CLAUSE, **more})
+        hits: dict[str, Any] = answer.json()["hits"]
+        return hits
+
+    every = found(size=40)["hits"]
+    bound = every[25]["_score"]
+    reaching = [hit for hit in every if hit["_score"] >= bound]
+    whole = found(size=40, min_score=bound)
+    assert whole["hits"] == reaching
+    assert whole["total"] == {"value": len(reaching), "relation": "eq"}
+    pages = [found(size=10, min_score=bound, **{"from": start}) for start in range(0, 50, 10)]
+    assert [hit for page in pages for hit in page["hits"]] == reaching
+    assert [page["total"]["relation"] for page in pages] == ["gte", "gte", "eq", "eq", "eq"]
+    assert found(min_score=1000) == {"total": {"value": 0, "relation": "eq"}, "max_score": None, "hits": []}
