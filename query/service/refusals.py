@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import uuid
+from typing import Any
 
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
@@ -55,11 +56,22 @@ def refusal(error: Exception, *, unfit: int = 400) -> Refused:
     return Refused(500, f"the service failed; its log has more under {failure_id}")
 
 
+def is_forbidden(error: Exception) -> bool:
+    """Whether a failure is answered by 403: these credentials may not read what the request needs."""
+    if isinstance(error, StoreError):
+        return isinstance(error, NotAllowed) or _server_status(error) in {401, 403}
+    return isinstance(error, Refused) and error.status == 403
+
+
+def _server_status(error: StoreError) -> Any:
+    """The server's status that led to an error; none if no answer of a server did."""
+    return error.status if isinstance(error, SearchRefused) else getattr(error.__cause__, "status_code", None)
+
+
 def _store_refusal(error: StoreError) -> Refused:
     _logger.error("%s", error)
-    cause = error.__cause__
-    status = error.status if isinstance(error, SearchRefused) else getattr(cause, "status_code", None)
-    if status in {401, 403} or isinstance(error, NotAllowed):
+    cause, status = error.__cause__, _server_status(error)
+    if is_forbidden(error):
         return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
     if status == 400:
         message = error.reason if isinstance(error, SearchRefused) else reason(getattr(cause, "body", ""))

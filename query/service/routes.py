@@ -144,11 +144,13 @@ class Api:
         request: SearchRequest,
         filters: Mapping[str, Any] | None,
         shown: Callable[[Sequence[Hit]], Sequence[Hit]] = lambda hits: hits,
+        names: Sequence[str] = (),
     ) -> SearchResult:
         """Search for ``/api`` or for an Elasticsearch path, count the search and, where a log is kept, log it.
 
         Documents are filtered by ``filters``; the request's own filters are not used. The log gets the hits that are
-        ``shown`` of all hits.
+        ``shown`` of all hits. ``names`` are of the collections that are searched, unless given the searcher's; a search
+        of several is not logged, as the log is about one collection.
 
         Raises:
             BadInput: the collection can't be searched with these settings.
@@ -169,9 +171,11 @@ class Api:
         )
         took = round(1000 * (time.perf_counter() - begun))
         counted_lang = hits.lang if hits.lang in searcher.languages else "other"
-        self._metrics.searches.labels(searcher.collection, counted_lang).inc()
+        names = names or [searcher.collection]
+        for name in names:
+            self._metrics.searches.labels(name, counted_lang).inc()
         logged = None
-        if self._log is not None and request.log:
+        if self._log is not None and request.log and len(names) == 1:
             search = SearchRow(
                 collection=searcher.collection,
                 query=storable(request.query),

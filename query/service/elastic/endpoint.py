@@ -5,27 +5,22 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from fastapi import Request, Response
 
-from encoders.errors import BadInput
-from indexer.collection.collection import Collection
-from indexer.collection.settings import Settings
-from indexer.elastic.address import SCHEMES, Address
-from indexer.stores.attached.address import Attachment, is_attached
-from indexer.stores.attached.companion_index import CompanionStore
-from indexer.stores.contract import OnServer
-from query.ranking.hits import Hit
-from query.ranking.searcher import Searcher
+from encoders.errors import DragomanError
+from query.calibration.table import NONE
+from query.ranking.searcher import EmptyCollection
 from query.service import refusals
 from query.service.access import Caller
 from query.service.elastic import query_clause, response
 from query.service.elastic.calls import Call
+from query.service.elastic.places import NamedPlace, Place, matches, named_places
 from query.service.elastic.query_clause import CrossLingual
 from query.service.elastic.search_body import (
     bodies,
@@ -34,6 +29,7 @@ from query.service.elastic.search_body import (
     refuse_credential_parameters,
     refuse_scripts_and_pipelines,
 )
+from query.service.elastic.searched import Searched, SearchedCollection
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
@@ -51,43 +47,6 @@ _REFRESH_SECONDS = 2.0
 """Seconds until the list of collections is read again."""
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a collection's documents are, and by which names callers reach them.
-
-    Attributes:
-        server: of the cluster; empty: the documents are not in a cluster.
-        names: that a path may have for it: the collection's own, and those of its index.
-        attached: the user's index that the collection is attached to; empty: the index is Dragoman's own.
-        read_fields: fields of a source with text and, if the index has them, title and language; they can't filter.
-    """
-
-    collection: str
-    server: str
-    names: frozenset[str]
-    read_fields: Sequence[str] = ("text", "title", "lang")
-    attached: str = ""
-
-    @classmethod
-    def of(cls, row: Collection, settings: Settings) -> _Place:
-        """The place of a collection."""
-        url = row.place(settings)
-        if is_attached(url):
-            attachment = Attachment.parse(url)
-            names = frozenset({row.name, attachment.index})
-            return cls(row.name, attachment.server, names, attachment.read_fields, attachment.index)
-        if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
-            return cls(row.name, "", frozenset({row.name}))
-        address = Address.parse(url)
-        alias = f"{address.prefix}-{row.name}"
-        return cls(row.name, address.server, frozenset({row.name, alias, f"{alias}-{row.generation:06d}"}))
-
-    @property
-    def indices(self) -> frozenset[str]:
-        """The names that the cluster knows."""
-        return self.names if not self.server else self.names - {self.collection} or self.names
-
-
 class ElasticEndpoint:
     """Answers calls in Elasticsearch's language."""
 
@@ -102,7 +61,7 @@ class ElasticEndpoint:
         """Begin without a list of collections; ``upstream`` is the cluster, or none."""
         self._options, self._upstream, self._api = options, upstream, api
         self._open_collections, self._threads = open_collections, threads
-        self._places: list[_Place] = []
+        self._places: list[Place] = []
         self._refreshed_at = -_REFRESH_SECONDS
 
     async def answer(self, request: Request) -> Response:
@@ -122,10 +81,13 @@ class ElasticEndpoint:
         headers = request.headers
         values = bodies(call, body, headers.get("content-type", ""), headers.get("content-encoding", ""))
         if query_clause.has_clause(values):
-            if call.endpoint != "_search" or not isinstance(values[0], dict) or len(call.indices) != 1:
-                raise Refused(400, f"{query_clause.NAME} is for _search of one index; give each a call of its own")
+            if call.endpoint != "_search" or not isinstance(values[0], dict) or not call.indices:
+                raise Refused(
+                    400,
+                    f"{query_clause.NAME} is for _search of indices in its path; give each search a call of its own",
+                )
             search = query_clause.parse(values[0], dict(call.query))
-            answer, search_id = await self._threads.do(lambda: self._search(call.indices[0], search, caller))
+            answer, search_id = await self._threads.do(lambda: self._search(call.indices, search, caller))
             log_header = {_SEARCH_ID_HEADER: search_id} if search_id else {}
             return Response(json.dumps(answer, ensure_ascii=False), 200, {**_PRODUCT_HEADER, **log_header}, media)
         if self._upstream is None:
@@ -168,7 +130,7 @@ class ElasticEndpoint:
             return
         served = {name for place in self._places if place.server == self._server for name in place.indices}
         for name in named_indices(call, values):
-            if name not in served and not any(_matches(name, pattern) for pattern in self._options.indices):
+            if name not in served and not any(matches(name, pattern) for pattern in self._options.indices):
                 raise Refused(
                     403,
                     f"{name[:100]!r} is no index of a collection that is served; "
@@ -203,38 +165,90 @@ class ElasticEndpoint:
 
     def _refresh_places(self) -> None:
         """Read the list of collections and their places."""
-        self._places = [_Place.of(row, self._options.settings) for row in self._open_collections.rows()]
+        self._places = [Place.of(row, self._options.settings) for row in self._open_collections.rows()]
         self._refreshed_at = time.monotonic()
 
-    def _search(self, index: str, search: CrossLingual, caller: Caller) -> tuple[dict[str, Any], str | None]:
+    def _search(
+        self, indices: Sequence[str], search: CrossLingual, caller: Caller
+    ) -> tuple[dict[str, Any], str | None]:
         """The body of the answer, and the search's id in the query log."""
         begun = time.perf_counter()
         if self._stale:
             self._refresh_places()
-        named = [served for served in self._places if index in served.names]
-        place = next((served for served in named if served.collection == index), named[0] if named else None)
-        if place is None:
-            raise Refused(404, f"no collection is served for the index {index!r}; see /api/collections")
-        self._check_credentials(place, search, caller)
-        with self._open_collections.searcher(place.collection, search.asked.calibration) as unweighted:
-            weighed = unweighted.weighed(search.asked.weights or ())
-            searcher, filters = _narrowed(weighed, search, caller.authorization, place)
-            result = self._api.run_search(searcher, search.asked, filters, shown=search.reaching)
+        places = named_places(self._places, indices)
+        if len(places) > 1:
+            search = _of_several(search)
+        with ExitStack() as stack:
+            collections = self._collections(places, search, caller, stack)
+            searched = Searched.of(collections, search.asked.weights or ())
+            result = self._api.run_search(
+                searched.searcher,
+                search.asked,
+                searched.filters,
+                shown=search.reaching,
+                names=list(searched.collections),
+            )
             hits = search.reaching(result.hits)
-            if not result.hits and caller.authorization and isinstance(searcher.store, OnServer):
-                searcher.store.require_visible(searcher.stored_model)
-            matching = _matching(searcher, search, hits, filters, caller.authorization)
-            name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
+            if not result.hits and len(collections) == 1:
+                collections[0].require_visible()
+            matching = searched.matching(search, hits)
+            shown = searched.shown(hits[search.start : search.start + search.size])
         took = round(1000 * (time.perf_counter() - begun))
-        return response.answer(search, hits, name, sources, place.read_fields[0], matching, took), result.logged
+        return response.answer(search, hits, shown, matching, took), result.logged
 
-    def _check_credentials(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
+    def _collections(
+        self, places: Sequence[NamedPlace], search: CrossLingual, caller: Caller, stack: ExitStack
+    ) -> list[SearchedCollection]:
+        """The collections of the places, which ``stack`` holds open; a pattern leaves out what can't be read.
+
+        Raises:
+            Refused: the caller may read none of them, or not one that is named.
+        """
+        collections: list[SearchedCollection] = []
+        refusal: Exception = Refused(404, "no collection is named")
+        for named in places:
+            try:
+                self._check_credentials(named.place, search, caller)
+                searcher = self._open_collections.searcher(named.place.collection, search.asked.calibration)
+                weighed = stack.enter_context(searcher).weighed(search.asked.weights or ())
+                collection = SearchedCollection.of(named.place, weighed, search, caller.authorization)
+                if len(places) > 1:
+                    collection.require_visible()
+            except (Refused, DragomanError) as error:
+                hidden = isinstance(error, EmptyCollection) or refusals.is_forbidden(error)
+                if not (named.by_pattern and hidden):
+                    raise
+                refusal = error
+            else:
+                collections.append(collection)
+        if not collections:
+            raise refusal
+        return collections
+
+    def _check_credentials(self, place: Place, search: CrossLingual, caller: Caller) -> None:
         """Refuse credentials of another place than the documents', and filters that read other indices."""
         if caller.authorization and place.server != self._server:
             if self._options.tokens or place.server:
                 raise Refused(403, "Elasticsearch's credentials don't open collections that are not in it")
         elif not caller.authorization and (reason := reaches_elsewhere(list(search.filters))):
             raise Refused(403, f"{reason} needs your own Elasticsearch credentials")
+
+
+def _of_several(search: CrossLingual) -> CrossLingual:
+    """A search of several collections, which are ranked without words.
+
+    Raises:
+        Refused: the search has what holds in one collection alone.
+    """
+    if search.asked.hybrid:
+        raise Refused(400, "hybrid can't be combined with several indices: scores of words compare within one alone")
+    if search.asked.calibration not in {"", NONE}:
+        raise Refused(
+            400,
+            "calibration can't be combined with several indices, as a calibration is of one collection; leave it out, "
+            f"or take {NONE}",
+        )
+    return replace(search, asked=search.asked.model_copy(update={"hybrid": False}))
 
 
 async def _require_existing(upstream: Upstream, names: Sequence[str]) -> None:
@@ -254,65 +268,6 @@ async def _require_existing(upstream: Upstream, names: Sequence[str]) -> None:
             )
         if status != 200:
             raise Refused(503, f"Elasticsearch does not say whether the index {name!r} is there; try again", 2.0)
-
-
-def _narrowed(
-    searcher: Searcher, search: CrossLingual, authorization: str, place: _Place
-) -> tuple[Searcher, Mapping[str, Any] | None]:
-    """The searcher narrowed to the caller's rights and filters, and the filters that are left for ``search``."""
-    store = searcher.store
-    if not isinstance(store, OnServer):
-        return searcher, query_clause.as_filters(search.filters, place.read_fields) or None
-    if not (search.filters or authorization):
-        return searcher, None
-    try:
-        return replace(searcher, store=store.narrowed(search.filters, authorization)), None
-    except BadInput:  # the vectors are in a companion index, which does not have the fields of the caller's clauses
-        filters = query_clause.as_filters(search.filters, place.read_fields)
-    return replace(searcher, store=store.narrowed((), authorization)), filters
-
-
-def _matching(
-    searcher: Searcher, search: CrossLingual, hits: Sequence[Hit], filters: Mapping[str, Any] | None, authorization: str
-) -> int | None:
-    """Number of documents that the search can find, whatever its ``from`` and ``size``.
-
-    None: at least the hits. How many more would reach ``min_score`` is not known before they are ranked. The rules of
-    an index whose vectors lie beside it do not hold in the index of the vectors, where a count would tell of documents
-    that are hidden from the caller.
-    """
-    if len(hits) < search.asked.k:
-        return len(hits)
-    if search.min_score is not None:
-        return None
-    if authorization and isinstance(searcher.store, CompanionStore):
-        return None
-    targets = searcher.targets(search.asked.to)
-    if search.filters or authorization:
-        return max(len(hits), searcher.store.count_passing(targets, filters))
-    return max(len(hits), sum(searcher.languages[lang] for lang in targets))
-
-
-def _sources(searcher: Searcher, hits: Sequence[Hit], place: _Place) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
-    """Name of the index, and the sources of the hits by id."""
-    store = searcher.store
-    if isinstance(store, OnServer):
-        return store.shown_index, store.originals([hit.doc_id for hit in hits]) if hits else {}
-    return place.collection, {
-        hit.doc_id: {
-            "title": hit.document.title,
-            "text": hit.document.text,
-            "lang": hit.lang,
-            "fields": dict(hit.document.fields),
-        }
-        for hit in hits
-    }
-
-
-def _matches(name: str, pattern: str) -> bool:
-    """Whether a name that is no pattern and not ``_all`` matches; only patterns with a dot match hidden names."""
-    plain = not any(character in name for character in "*?:<>") and name[:1] not in {"-", "_", ""}
-    return plain and name.startswith(".") == pattern.startswith(".") and fnmatchcase(name, pattern)
 
 
 def _media(accept: str) -> str:

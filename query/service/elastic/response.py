@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from fnmatch import translate
 from typing import Any
 
@@ -14,28 +14,36 @@ from query.service.elastic.query_clause import CrossLingual, Highlight
 from query.service.messages import MOST
 
 
+@dataclass(frozen=True)
+class ShownDocument:
+    """A document as an answer shows it.
+
+    Attributes:
+        doc_id: its id in the index.
+        text_field: the field of the source that has the text.
+    """
+
+    index: str
+    doc_id: str
+    source: Mapping[str, Any]
+    text_field: str
+
+
 def answer(
-    search: CrossLingual,
-    hits: Sequence[Hit],
-    index: str,
-    sources: Mapping[str, Mapping[str, Any]],
-    text_field: str,
-    matching: int | None,
-    took: int,
+    search: CrossLingual, hits: Sequence[Hit], shown: Mapping[str, ShownDocument], matching: int | None, took: int
 ) -> dict[str, Any]:
     """The body of an answer.
 
-    The search says which of all ``hits`` are shown. A hit without a source was deleted meanwhile, and is left out. A
-    passage is a highlight of the ``text_field``, which has the text of a source. The total counts those of the
-    ``matching`` documents that ``from`` and ``size`` can page through; none: it is at least the number of hits.
+    The search says which of all ``hits`` are shown. A hit that is not in ``shown``, by its id, was deleted meanwhile,
+    and is left out. A passage is a highlight of the field with the text. The total counts those of the ``matching``
+    documents that ``from`` and ``size`` can page through; none: it is at least the number of hits.
     """
-    shown = [hit for hit in hits[search.start : search.start + search.size] if hit.doc_id in sources]
-    tags = _tags(search.highlight, text_field)
-    hits_json = [_hit(search, hit, index, text_field, tags) for hit in shown]
+    page = [hit for hit in hits[search.start : search.start + search.size] if hit.doc_id in shown]
+    hits_json = [_hit(search, hit, shown[hit.doc_id]) for hit in page]
     if search.source is not False:
         includes, excludes = map(_any_of, _patterns(search.source))
-        for hit_json in hits_json:
-            hit_json["_source"] = _filtered(sources[hit_json["_id"]], includes, excludes)
+        for hit, hit_json in zip(page, hits_json, strict=True):
+            hit_json["_source"] = _filtered(shown[hit.doc_id].source, includes, excludes)
     return {
         "took": took,
         "timed_out": False,
@@ -54,11 +62,12 @@ def _total(hit_count: int, matching: int | None) -> dict[str, Any]:
     return {"value": min(matching, MOST), "relation": "gte" if matching > MOST else "eq"}
 
 
-def _hit(search: CrossLingual, hit: Hit, index: str, text_field: str, tags: tuple[str, str] | None) -> dict[str, Any]:
-    hit_json: dict[str, Any] = {"_index": index, "_id": hit.doc_id, "_score": hit.score}
+def _hit(search: CrossLingual, hit: Hit, document: ShownDocument) -> dict[str, Any]:
+    hit_json: dict[str, Any] = {"_index": document.index, "_id": document.doc_id, "_score": hit.score}
+    tags = _tags(search.highlight, document.text_field)
     if search.highlight and hit.passage and tags:
         text = html.escape(hit.passage.text) if search.highlight.html else hit.passage.text
-        hit_json["highlight"] = {text_field: [text.join(tags)]}
+        hit_json["highlight"] = {document.text_field: [text.join(tags)]}
     if hit.parts:
         descriptions = {"lift": f"lift by the mate {hit.parts.mate}"}
         details = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -113,6 +114,36 @@ def test_rules_of_documents_hold_in_searches_across_languages(service: httpx.Cli
         assert len(hits) == 6
         assert {hit["_source"]["row"] for hit in hits} == {1}
         assert some.count(index="pages")["count"] == 6
+
+
+def test_a_callers_own_rights_hold_in_each_of_several_indices(site: Site, tmp_path: Path) -> None:
+    """What a caller may not read is refused by its name, and means nothing to a pattern."""
+    home = str(shutil.copytree(site.options.settings.home, tmp_path / "home"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("CA", str(site.server.ca)), ("USER", "admin"), ("PASSWORD", PASSWORD)):
+            patch.setenv(f"DRAGOMAN_ELASTIC_{name}", value)
+        fields = ["--text", "body", "--lang", "en", "--device", "cpu", "-q", "--no-calibration", "--home", home]
+        assert run(["attach", "others", "-c", "others", "--store", site.server.url, *fields]) == 0
+        try:
+            settings = replace(site.options.settings, home=Path(home), database=Settings.read(home=home).database)
+            with serving(replace(site.options, settings=settings)) as service:
+
+                def found(user: str, index: str) -> dict[str, set[str]]:
+                    with application(service, user) as client:
+                        hits = client.search(index=index, query=QUERY, size=20)["hits"]["hits"]
+                    names = {hit["_index"] for hit in hits}
+                    return {name: {hit["_id"] for hit in hits if hit["_index"] == name} for name in names}
+
+                every = {f"p{at}" for at in range(12)}
+                assert found("admin", "pages,others") == found("admin", "*") == {"pages": every, "others": {"o"}}
+                assert found("pages", "*") == found("pages", "pages,*") == {"pages": every}
+                assert found("others", "*,others") == {"others": {"o"}}
+                assert found("rows", "*") == {"pages": {f"p{at}" for at in range(1, 12, 2)}}
+                for user, index in (("pages", "pages,others"), ("others", "pages,others"), ("pages", "oth*")):
+                    with pytest.raises(AuthorizationException):
+                        found(user, index)
+        finally:
+            assert run(["detach", "-c", "others", "--home", home, "-q"]) == 0
 
 
 def test_nobody_becomes_somebody_else(service: httpx.Client) -> None:

@@ -1,0 +1,107 @@
+"""Where the served collections' documents are, and which of them a call's path names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Self
+
+from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
+from indexer.elastic.address import SCHEMES, Address
+from indexer.stores.attached.address import Attachment, is_attached
+from query.service.refusals import Refused
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a collection's documents are, and by which names callers reach them.
+
+    Attributes:
+        server: of the cluster; empty: the documents are not in a cluster.
+        names: that a path may have for it: the collection's own, and those of its index.
+        attached: the user's index that the collection is attached to; empty: the index is Dragoman's own.
+        read_fields: fields of a source with text and, if the index has them, title and language; they can't filter.
+    """
+
+    collection: str
+    server: str
+    names: frozenset[str]
+    read_fields: Sequence[str] = ("text", "title", "lang")
+    attached: str = ""
+
+    @classmethod
+    def of(cls, row: Collection, settings: Settings) -> Self:
+        """The place of a collection."""
+        url = row.place(settings)
+        if is_attached(url):
+            attachment = Attachment.parse(url)
+            names = frozenset({row.name, attachment.index})
+            return cls(row.name, attachment.server, names, attachment.read_fields, attachment.index)
+        if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
+            return cls(row.name, "", frozenset({row.name}))
+        address = Address.parse(url)
+        alias = f"{address.prefix}-{row.name}"
+        return cls(row.name, address.server, frozenset({row.name, alias, f"{alias}-{row.generation:06d}"}))
+
+    @property
+    def indices(self) -> frozenset[str]:
+        """The names that the cluster knows."""
+        return self.names if not self.server else self.names - {self.collection} or self.names
+
+    @property
+    def documents(self) -> tuple[str, str]:
+        """What collections of the same documents have in common."""
+        return (self.server, self.attached) if self.attached else ("", self.collection)
+
+
+@dataclass(frozen=True)
+class NamedPlace:
+    """A place that a path names.
+
+    Attributes:
+        by_pattern: whether a pattern alone names it: where a caller may not read, a pattern means nothing.
+    """
+
+    place: Place
+    by_pattern: bool
+
+
+def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPlace]:
+    """The places that names and patterns of a path stand for, each once, in the order of the names.
+
+    Of several collections that are attached to one index, the index's name and patterns stand for the first.
+
+    Raises:
+        Refused: no served collection has the name or matches the pattern, or two names are collections of one index.
+    """
+    chosen: dict[tuple[str, str], NamedPlace] = {}
+    for name in names:
+        is_pattern = "*" in name
+        matching = [place for place in places if any(_fits(name, known) for known in place.names)]
+        if not matching:
+            raise Refused(404, f"no collection is served for the index {name!r}; see /api/collections")
+        if not is_pattern:
+            matching = [next((place for place in matching if place.collection == name), matching[0])]
+        for place in matching:
+            before = chosen.get(place.documents)
+            if before is None or (before.by_pattern and not is_pattern):
+                chosen[place.documents] = NamedPlace(place, is_pattern)
+            elif not is_pattern and before.place != place:
+                raise Refused(
+                    400,
+                    f"{before.place.collection} and {place.collection} are collections of one index, and would show "
+                    "its documents twice; search one of them",
+                )
+    return list(chosen.values())
+
+
+def _fits(name: str, known: str) -> bool:
+    return name == known or ("*" in name and matches(known, name))
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name that is no pattern and not ``_all`` matches; only patterns with a dot match hidden names."""
+    plain = not any(character in name for character in "*?:<>") and name[:1] not in {"-", "_", ""}
+    return plain and name.startswith(".") == pattern.startswith(".") and fnmatchcase(name, pattern)

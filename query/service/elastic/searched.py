@@ -1,0 +1,151 @@
+"""The collections that a search reads, narrowed to the caller's rights and filters: one, or several as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from encoders.errors import BadInput
+from indexer.stores.attached.companion_index import CompanionStore
+from indexer.stores.contract import Filters, OnServer
+from query.ranking.hits import Hit
+from query.ranking.searcher import Searcher
+from query.ranking.several_collections import joined, name_and_id
+from query.service.elastic import query_clause
+from query.service.elastic.places import Place
+from query.service.elastic.query_clause import CrossLingual
+from query.service.elastic.response import ShownDocument
+
+
+@dataclass(frozen=True)
+class SearchedCollection:
+    """A collection that a search reads.
+
+    Attributes:
+        searcher: narrowed to the caller's rights, and to filters in the server's own language.
+        filters: the filters that are left for the search.
+        rights: whether the caller's own credentials hold.
+    """
+
+    place: Place
+    searcher: Searcher
+    filters: Filters | None
+    rights: bool
+
+    @classmethod
+    def of(cls, place: Place, searcher: Searcher, search: CrossLingual, authorization: str) -> Self:
+        """Narrow a searcher to the caller's rights and to the filters of a search."""
+        store, rights = searcher.store, bool(authorization)
+        if not isinstance(store, OnServer):
+            return cls(place, searcher, query_clause.as_filters(search.filters, place.read_fields) or None, rights)
+        if not (search.filters or authorization):
+            return cls(place, searcher, None, rights)
+        try:
+            return cls(place, replace(searcher, store=store.narrowed(search.filters, authorization)), None, rights)
+        except BadInput:  # the vectors are in a companion index, which does not have the fields of the caller's clauses
+            filters = query_clause.as_filters(search.filters, place.read_fields)
+        return cls(place, replace(searcher, store=store.narrowed((), authorization)), filters, rights)
+
+    def require_visible(self) -> None:
+        """Check that the caller may see the fields by which documents are found.
+
+        Raises:
+            NotAllowed: the server hides a field from this caller.
+            StoreError: the caller may not read the index.
+        """
+        if self.rights and isinstance(self.searcher.store, OnServer):
+            self.searcher.store.require_visible(self.searcher.stored_model)
+
+    def matching(self, search: CrossLingual, targets: Sequence[str]) -> int | None:
+        """Number of documents of the languages that the search can find; none if it may not be told.
+
+        The rules of an index whose vectors lie beside it do not hold in the index of the vectors, where a count would
+        tell of documents that are hidden from the caller.
+        """
+        store, languages = self.searcher.store, self.searcher.languages
+        if self.rights and isinstance(store, CompanionStore):
+            return None
+        own = [lang for lang in targets if lang in languages]
+        if search.filters or self.rights:
+            return store.count_passing(own, self.filters) if own else 0
+        return sum(languages[lang] for lang in own)
+
+    def shown(self, hits: Mapping[str, Hit]) -> dict[str, ShownDocument]:
+        """What is shown of hits, by the documents' ids in the collection; documents that are gone are left out."""
+        store, text_field = self.searcher.store, self.place.read_fields[0]
+        sources: Mapping[str, Mapping[str, Any]]
+        if isinstance(store, OnServer):
+            name, sources = store.shown_index, store.originals(list(hits)) if hits else {}
+        else:
+            name, sources = self.place.collection, {doc_id: _source(hit) for doc_id, hit in hits.items()}
+        return {doc_id: ShownDocument(name, doc_id, source, text_field) for doc_id, source in sources.items()}
+
+
+def _source(hit: Hit) -> dict[str, Any]:
+    document = hit.document
+    return {"title": document.title, "text": document.text, "lang": hit.lang, "fields": dict(document.fields)}
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search reads.
+
+    Attributes:
+        collections: by name; hits of several have the ids ``NAME/ID``.
+        searcher: of the one collection, or of all of them as one.
+    """
+
+    collections: Mapping[str, SearchedCollection]
+    searcher: Searcher
+
+    @classmethod
+    def of(cls, collections: Sequence[SearchedCollection], weights: Sequence[float]) -> Self:
+        """One collection, or several as one, with weights of the vectors' parts.
+
+        Raises:
+            BadInput: the collections can't be ranked together, or the weights don't fit.
+        """
+        by_name = {collection.place.collection: collection for collection in collections}
+        if len(collections) == 1:
+            return cls(by_name, collections[0].searcher)
+        searcher = joined(
+            {name: collection.searcher for name, collection in by_name.items()},
+            {name: collection.filters for name, collection in by_name.items()},
+        )
+        return cls(by_name, searcher.weighed(weights))
+
+    @property
+    def filters(self) -> Filters | None:
+        """The filters that are left for the search; those of several collections are in the searcher."""
+        (filters, *others) = (collection.filters for collection in self.collections.values())
+        return None if others else filters
+
+    def matching(self, search: CrossLingual, hits: Sequence[Hit]) -> int | None:
+        """Number of documents that the search can find, whatever its ``from`` and ``size``.
+
+        None: at least the hits. How many more would reach ``min_score`` is not known before they are ranked.
+        """
+        if len(hits) < search.asked.k:
+            return len(hits)
+        if search.min_score is not None:
+            return None
+        targets, total = self.searcher.targets(search.asked.to), 0
+        for collection in self.collections.values():
+            count = collection.matching(search, targets)
+            if count is None:
+                return None
+            total += count
+        return max(len(hits), total)
+
+    def shown(self, hits: Sequence[Hit]) -> dict[str, ShownDocument]:
+        """What is shown of hits, by their ids; documents that are gone are left out."""
+        if len(self.collections) == 1:
+            (collection,) = self.collections.values()
+            return collection.shown({hit.doc_id: hit for hit in hits})
+        shown: dict[str, ShownDocument] = {}
+        for name, collection in self.collections.items():
+            own = {own_id: hit for hit in hits for of, own_id in [name_and_id(hit.doc_id)] if of == name}
+            documents = collection.shown(own)
+            shown |= {own[own_id].doc_id: document for own_id, document in documents.items()}
+        return shown
