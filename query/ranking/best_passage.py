@@ -1,22 +1,37 @@
-"""The passage of a hit that a reader is shown."""
+"""The passages of a hit that a reader is shown."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from indexer.stores.contract import EditedDocument
-from query.ranking.hits import Detail, Passage
+from query.ranking.hits import Detail, Passage, RankedPassage
 
 
 def best_passage(document: Document, detail: Detail, query: FloatArray, parts: VectorParts) -> Passage | None:
     """The best passage with its plain cosine; none if the document has no passages or its text was edited since."""
-    passages, best = detail.passages, detail.best
+    best = best_passages(document, detail, query, parts, 1)
+    return Passage(best[0].text, best[0].start, best[0].end, best[0].cosine) if best else None
+
+
+def best_passages(
+    document: Document, detail: Detail, query: FloatArray, parts: VectorParts, count: int
+) -> list[RankedPassage]:
+    """The best passages, best first; none if the document has no passages or its text was edited since."""
+    passages = detail.passages
     if not len(passages.vectors) or isinstance(document, EditedDocument):
-        return None
-    start, end = _whole_sentences(document, *(int(offset) for offset in passages.offsets[best]))
-    cosine = float(parts.plain_cosines(unit_rows(passages.vectors[best : best + 1]), query[None])[0, 0])
-    return Passage(document.content[start:end], start, end, cosine)
+        return []
+    best = np.argsort(-detail.cosines, kind="stable")[:count]
+    plain = parts.plain_cosines(unit_rows(passages.vectors[best]), query[None])[:, 0]
+    ranked = []
+    for number, cosine in zip(best.tolist(), plain.tolist(), strict=True):
+        start, end = _whole_sentences(document, *(int(offset) for offset in passages.offsets[number]))
+        compared = float(detail.cosines[number])
+        ranked.append(RankedPassage(document.content[start:end], start, end, cosine, number, compared))
+    return ranked
 
 
 def _whole_sentences(document: Document, start: int, end: int) -> tuple[int, int]:

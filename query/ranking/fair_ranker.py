@@ -349,7 +349,7 @@ class FairRanker:
         parts = scored.parts_of_scores(query, rows, raw, of_rows, lexical_hits)
         starts, ends = shown.borders[:-1], shown.borders[1:] - shown.has_title
         return [
-            Detail(part, shown.stored[row], int(passages[starts[row] : ends[row], 0].argmax()))
+            Detail(part, shown.stored[row], passages[starts[row] : ends[row], 0])
             for part, row in zip(parts, shown_rows, strict=True)
         ]
 

@@ -25,6 +25,19 @@ class Passage:
 
 
 @dataclass(frozen=True)
+class RankedPassage(Passage):
+    """A passage among those of its document.
+
+    Attributes:
+        number: place among the document's passages, from 0.
+        compared: cosine without the languages' components, by which passages are ranked.
+    """
+
+    number: int
+    compared: float
+
+
+@dataclass(frozen=True)
 class ScoreParts:
     """The parts of a hit's score.
 
@@ -74,12 +87,12 @@ class Detail:
 
     Attributes:
         passages: the document's passages as they are stored.
-        best: index of the passage nearest to the query by corrected vectors; 0 if there are no passages.
+        cosines: (p,) cosines of the passages with the query, by corrected vectors; without a title's.
     """
 
     parts: ScoreParts
     passages: Passages
-    best: int
+    cosines: FloatArray
 
 
 @dataclass(frozen=True)
@@ -94,6 +107,7 @@ class Hit:
         parts: the parts of the score; none unless asked for.
         also: documents about the same thing in other languages, best first, that a folded search shows under the hit.
         fits: as in ``ScoreParts``.
+        passages: the best passages, best first, if several are asked for.
     """
 
     doc_id: str
@@ -105,6 +119,7 @@ class Hit:
     parts: ScoreParts | None = None
     also: Sequence[Hit] = ()
     fits: bool | None = None
+    passages: Sequence[RankedPassage] = ()
 
 
 class Hits(list[Hit]):

@@ -26,7 +26,7 @@ from indexer.text.language_detection import Detection, Detector
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.searched_calibration import load_searched
-from query.ranking.best_passage import best_passage
+from query.ranking.best_passage import best_passage, best_passages
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hits import Hit, Hits, Ranking, folded
 from query.ranking.query_encoder import open_query_encoder
@@ -226,12 +226,14 @@ class Searcher:
         choice: SearchChoice | None = None,
         explain: bool = False,
         fold: bool = False,
+        passages: int = 0,
     ) -> Hits:
         """The k best documents for a query, best first, with their best passages.
 
         Unless given, the query's language is detected, documents are of all languages of the collection, and the
         ranking is by the searcher's choice. Filters are values that a document's fields must have. ``explain`` adds the
         parts of each hit's score. ``fold`` shows documents about the same thing once, the others under the best.
+        ``passages`` is the number of best passages that each hit has in ``Hit.passages``.
 
         Returns:
             A list of hits, which also has ``lang``, the language of the query.
@@ -263,7 +265,7 @@ class Searcher:
             return ranker.rank(vectors, query.lang, targets, count, filters, texts=[query.content], detailed=True)[0]
 
         def subjects(ranking: Ranking) -> list[Hit]:
-            hits = self._hits(ranking, plain, explain=explain)
+            hits = self._hits(ranking, plain, explain=explain, passages=passages)
             return folded(hits, ranker.counterparts(ranking, query.lang))
 
         for depth in _DEPTHS:
@@ -271,7 +273,7 @@ class Searcher:
                 count, deeper = max(k, depth, _FOLDED[0] if fold else 1), min(k * len(targets), _FOLDED[1])
                 ranking = ranked(count)
                 if not fold:
-                    return result(self._hits(ranking.first(k), plain, explain=explain))
+                    return result(self._hits(ranking.first(k), plain, explain=explain, passages=passages))
                 hits = subjects(ranking)
                 if len(hits) < k and len(ranking.doc_ids) == count < deeper:
                     hits = subjects(ranked(deeper))
@@ -288,7 +290,7 @@ class Searcher:
         detection = self.detect(text)
         return Document("query", detection.lang, text), detection.confidence
 
-    def _hits(self, ranking: Ranking, query: FloatArray, *, explain: bool) -> list[Hit]:
+    def _hits(self, ranking: Ranking, query: FloatArray, *, explain: bool, passages: int) -> list[Hit]:
         documents = self.store.get(ranking.doc_ids)
         return [
             Hit(
@@ -300,6 +302,7 @@ class Searcher:
                 passage=best_passage(document, detail, query, self.vector_parts),
                 parts=detail.parts if explain else None,
                 fits=detail.parts.fits,
+                passages=best_passages(document, detail, query, self.vector_parts, passages) if passages else (),
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
         ]

@@ -145,12 +145,13 @@ class Api:
         filters: Mapping[str, Any] | None,
         shown: Callable[[Sequence[Hit]], Sequence[Hit]] = lambda hits: hits,
         names: Sequence[str] = (),
+        passages: int = 0,
     ) -> SearchResult:
         """Search for ``/api`` or for an Elasticsearch path, count the search and, where a log is kept, log it.
 
         Documents are filtered by ``filters``; the request's own filters are not used. The log gets the hits that are
         ``shown`` of all hits. ``names`` are of the collections that are searched, unless given the searcher's; a search
-        of several is not logged, as the log is about one collection.
+        of several is not logged, as the log is about one collection. Each hit has so many best ``passages``.
 
         Raises:
             BadInput: the collection can't be searched with these settings.
@@ -168,6 +169,7 @@ class Api:
             choice=choice,
             explain=request.explain,
             fold=request.fold,
+            passages=passages,
         )
         took = round(1000 * (time.perf_counter() - begun))
         counted_lang = hits.lang if hits.lang in searcher.languages else "other"

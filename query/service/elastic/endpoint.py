@@ -187,6 +187,7 @@ class ElasticEndpoint:
                 searched.filters,
                 shown=search.reaching,
                 names=list(searched.collections),
+                passages=search.passages.start + search.passages.size if search.passages else 0,
             )
             hits = search.reaching(result.hits)
             if not result.hits and len(collections) == 1:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ValidationError
 
@@ -17,7 +17,7 @@ from query.service.refusals import Refused
 NAME = "cross_lingual"
 _REQUEST_NAMES = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "mates", "calibration")
 """Names in the clause that ``SearchRequest`` has, too."""
-_OWN_NAMES = ("filter",)
+_OWN_NAMES = ("filter", "inner_hits")
 """Other names in the clause, as in Elasticsearch's ``knn``."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _IGNORED_SETTINGS = frozenset({"track_total_hits", "track_scores", "timeout", "version", "seq_no_primary_term"})
@@ -30,6 +30,8 @@ _IGNORED_PARAMETERS = frozenset(
 """Parameters that change nothing in a cross-lingual search."""
 _MOST_PATTERNS, _LONGEST_PATTERN = 100, 200
 """Patterns of fields in ``_source`` or ``highlight``, and characters of a pattern: each is compared with each field."""
+_MOST_INNER = 100
+"""Inner hits of a hit, as many as Elasticsearch shows."""
 _NOTHING_TO_COUNT = (
     "documents are ranked by candidates and not matched, so there is nothing to count; "
     "ask for aggregations in a search of their own"
@@ -60,6 +62,44 @@ class Highlight:
 
 
 @dataclass(frozen=True)
+class InnerHits:
+    """Hits that are shown under a hit.
+
+    Attributes:
+        name: under which an answer has them.
+        start: number of them left out at the head.
+        size: number of them shown after these.
+        source: ``_source`` of them.
+    """
+
+    name: str
+    start: int = 0
+    size: int = 3
+    source: Any = True
+
+    @classmethod
+    def of(cls, value: Any, name: str) -> Self:
+        """Parse ``inner_hits`` with a default name.
+
+        Raises:
+            Refused: it has something else than name, from, size and ``_source``, or a value that can't be.
+        """
+        if not isinstance(value, dict):
+            raise Refused(400, "inner_hits is an object, which may be empty")
+        if unknown := value.keys() - {"name", "from", "size", "_source"}:
+            raise Refused(400, f"inner_hits has no {min(unknown)[:100]!r} here; it has name, from, size, _source")
+        own_name = value.get("name", name)
+        if not isinstance(own_name, str) or not 0 < len(own_name) <= _LONGEST_PATTERN:
+            raise Refused(400, f"name of inner_hits is text of at most {_LONGEST_PATTERN} characters")
+        start, size = _number(value, "from", 0), _number(value, "size", 3)
+        if start + size > _MOST_INNER:
+            raise Refused(
+                400, f"from and size of inner_hits are together {start + size}; at most {_MOST_INNER} are shown"
+            )
+        return cls(own_name, start, size, _source(value.get("_source", True)))
+
+
+@dataclass(frozen=True)
 class CrossLingual:
     """A search body that has the clause.
 
@@ -70,6 +110,7 @@ class CrossLingual:
         min_score: least score of a hit; none: there is no bound.
         source: ``_source`` as the body has it.
         highlight: none: no highlights.
+        passages: the best passages of each hit that are shown under it; none: no passages.
     """
 
     asked: SearchRequest
@@ -79,6 +120,7 @@ class CrossLingual:
     min_score: float | None = None
     source: Any = True
     highlight: Highlight | None = None
+    passages: InnerHits | None = None
 
     def reaching(self, hits: Sequence[Hit]) -> Sequence[Hit]:
         """The hits, best first, whose scores reach ``min_score``."""
@@ -117,7 +159,11 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
     request = _request(clause, max(1, start + size), explain=bool(settings.get("explain")))
     highlight = _highlight(settings.get("highlight"))
     source = _source(settings.get("_source", True))
-    return CrossLingual(request, filters, start, size, _min_score(settings.get("min_score")), source, highlight)
+    inner = clause.get("inner_hits")
+    passages = None if inner is None else InnerHits.of(inner, "passages")
+    return CrossLingual(
+        request, filters, start, size, _min_score(settings.get("min_score")), source, highlight, passages
+    )
 
 
 def _parameter_settings(parameters: Mapping[str, str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from fnmatch import translate
 from typing import Any
 
 from query.ranking.hits import Hit
-from query.service.elastic.query_clause import CrossLingual, Highlight
+from query.service.elastic.query_clause import CrossLingual, Highlight, InnerHits
 from query.service.messages import MOST
 
 
@@ -68,6 +68,8 @@ def _hit(search: CrossLingual, hit: Hit, document: ShownDocument) -> dict[str, A
     if search.highlight and hit.passage and tags:
         text = html.escape(hit.passage.text) if search.highlight.html else hit.passage.text
         hit_json["highlight"] = {document.text_field: [text.join(tags)]}
+    if search.passages:
+        hit_json["inner_hits"] = {search.passages.name: {"hits": _passages(search.passages, hit, document)}}
     if hit.parts:
         descriptions = {"lift": f"lift by the mate {hit.parts.mate}"}
         details = [
@@ -83,6 +85,22 @@ def _hit(search: CrossLingual, hit: Hit, document: ShownDocument) -> dict[str, A
     return hit_json
 
 
+def _passages(asked: InnerHits, hit: Hit, document: ShownDocument) -> dict[str, Any]:
+    """The best passages in the shape of a nested field's inner hits; ``_nested.offset`` is a passage's number."""
+    includes, excludes = map(_any_of, _patterns(asked.source))
+    hits_json: list[dict[str, Any]] = []
+    for passage in hit.passages[asked.start :]:
+        nested = {"field": "passages", "offset": passage.number}
+        hit_json = {"_index": document.index, "_id": document.doc_id, "_nested": nested, "_score": passage.compared}
+        if asked.source is not False:
+            source = {"text": passage.text, "start": passage.start, "end": passage.end}
+            hit_json["_source"] = _filtered(source, includes, excludes)
+        hits_json.append(hit_json)
+    best = hit.passages[0].compared if hit.passages else None
+    relation = "eq" if len(hit.passages) < asked.start + asked.size else "gte"
+    return {"total": {"value": len(hit.passages), "relation": relation}, "max_score": best, "hits": hits_json}
+
+
 def _tags(highlight: Highlight | None, field: str) -> tuple[str, str] | None:
     """The tags around a passage of a field; none: the search asks for no highlight of that field."""
     tags_by_pattern = highlight.tags if highlight else {}
@@ -95,7 +113,7 @@ def _patterns(setting: Any) -> tuple[list[str], list[str]]:
         includes = setting.get("includes", setting.get("include"))
         excludes = setting.get("excludes", setting.get("exclude"))
         return _as_list(includes), _as_list(excludes)
-    return ([], []) if setting is True else (_as_list(setting), [])
+    return ([], []) if isinstance(setting, bool) else (_as_list(setting), [])
 
 
 def _as_list(value: Any) -> list[str]:

@@ -95,3 +95,51 @@ def test_hits_below_the_least_score_are_left_out(service: httpx.Client) -> None:
     assert [hit for page in pages for hit in page["hits"]] == reaching
     assert [page["total"]["relation"] for page in pages] == ["gte", "gte", "eq", "eq", "eq"]
     assert found(min_score=1000) == {"total": {"value": 0, "relation": "eq"}, "max_score": None, "hits": []}
+
+
+def test_passages_are_shown_under_a_hit_as_inner_hits_of_a_nested_field(service: httpx.Client) -> None:
+    def found(inner: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+        clause = {"cross_lingual": {"query": "flood in the old town", "lang": "en", "inner_hits": inner}}
+        answer = service.post("/demo/_search", json={"query": clause, "highlight": {"fields": {"text": {}}}, **more})
+        assert answer.status_code == 200, answer.text
+        hits: list[dict[str, Any]] = answer.json()["hits"]["hits"]
+        return hits
+
+    several = 0
+    for hit in found({"size": 50}):
+        content = f"{hit['_source']['title']}\n{hit['_source']['text']}"
+        under = hit["inner_hits"]["passages"]["hits"]
+        scores = [passage["_score"] for passage in under["hits"]]
+        assert under["total"] == {"value": len(scores), "relation": "eq"}
+        assert scores == sorted(scores, reverse=True)
+        assert under["max_score"] == scores[0]
+        assert sorted(passage["_nested"]["offset"] for passage in under["hits"]) == list(range(len(scores)))
+        for passage in under["hits"]:
+            assert (passage["_index"], passage["_id"]) == ("demo", hit["_id"])
+            source = passage["_source"]
+            assert content[source["start"] : source["end"]] == source["text"]
+        assert hit["highlight"]["text"] == [f"<em>{under['hits'][0]['_source']['text']}</em>"]
+        several += len(scores) > 1
+    assert several
+    (hit,) = found({"name": "best", "size": 1, "_source": ["start"]}, size=1)
+    (best,) = hit["inner_hits"]["best"]["hits"]["hits"]
+    assert best["_source"].keys() == {"start"}
+    (hit,) = found({"from": 1, "size": 1, "_source": False}, size=1)
+    assert all("_source" not in passage for passage in hit["inner_hits"]["passages"]["hits"]["hits"])
+
+
+@pytest.mark.parametrize(
+    ("inner", "sentence"),
+    [
+        (5, "inner_hits is an object"),
+        ({"sort": []}, "inner_hits has no 'sort' here"),
+        ({"size": 101}, "at most 100 are shown"),
+        ({"size": -1}, "size must be a number"),
+        ({"name": 5}, "name of inner_hits is text"),
+    ],
+)
+def test_inner_hits_that_cannot_be_shown_are_refused(service: httpx.Client, inner: Any, sentence: str) -> None:
+    body = {"query": {"cross_lingual": {"query": "bread", "inner_hits": inner}}}
+    answer = service.post("/demo/_search", json=body)
+    assert answer.status_code == 400
+    assert sentence in answer.json()["error"]["reason"]
