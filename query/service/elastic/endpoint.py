@@ -185,17 +185,22 @@ class ElasticEndpoint:
                 searched.searcher,
                 search.asked,
                 searched.filters,
-                shown=search.reaching,
+                shown=lambda hits: [
+                    hit
+                    for group in searched.groups(search, hits)[: search.start + search.size]
+                    for hit in response.shown_hits(search, group)
+                ],
                 names=list(searched.collections),
                 passages=search.passages.start + search.passages.size if search.passages else 0,
             )
-            hits = search.reaching(result.hits)
+            groups, hits = searched.groups(search, result.hits), search.reaching(result.hits)
             if not result.hits and len(collections) == 1:
                 collections[0].require_visible()
             matching = searched.matching(search, hits)
-            shown = searched.shown(hits[search.start : search.start + search.size])
+            page = groups[search.start : search.start + search.size]
+            shown = searched.shown([hit for group in page for hit in response.shown_hits(search, group)])
         took = round(1000 * (time.perf_counter() - begun))
-        return response.answer(search, hits, shown, matching, took), result.logged
+        return response.answer(search, hits, page, shown, matching, took), result.logged
 
     def _collections(
         self, places: Sequence[NamedPlace], search: CrossLingual, caller: Caller, stack: ExitStack

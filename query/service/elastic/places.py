@@ -23,6 +23,7 @@ class Place:
         names: that a path may have for it: the collection's own, and those of its index.
         attached: the user's index that the collection is attached to; empty: the index is Dragoman's own.
         read_fields: fields of a source with text and, if the index has them, title and language; they can't filter.
+        lang_field: the one of them that has the language; empty: none has.
     """
 
     collection: str
@@ -30,6 +31,7 @@ class Place:
     names: frozenset[str]
     read_fields: Sequence[str] = ("text", "title", "lang")
     attached: str = ""
+    lang_field: str = "lang"
 
     @classmethod
     def of(cls, row: Collection, settings: Settings) -> Self:
@@ -38,7 +40,8 @@ class Place:
         if is_attached(url):
             attachment = Attachment.parse(url)
             names = frozenset({row.name, attachment.index})
-            return cls(row.name, attachment.server, names, attachment.read_fields, attachment.index)
+            fields, lang_field = attachment.read_fields, attachment.lang_field
+            return cls(row.name, attachment.server, names, fields, attachment.index, lang_field)
         if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
             return cls(row.name, "", frozenset({row.name}))
         address = Address.parse(url)

@@ -21,7 +21,7 @@ _OWN_NAMES = ("filter", "inner_hits")
 """Other names in the clause, as in Elasticsearch's ``knn``."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _IGNORED_SETTINGS = frozenset({"track_total_hits", "track_scores", "timeout", "version", "seq_no_primary_term"})
-_USED_SETTINGS = frozenset({"query", "from", "size", "min_score", "_source", "highlight", "explain"})
+_USED_SETTINGS = frozenset({"query", "from", "size", "min_score", "collapse", "_source", "highlight", "explain"})
 _IGNORED_PARAMETERS = frozenset(
     {"allow_no_indices", "batched_reduce_size", "ccs_minimize_roundtrips", "expand_wildcards", "human"}
     | {"ignore_throttled", "ignore_unavailable", "max_concurrent_shard_requests", "pre_filter_shard_size"}
@@ -100,6 +100,36 @@ class InnerHits:
 
 
 @dataclass(frozen=True)
+class Collapse:
+    """A field of which each value is shown once, by its best hit.
+
+    Attributes:
+        inner: which hits with the value are shown under it, the best among them.
+    """
+
+    field: str
+    inner: tuple[InnerHits, ...] = ()
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Parse ``collapse``.
+
+        Raises:
+            Refused: it is no object with a field, or has something else than inner hits beside it.
+        """
+        field = value.get("field") if isinstance(value, dict) else None
+        if not isinstance(field, str) or not field:
+            raise Refused(400, 'collapse is an object with a field: {"field": "concept"}')
+        if unknown := value.keys() - {"field", "inner_hits", "max_concurrent_group_searches"}:
+            raise Refused(400, f"collapse has no {min(unknown)[:100]!r} here; it has field and inner_hits")
+        inner = value.get("inner_hits", [])
+        inner_hits = [InnerHits.of(item, field) for item in (inner if isinstance(inner, list) else [inner])]
+        if len({item.name for item in inner_hits}) < len(inner_hits):
+            raise Refused(400, "two inner_hits of collapse have one name; give each a name of its own")
+        return cls(field, tuple(inner_hits))
+
+
+@dataclass(frozen=True)
 class CrossLingual:
     """A search body that has the clause.
 
@@ -111,6 +141,7 @@ class CrossLingual:
         source: ``_source`` as the body has it.
         highlight: none: no highlights.
         passages: the best passages of each hit that are shown under it; none: no passages.
+        collapse: none: hits are not collapsed.
     """
 
     asked: SearchRequest
@@ -121,6 +152,7 @@ class CrossLingual:
     source: Any = True
     highlight: Highlight | None = None
     passages: InnerHits | None = None
+    collapse: Collapse | None = None
 
     def reaching(self, hits: Sequence[Hit]) -> Sequence[Hit]:
         """The hits, best first, whose scores reach ``min_score``."""
@@ -156,13 +188,18 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
         raise Refused(400, f"from and size are together {start + size}, and at most {MOST} hits are ranked")
     if has_clause(list(filters)):
         raise Refused(400, f"{NAME} stands once, as the query or in must of a bool")
-    request = _request(clause, max(1, start + size), explain=bool(settings.get("explain")))
+    inner = clause.get("inner_hits") if isinstance(clause, dict) else None
+    passages = None if inner is None else InnerHits.of(inner, "passages")
+    collapse = settings.get("collapse")
+    collapsed = None if collapse is None else Collapse.of(collapse)
+    if passages and collapsed and passages.name in {inner.name for inner in collapsed.inner}:
+        raise Refused(400, f"inner_hits of {NAME} and of collapse have one name; give each a name of its own")
+    ranked = MOST if collapsed else max(1, start + size)  # what is shown under the first hits may be the last
+    request = _request(clause, ranked, explain=bool(settings.get("explain")))
     highlight = _highlight(settings.get("highlight"))
     source = _source(settings.get("_source", True))
-    inner = clause.get("inner_hits")
-    passages = None if inner is None else InnerHits.of(inner, "passages")
     return CrossLingual(
-        request, filters, start, size, _min_score(settings.get("min_score")), source, highlight, passages
+        request, filters, start, size, _min_score(settings.get("min_score")), source, highlight, passages, collapsed
     )
 
 

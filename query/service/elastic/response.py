@@ -10,6 +10,7 @@ from fnmatch import translate
 from typing import Any
 
 from query.ranking.hits import Hit
+from query.service.elastic.collapsed import Group
 from query.service.elastic.query_clause import CrossLingual, Highlight, InnerHits
 from query.service.messages import MOST
 
@@ -29,21 +30,42 @@ class ShownDocument:
     text_field: str
 
 
+def shown_hits(search: CrossLingual, group: Group) -> list[Hit]:
+    """The hits of a group that an answer shows: the best, and inner hits, which may have it again."""
+    inner = search.collapse.inner if search.collapse else ()
+    under = [hit for item in inner for hit in group.hits[item.start : item.start + item.size]]
+    return list({hit.doc_id: hit for hit in (group.best, *under)}.values())
+
+
 def answer(
-    search: CrossLingual, hits: Sequence[Hit], shown: Mapping[str, ShownDocument], matching: int | None, took: int
+    search: CrossLingual,
+    hits: Sequence[Hit],
+    page: Sequence[Group],
+    shown: Mapping[str, ShownDocument],
+    matching: int | None,
+    took: int,
 ) -> dict[str, Any]:
     """The body of an answer.
 
-    The search says which of all ``hits`` are shown. A hit that is not in ``shown``, by its id, was deleted meanwhile,
+    Of all ``hits`` those of the ``page`` are shown. A hit that is not in ``shown``, by its id, was deleted meanwhile,
     and is left out. A passage is a highlight of the field with the text. The total counts those of the ``matching``
     documents that ``from`` and ``size`` can page through; none: it is at least the number of hits.
     """
-    page = [hit for hit in hits[search.start : search.start + search.size] if hit.doc_id in shown]
-    hits_json = [_hit(search, hit, shown[hit.doc_id]) for hit in page]
-    if search.source is not False:
-        includes, excludes = map(_any_of, _patterns(search.source))
-        for hit, hit_json in zip(page, hits_json, strict=True):
-            hit_json["_source"] = _filtered(shown[hit.doc_id].source, includes, excludes)
+    groups = [group for group in page if group.best.doc_id in shown]
+    hits_json = _hits(search, [group.best for group in groups], shown, search.source)
+    if search.collapse:
+        for group, hit_json in zip(groups, hits_json, strict=True):
+            if group.value is not None:
+                hit_json["fields"] = {search.collapse.field: [group.value]}
+            for inner in search.collapse.inner:
+                under = [hit for hit in group.hits[inner.start : inner.start + inner.size] if hit.doc_id in shown]
+                hit_json.setdefault("inner_hits", {})[inner.name] = {
+                    "hits": {
+                        "total": {"value": len(group.hits), "relation": "eq" if len(hits) < MOST else "gte"},
+                        "max_score": group.best.score,
+                        "hits": _hits(search, under, shown, inner.source),
+                    }
+                }
     return {
         "took": took,
         "timed_out": False,
@@ -54,6 +76,18 @@ def answer(
             "hits": hits_json,
         },
     }
+
+
+def _hits(
+    search: CrossLingual, hits: Sequence[Hit], shown: Mapping[str, ShownDocument], source: Any
+) -> list[dict[str, Any]]:
+    """Hits with as much of their sources as ``source``, a ``_source`` of a body, says."""
+    hits_json = [_hit(search, hit, shown[hit.doc_id]) for hit in hits]
+    if source is not False:
+        includes, excludes = map(_any_of, _patterns(source))
+        for hit, hit_json in zip(hits, hits_json, strict=True):
+            hit_json["_source"] = _filtered(shown[hit.doc_id].source, includes, excludes)
+    return hits_json
 
 
 def _total(hit_count: int, matching: int | None) -> dict[str, Any]:

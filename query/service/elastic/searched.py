@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from encoders.errors import BadInput
+from indexer.elastic.values import values
 from indexer.stores.attached.companion_index import CompanionStore
-from indexer.stores.contract import Filters, OnServer
+from indexer.stores.contract import ChecksFields, Filters, OnServer
 from query.ranking.hits import Hit
 from query.ranking.searcher import Searcher
 from query.ranking.several_collections import joined, name_and_id
 from query.service.elastic import query_clause
+from query.service.elastic.collapsed import Group, collapsed
 from query.service.elastic.places import Place
 from query.service.elastic.query_clause import CrossLingual
 from query.service.elastic.response import ShownDocument
+from query.service.refusals import Refused
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,23 @@ class SearchedCollection:
         if search.filters or self.rights:
             return store.count_passing(own, self.filters) if own else 0
         return sum(languages[lang] for lang in own)
+
+    def value(self, hit: Hit, field: str) -> Any:
+        """A hit's value of a field; none if it has none.
+
+        Raises:
+            Refused: the field has texts, objects or several values.
+        """
+        name = field.removesuffix(".keyword")
+        if name == self.place.lang_field:
+            return hit.lang
+        if name in self.place.read_fields:
+            raise Refused(400, f"{field[:100]} can't collapse, as it has texts; name a field of keywords")
+        path = name if self.place.attached else name.removeprefix("fields.")
+        found = values(hit.document.fields, path)
+        if len(found) > 1 or any(isinstance(value, Mapping) for value in found):
+            raise Refused(400, f"{field[:100]} can't collapse, as a document has more than one value there")
+        return found[0] if found else None
 
     def shown(self, hits: Mapping[str, Hit]) -> dict[str, ShownDocument]:
         """What is shown of hits, by the documents' ids in the collection; documents that are gone are left out."""
@@ -138,14 +159,33 @@ class Searched:
             total += count
         return max(len(hits), total)
 
+    def groups(self, search: CrossLingual, hits: Sequence[Hit]) -> list[Group]:
+        """The hits that reach the least score, each alone, or collapsed to one for each value of a field.
+
+        Raises:
+            BadInput: no document has the field.
+            Refused: the field has texts, objects or several values.
+        """
+        reaching, collapse = search.reaching(hits), search.collapse
+        if collapse is None:
+            return [Group([hit]) for hit in reaching]
+        groups = collapsed(reaching, lambda hit: self._of(hit.doc_id)[0].value(hit, collapse.field))
+        if groups and all(group.value is None for group in groups) and isinstance(self.searcher.store, ChecksFields):
+            self.searcher.store.require_fields([re.sub(r"^fields\.|\.keyword$", "", collapse.field)])
+        return groups
+
+    def _of(self, doc_id: str) -> tuple[SearchedCollection, str]:
+        """The collection of a hit, and the document's id there."""
+        if len(self.collections) > 1:
+            name, own_id = name_and_id(doc_id)
+            return self.collections[name], own_id
+        (collection,) = self.collections.values()
+        return collection, doc_id
+
     def shown(self, hits: Sequence[Hit]) -> dict[str, ShownDocument]:
         """What is shown of hits, by their ids; documents that are gone are left out."""
-        if len(self.collections) == 1:
-            (collection,) = self.collections.values()
-            return collection.shown({hit.doc_id: hit for hit in hits})
         shown: dict[str, ShownDocument] = {}
-        for name, collection in self.collections.items():
-            own = {own_id: hit for hit in hits for of, own_id in [name_and_id(hit.doc_id)] if of == name}
-            documents = collection.shown(own)
-            shown |= {own[own_id].doc_id: document for own_id, document in documents.items()}
+        for collection in self.collections.values():
+            own = {own_id: hit for hit in hits for of, own_id in [self._of(hit.doc_id)] if of is collection}
+            shown |= {own[own_id].doc_id: document for own_id, document in collection.shown(own).items()}
         return shown

@@ -245,13 +245,47 @@ def test_an_index_with_vectors_beside_it_is_filtered_by_terms(site: Site, tmp_pa
             direct.indices.delete(index=list(direct.indices.get(index="beside-*")))
 
 
+def test_collapse_and_inner_hits_have_elasticsearchs_own_shape(site: Site, application: Elasticsearch) -> None:
+    inner: dict[str, Any] = {"name": "years", "size": 4, "_source": ["headline"]}
+    asked: dict[str, Any] = {"collapse": {"field": "year", "inner_hits": inner}, "size": 3, "source": ["year"]}
+    query = clause("printing", lang="en", inner_hits={"size": 2})
+    ranked = application.search(index=site.index, query=query, size=100)["hits"]["hits"]
+    with client_of(site.server) as direct:
+        theirs = direct.search(index=site.index, query={"match": {"language": "en"}}, **asked)
+    for start in (0, 3):
+        ours = application.search(index=site.index, query=query, **asked, from_=start)
+        assert ours["hits"]["total"] == {"value": 60, "relation": "eq"}
+        assert len(ours["hits"]["hits"]) == (3 if start == 0 else 2)
+        for hit in ours["hits"]["hits"]:
+            of_year = [other for other in ranked if other["_source"]["year"] == hit["fields"]["year"][0]]
+            under = hit["inner_hits"]["years"]["hits"]
+            assert [other["_id"] for other in under["hits"]] == [other["_id"] for other in of_year[:4]]
+            assert under["total"] == {"value": len(of_year), "relation": "eq"}
+            assert hit["_id"] == under["hits"][0]["_id"]
+            assert under["hits"][0]["_source"].keys() == {"headline"}
+            example = theirs["hits"]["hits"][0]
+            assert hit.keys() == example.keys() - {"_ignored"}  # which texts no keyword sub-field took
+            assert type(hit["fields"]["year"][0]) is type(example["fields"]["year"][0])
+            assert under.keys() == example["inner_hits"]["years"]["hits"].keys()
+            (their_under, *_) = example["inner_hits"]["years"]["hits"]["hits"]
+            assert under["hits"][0].keys() - {"inner_hits"} == their_under.keys() - {"_ignored"}
+            passages = hit["inner_hits"]["passages"]["hits"]["hits"]
+            assert all(passage["_nested"]["field"] == "passages" for passage in passages)
+    rows = application.search(index=site.index, query=query, collapse={"field": "shelf.row"})["hits"]["hits"]
+    assert sorted(hit["fields"]["shelf.row"][0] for hit in rows) == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
         ({"search_after": [1]}, "search_after can't be combined"),
         ({"aggs": {"a": {"terms": {"field": "year"}}}}, "aggs can't be combined"),
         ({"sort": ["year"]}, "sort can't be combined"),
-        ({"collapse": {"field": "year"}}, "collapse can't be combined"),
+        ({"rescore": {"window_size": 5}}, "rescore can't be combined"),
+        ({"collapse": {}}, "collapse is an object with a field"),
+        ({"collapse": {"field": "body"}}, "body can't collapse, as it has texts"),
+        ({"collapse": {"field": "shelf"}}, "more than one value"),
+        ({"collapse": {"field": "nonsense"}}, "has no field 'nonsense'"),
         ({"version": True}, "version can't be combined.*_mget"),
         ({"seq_no_primary_term": True}, "seq_no_primary_term can't be combined"),
         ({"size": 2000}, "at most 1000 hits"),

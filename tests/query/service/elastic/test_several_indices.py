@@ -100,3 +100,12 @@ def test_by_plain_cosine_several_indices_need_no_calibration(service: httpx.Clie
     both, whole = (search(service, index, query, size=20) for index in ("north,south", "whole"))
     scores = [[hit["_score"] for hit in answer["hits"]["hits"]] for answer in (both, whole)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+def test_one_subject_of_several_indices_is_shown_once(service: httpx.Client) -> None:
+    collapse = {"field": "label", "inner_hits": {"size": 100}}
+    hits = search(service, "north,south", collapse=collapse, size=100)["hits"]["hits"]
+    labels = [hit["fields"]["label"][0] for hit in hits]
+    assert len(set(labels)) == len(labels) > 2
+    indices = [{under["_index"] for under in hit["inner_hits"]["label"]["hits"]["hits"]} for hit in hits]
+    assert {"north", "south"} in indices

@@ -128,6 +128,60 @@ def test_passages_are_shown_under_a_hit_as_inner_hits_of_a_nested_field(service:
     assert all("_source" not in passage for passage in hit["inner_hits"]["passages"]["hits"]["hits"])
 
 
+def test_a_subject_is_shown_once_with_its_other_languages_under_it(service: httpx.Client) -> None:
+    def found(**more: Any) -> dict[str, Any]:
+        answer = service.post("/demo/_search", json={"query": CLAUSE, **more})
+        assert answer.status_code == 200, answer.text
+        hits: dict[str, Any] = answer.json()["hits"]
+        return hits
+
+    every = found(size=1000)
+    by_concept: dict[str, list[str]] = {}
+    for hit in every["hits"]:
+        by_concept.setdefault(hit["_source"]["fields"]["concept"], []).append(hit["_id"])
+    collapse = {"field": "concept", "inner_hits": {"name": "languages", "size": 20, "_source": ["lang"]}}
+    seen: list[str] = []
+    while page := found(collapse=collapse, size=7, **{"from": len(seen)})["hits"]:
+        for hit in page:
+            (concept,) = hit["fields"]["concept"]
+            under = hit["inner_hits"]["languages"]["hits"]["hits"]
+            assert [other["_id"] for other in under] == by_concept[concept]
+            assert hit["_id"] == by_concept[concept][0]
+            assert all(other["_source"].keys() == {"lang"} for other in under)
+            seen.append(concept)
+    assert seen == list(by_concept)
+    assert found(collapse=collapse, size=0)["total"] == every["total"] == {"value": 235, "relation": "eq"}
+
+
+def test_a_field_collapses_by_its_usual_names_and_languages_too(service: httpx.Client) -> None:
+    def values(field: str) -> list[str]:
+        body = {"query": CLAUSE, "collapse": {"field": field}, "size": 100}
+        return [hit["fields"][field][0] for hit in service.post("/demo/_search", json=body).json()["hits"]["hits"]]
+
+    assert values("label") == values("fields.label") == values("label.keyword")
+    assert len(set(values("lang"))) == len(values("lang")) == 10
+
+
+@pytest.mark.parametrize(
+    ("collapse", "more", "sentence"),
+    [
+        ({"field": "title"}, {}, "title can't collapse, as it has texts"),
+        ({"field": "nonsense"}, {}, "no document has the field 'nonsense'"),
+        ({"field": "label", "collapse": {"field": "lang"}}, {}, "collapse has no 'collapse' here"),
+        ({"field": "label", "inner_hits": [{}, {}]}, {}, "two inner_hits of collapse have one name"),
+        ({"field": "label", "inner_hits": {"name": "passages"}}, {"inner_hits": {}}, "have one name"),
+        ("label", {}, "collapse is an object with a field"),
+    ],
+)
+def test_what_cannot_collapse_is_refused(
+    service: httpx.Client, collapse: Any, more: dict[str, Any], sentence: str
+) -> None:
+    body = {"query": {"cross_lingual": {"query": "bread", **more}}, "collapse": collapse}
+    answer = service.post("/demo/_search", json=body)
+    assert answer.status_code == 400, answer.text
+    assert sentence in answer.json()["error"]["reason"]
+
+
 @pytest.mark.parametrize(
     ("inner", "sentence"),
     [
