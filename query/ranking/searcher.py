@@ -293,7 +293,7 @@ class Searcher:
                 return result(hits, complete)
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
-        raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
+        raise self._vanishing()
 
     def _facets(
         self,
@@ -345,20 +345,22 @@ class Searcher:
         """
         self._check(k)
         ranker = self._ranker(replace(MATES, lift=self.choice.lift, bar=self.choice.bar) if self.calibration else PLAIN)
-        for _ in _DEPTHS:
-            document = self.document(doc_id)
-            targets = self._others(document.lang) if to is None else self.targets(to)
+        document = self.document(doc_id)
+        targets = self.other_languages(document.lang) if to is None else self.targets(to)
+        for depth in _DEPTHS:
             try:
-                ranking, vector = ranker.rank_similar(doc_id, document.lang, targets, k, filters)
+                ranking, vector = ranker.rank_similar(doc_id, document.lang, targets, max(k, depth), filters)
                 if not self.vector_parts.comparable(vector).any():
-                    raise BadInput(f"the encoder knew no word of the document {doc_id!r}, so nothing is similar to it")
-                hits = self._hits(ranking, vector[0], explain=False)
-            except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
+                    raise BadInput("the encoder knew no word of this document, so nothing can be compared with it")
+                hits = self._hits(ranking.first(k), vector[0], explain=False)
+            except MissingDocuments as missing:  # documents were deleted after they were ranked, or are hidden
+                if doc_id in missing.doc_ids:
+                    raise self._no_document() from None
                 continue
             if not hits and filters and isinstance(self.store, ChecksFields):
                 self.store.require_fields(filters)
             return Hits(hits, document.lang)
-        raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
+        raise self._vanishing()
 
     def document(self, doc_id: str) -> Document:
         """A document by its id.
@@ -369,10 +371,16 @@ class Searcher:
         try:
             (document,) = self.store.get([doc_id])
         except MissingDocuments:
-            raise NoDocument(f"collection {self.collection} has no document of this id") from None
+            raise self._no_document() from None
         return document
 
-    def _others(self, lang: str) -> list[str]:
+    def _no_document(self) -> NoDocument:
+        return NoDocument(f"collection {self.collection} has no document of this id")
+
+    def _vanishing(self) -> StoreError:
+        return StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
+
+    def other_languages(self, lang: str) -> list[str]:
         """The languages of the collection but one.
 
         Raises:

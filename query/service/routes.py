@@ -15,7 +15,7 @@ from encoders.errors import BadInput, DragomanError
 from indexer.ledger.database import storable
 from query.calibration import table as calibration_table
 from query.query_log.tables import SearchRow
-from query.ranking.hits import Facets, Hit, as_json
+from query.ranking.hits import Hit, Hits, as_json
 from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.search_choice import RankingOptions, SearchChoice, choose
 from query.ranking.searcher import Searcher
@@ -76,9 +76,7 @@ class SearchResult:
         logged: id of the search in the query log; none if it was not logged.
     """
 
-    hits: Sequence[Hit]
-    facets: Facets | None
-    lang: str
+    hits: Hits
     confidence: float | None
     choice: SearchChoice
     took: int
@@ -132,7 +130,7 @@ class Api:
             calibration, space = searcher.calibration, searcher.space
         return SearchAnswer(
             query=request.query,
-            lang=result.lang,
+            lang=result.hits.lang,
             confidence=result.confidence,
             collection=name,
             space=space,
@@ -142,7 +140,7 @@ class Api:
             unread=unread,
             search=result.logged,
             hits=_hit_answers(result.hits),
-            facets=FacetsAnswer(**vars(result.facets)) if result.facets else None,
+            facets=FacetsAnswer(**vars(facets)) if (facets := result.hits.facets) else None,
         )
 
     def run_search(self, searcher: Searcher, request: SearchRequest, filters: Mapping[str, Any] | None) -> SearchResult:
@@ -184,7 +182,7 @@ class Api:
             )
             logged = self._log.searched(search)
         confidence = None if hits.confidence is None else round(hits.confidence, 4)
-        return SearchResult(hits, hits.facets, hits.lang, confidence, choice, took, logged)
+        return SearchResult(hits, confidence, choice, took, logged)
 
     async def similar(self, request: SimilarRequest) -> SimilarAnswer:
         """The documents that are most similar to a document, best first, in other languages than its own."""

@@ -20,7 +20,7 @@ from indexer.elastic.address import SCHEMES, Address
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.companion_index import CompanionStore
 from indexer.stores.contract import OnServer
-from query.ranking.hits import Hit
+from query.ranking.hits import Hit, Hits
 from query.ranking.searcher import Searcher
 from query.service import refusals
 from query.service.access import Caller
@@ -34,6 +34,7 @@ from query.service.elastic.search_body import (
     refuse_credential_parameters,
     refuse_scripts_and_pipelines,
 )
+from query.service.messages import SearchRequest, SimilarRequest
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
@@ -216,17 +217,26 @@ class ElasticEndpoint:
         if place is None:
             raise Refused(404, f"no collection is served for the index {index!r}; see /api/collections")
         self._check_credentials(place, search, caller)
-        with self._open_collections.searcher(place.collection, search.asked.calibration) as unweighted:
-            weighed = unweighted.weighed(search.asked.weights or ())
-            searcher, filters = _narrowed(weighed, search, caller.authorization, place)
-            result = self._api.run_search(searcher, search.asked, filters)
-            hits = result.hits
+        asked = search.asked
+        calibration, weights = (asked.calibration, asked.weights) if isinstance(asked, SearchRequest) else ("", None)
+        with self._open_collections.searcher(place.collection, calibration) as unweighted:
+            searcher, filters = _narrowed(unweighted.weighed(weights or ()), search, caller.authorization, place)
+            hits, logged = self._hits(searcher, asked, filters)
             if not hits and caller.authorization and isinstance(searcher.store, OnServer):
                 searcher.store.require_visible(searcher.stored_model)
             matching = _matching(searcher, search, hits, filters, caller.authorization)
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))
-        return response.answer(search, hits, name, sources, place.read_fields[0], matching, took), result.logged
+        return response.answer(search, hits, name, sources, place.read_fields[0], matching, took), logged
+
+    def _hits(
+        self, searcher: Searcher, asked: SearchRequest | SimilarRequest, filters: Mapping[str, Any] | None
+    ) -> tuple[Hits, str | None]:
+        """The hits, and the search's id in the query log."""
+        if isinstance(asked, SimilarRequest):
+            return searcher.similar(asked.id, to=asked.to, k=asked.k, filters=filters), None
+        result = self._api.run_search(searcher, asked, filters)
+        return result.hits, result.logged
 
     def _check_credentials(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
         """Refuse credentials of another place than the documents', and filters that read other indices."""
@@ -273,7 +283,7 @@ def _narrowed(
 
 
 def _matching(
-    searcher: Searcher, search: CrossLingual, hits: Sequence[Hit], filters: Mapping[str, Any] | None, authorization: str
+    searcher: Searcher, search: CrossLingual, hits: Hits, filters: Mapping[str, Any] | None, authorization: str
 ) -> int | None:
     """Number of documents that the search can find, whatever its ``from`` and ``size``.
 
@@ -284,7 +294,8 @@ def _matching(
         return len(hits)
     if authorization and isinstance(searcher.store, CompanionStore):
         return None
-    targets = searcher.targets(search.asked.to)
+    like = isinstance(search.asked, SimilarRequest)
+    targets = searcher.targets(search.asked.to or (searcher.other_languages(hits.lang) if like else None))
     if search.filters or authorization:
         return max(len(hits), searcher.store.count_passing(targets, filters))
     return max(len(hits), sum(searcher.languages[lang] for lang in targets))

@@ -9,11 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from query.service.messages import MOST, SearchRequest
+from query.service.messages import MOST, SearchRequest, SimilarRequest
 from query.service.refusals import Refused
 
 NAME = "cross_lingual"
 _CLAUSE_NAMES = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "mates", "calibration")
+_LIKE_NAMES = ("like", "to")
+"""Names of a clause that looks for documents like a document."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _IGNORED_SETTINGS = frozenset({"track_total_hits", "track_scores", "timeout", "version", "seq_no_primary_term"})
 _USED_SETTINGS = frozenset({"query", "from", "size", "_source", "highlight", "explain"})
@@ -66,7 +68,7 @@ class CrossLingual:
         highlight: none: no highlights.
     """
 
-    asked: SearchRequest
+    asked: SearchRequest | SimilarRequest
     filters: tuple[Mapping[str, Any], ...] = ()
     start: int = 0
     size: int = 10
@@ -164,13 +166,16 @@ def _number(settings: Mapping[str, Any], name: str, default: int) -> int:
     return value
 
 
-def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
+def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest | SimilarRequest:
     if not isinstance(clause, dict):
-        raise Refused(400, f'{NAME} is an object: {{"query": "what to look for"}}')
-    unknown = clause.keys() - set(_CLAUSE_NAMES)
+        raise Refused(400, f'{NAME} is an object: {{"query": "what to look for"}}, or {{"like": "id of a document"}}')
+    names, beside = (_LIKE_NAMES, " beside like") if "like" in clause else (_CLAUSE_NAMES, "")
+    unknown = clause.keys() - set(names)
     if unknown:
-        raise Refused(400, f"{NAME} has no {min(unknown)[:100]!r}; it has {', '.join(_CLAUSE_NAMES)}")
+        raise Refused(400, f"{NAME} has no {min(unknown)[:100]!r}{beside}; it has {', '.join(names)}")
     try:
+        if "like" in clause:
+            return SimilarRequest.model_validate({"id": clause["like"], "to": clause.get("to"), "k": k}, strict=False)
         return SearchRequest.model_validate({**clause, "k": k, "explain": explain}, strict=False)
     except ValidationError as error:
         problems = "; ".join(

@@ -70,9 +70,9 @@ def tools(api: Api) -> list[Tool]:
     return asyncio.run(listed())
 
 
-def test_there_are_three_tools_that_say_what_each_argument_is_and_change_nothing(api: Api) -> None:
+def test_there_are_four_tools_that_say_what_each_argument_is_and_change_nothing(api: Api) -> None:
     listed = tools(api)
-    assert [tool.name for tool in listed] == ["search", "document", "collections"]
+    assert [tool.name for tool in listed] == ["search", "similar", "document", "collections"]
     for tool in listed:
         assert tool.description
         assert tool.output_schema
@@ -82,7 +82,7 @@ def test_there_are_three_tools_that_say_what_each_argument_is_and_change_nothing
 
 
 def test_a_schema_has_the_bounds_of_a_query_and_of_a_collection_s_name(api: Api) -> None:
-    search, document, _ = tools(api)
+    search, _, document, _ = tools(api)
     for tool in (search, document):
         collection = tool.input_schema["properties"]["collection"]
         assert collection["maxLength"] == 100
@@ -232,7 +232,7 @@ def test_a_failure_of_the_program_is_told_without_its_details(api: Api, monkeypa
 def test_a_tool_that_is_not_there_is_refused_by_the_protocol(api: Api) -> None:
     async def find() -> None:
         async with Client(AgentTools(api).server()) as client:
-            with pytest.raises(MCPError, match=r"there is no tool 'find' \(there are: search, document, collections\)"):
+            with pytest.raises(MCPError, match=r"there is no tool 'find' \(there are: search, similar, document, collections\)"):
                 await client.call_tool("find", {})
 
     asyncio.run(find())
