@@ -157,6 +157,34 @@ def test_it_ranks_as_the_clause_asks(site: Site, application: Elasticsearch, ask
     assert hits(**asked) != hits()
 
 
+def test_documents_like_a_document_are_found_by_the_clause(site: Site, application: Elasticsearch) -> None:
+    doc_id = site.documents[3].doc_id
+    filters = {"filter": {"range": {"year": {"lt": 2003}}}}
+    query = {"bool": {"must": {"cross_lingual": {"like": doc_id}}, **filters}}
+    answer = application.search(index=site.index, query=query, size=100, highlight={"fields": {"body": {}}})["hits"]
+    others = [one for one in site.documents if one.lang != "en"]
+    passing = {one.doc_id for at, one in enumerate(site.documents) if at % 5 < 3 and one in others}
+    assert {hit["_id"] for hit in answer["hits"]} == passing
+    assert all(hit["highlight"]["body"] for hit in answer["hits"])
+    assert answer["total"] == {"value": len(passing), "relation": "eq"}
+    with Searcher.open("help", site.options.settings, device="cpu") as searcher:
+        expected = [hit.doc_id for hit in searcher.similar(doc_id, k=4)]
+    pages = [
+        application.search(index=site.index, query={"cross_lingual": {"like": doc_id}}, size=2, from_=at)["hits"]
+        for at in (0, 2)
+    ]
+    assert [hit["_id"] for page in pages for hit in page["hits"]] == expected
+    assert {page["total"]["value"] for page in pages} == {len(others)}
+    for like, sentence in (
+        ({"like": doc_id, "balance": 1}, "has no 'balance' beside like; it has like, to"),
+        ({"like": 5}, "can't be read"),
+    ):
+        with pytest.raises(BadRequestError, match=sentence):
+            application.search(index=site.index, query={"cross_lingual": like})
+    with pytest.raises(NotFoundError, match="no document of this id"):
+        application.search(index=site.index, query={"cross_lingual": {"like": "nothing"}})
+
+
 def test_pages_follow_each_other(site: Site, application: Elasticsearch) -> None:
     query = clause("printing", lang="en")
     whole = application.search(index=site.index, query=query, size=10)["hits"]["hits"]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from elasticsearch import AuthenticationException, AuthorizationException, Elasticsearch, helpers
+from elasticsearch import AuthenticationException, AuthorizationException, Elasticsearch, NotFoundError, helpers
 
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
@@ -113,6 +113,26 @@ def test_rules_of_documents_hold_in_searches_across_languages(service: httpx.Cli
         assert len(hits) == 6
         assert {hit["_source"]["row"] for hit in hits} == {1}
         assert some.count(index="pages")["count"] == 6
+
+
+def test_rules_of_documents_hold_for_documents_like_a_document(service: httpx.Client) -> None:
+    """A document that a caller may not see has no like, and is not like another."""
+
+    def like(client: Elasticsearch, doc_id: str) -> dict[str, Any]:
+        query = {"cross_lingual": {"like": doc_id, "to": ["en"]}}
+        hits: dict[str, Any] = client.search(index="pages", query=query, size=20)["hits"]
+        return hits
+
+    with application(service, "pages") as every, application(service, "rows") as some:
+        assert {hit["_id"] for hit in like(every, "p1")["hits"]} == {f"p{at}" for at in range(12)} - {"p1"}
+        hits = like(some, "p1")
+        assert {hit["_id"] for hit in hits["hits"]} == {f"p{at}" for at in range(3, 12, 2)}
+        assert hits["total"] == {"value": 5, "relation": "eq"}
+        assert like(every, "p0")["total"]["value"] == 11
+        with pytest.raises(NotFoundError, match="no document of this id"):
+            like(some, "p0")
+    with application(service, "others") as not_allowed, pytest.raises(AuthorizationException):
+        like(not_allowed, "p1")
 
 
 def test_nobody_becomes_somebody_else(service: httpx.Client) -> None:
