@@ -21,7 +21,7 @@ _SECTIONS = {
         "search": "Find documents in any language.",
         "similar": "Find the documents like a document, in other languages.",
         "serve": "HTTP: JSON, an Elasticsearch-shaped search, and a web page.",
-        "mcp": "Tools for agents: search, similar, document, collections, over standard input.",
+        "mcp": "Tools for agents (MCP), over standard input and output.",
         "calibrate": "Make languages comparable; index does this at its end, too.",
         "status": "Collections, languages, encoders, calibrations, index runs, refusals.",
         "delete": "Remove documents, or a whole collection.",

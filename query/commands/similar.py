@@ -5,12 +5,11 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.languages import typed_languages
 from indexer.collection.settings import Settings
 from query.commands import completion
 from query.commands.help import Command
-from query.commands.options import collection_option, common_options, device_option, filter_option
+from query.commands.options import collection_option, common_options, filter_option
 from query.commands.output.hits import show_hits
 from query.ranking.hits import as_json
 
@@ -27,7 +26,6 @@ from query.ranking.hits import as_json
     "-k", "--limit", "k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many documents."
 )
 @filter_option
-@device_option
 @common_options
 def command(
     doc_id: str,
@@ -35,7 +33,6 @@ def command(
     to: str | None,
     k: int,
     filters: dict[str, list[str]] | None,
-    device: Device,
     settings: Settings,
     console: Console,
 ) -> None:
@@ -47,7 +44,7 @@ def command(
     with console.waiting("starting"):
         from query.ranking.searcher import Searcher  # noqa: PLC0415 - a second of imports
 
-    with Searcher.open(name, settings, device=device, console=console, to=languages, filters=filters) as searcher:
+    with Searcher.open(name, settings, device="cpu", console=console, to=languages, filters=filters) as searcher:
         hits = searcher.similar(doc_id, to=languages, k=k, filters=filters)
     console.emit({"id": doc_id, "lang": hits.lang, "collection": name, "hits": [as_json(hit) for hit in hits]})
     show_hits(hits, console)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -103,16 +103,27 @@ def test_what_can_not_be_compared_is_refused(searcher: Searcher, calibrated_by_w
 
 def test_a_collection_of_one_language_has_no_other(tmp_path: Path, word_model: ModelFolder) -> None:
     settings = Settings.read(home=tmp_path)
-    texts = {str(at): f"Bienen im Garten {at}" for at in range(3)} | {"unknown": "§ § §"}
-    records = [json.dumps({"id": doc_id, "lang": "de", "text": text}) for doc_id, text in texts.items()]
+    records = [json.dumps({"id": str(at), "lang": "de", "text": f"Bienen im Garten {at}"}) for at in range(3)]
     (tmp_path / "docs.jsonl").write_text("\n".join(records), encoding="utf-8")
     index([str(tmp_path / "docs.jsonl")], "one", settings=settings, encoder=str(word_model.path), device="cpu")
     with Searcher.open("one", settings, device="cpu") as searcher:
         with pytest.raises(BadInput, match="documents in de alone; name it to find similar ones: --to de"):
             searcher.similar("0")
         assert {hit.doc_id for hit in searcher.similar("0", to=["de"], k=2)} == {"1", "2"}
-        with pytest.raises(BadInput, match="the encoder knew no word of this document"):
-            searcher.similar("unknown", to=["de"])
+
+
+def test_a_document_that_no_counting_encoder_knows_has_no_like(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where encoders are combined, and the only one that knows it has no weight."""
+    read = searcher.store.vectors
+
+    def vectors(model: str, doc_ids: Sequence[str]) -> FloatArray:
+        return read(model, doc_ids) * np.float32(list(doc_ids) != [DOC])
+
+    monkeypatch.setattr(searcher.store, "vectors", vectors)
+    with pytest.raises(BadInput, match="the encoder knew no word of this document"):
+        searcher.similar(DOC)
 
 
 def test_documents_deleted_meanwhile_are_left_out(calibrated_by_words: Settings, tmp_path: Path) -> None:
