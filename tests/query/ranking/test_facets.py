@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,13 @@ def searcher(calibrated_by_words: Settings) -> Iterator[Searcher]:
 
 
 def test_values_are_texts_that_a_filter_takes_and_each_counts_once_a_document() -> None:
-    fields = [{"x": [1, 1, "1", None, {"y": 2}]}, {"x": True}, {"x": 1.5, "a": {"b": "deep"}}, {"x": "true"}, {}]
+    fields: list[dict[str, Any]] = [
+        {"x": [1, 1, "1", None, {"y": 2}]},
+        {"x": True},
+        {"x": 1.5, "a": {"b": "deep"}},
+        {"x": "true"},
+        {},
+    ]
     documents = [Document(str(at), "de", "text", fields=of_one) for at, of_one in enumerate(fields)]
     facets = Facets.of(documents, ["x", "a.b", "lang", "none"], 9)
     assert facets.counts == {"x": {"true": 2, "1": 1, "1.5": 1}, "a.b": {"deep": 1}, "lang": {"de": 5}, "none": {}}

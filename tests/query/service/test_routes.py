@@ -122,7 +122,7 @@ def test_languages_and_fields_filter(service: httpx.Client) -> None:
 
 
 def test_facets_count_the_best_documents_by_language_and_field(service: httpx.Client, calibrated: Settings) -> None:
-    asked = {"lang": "en", "to": ["de", "fr"], "filters": {"label": ["digital", "home"]}}
+    asked: dict[str, Any] = {"lang": "en", "to": ["de", "fr"], "filters": {"label": ["digital", "home"]}}
     found = search(service, "bread", facets=["lang", "label", "label"], k=2, **asked)
     with Searcher.open("demo", calibrated, device="cpu") as searcher:
         ours = searcher.search(
@@ -141,7 +141,12 @@ def test_facets_count_the_best_documents_by_language_and_field(service: httpx.Cl
 def test_documents_like_a_document_are_those_that_the_searcher_finds(
     service: httpx.Client, calibrated: Settings
 ) -> None:
-    asked = {"id": "demo:de:sourdough", "to": ["fr", "de", "ja"], "k": 7, "filters": {"label": ["food", "home"]}}
+    asked: dict[str, Any] = {
+        "id": "demo:de:sourdough",
+        "to": ["fr", "de", "ja"],
+        "k": 7,
+        "filters": {"label": ["food", "home"]},
+    }
     answer = service.post("/api/similar", json={"collection": "demo", **asked}).json()
     with Searcher.open("demo", calibrated, device="cpu") as searcher:
         hits = searcher.similar(asked["id"], to=asked["to"], k=7, filters=asked["filters"])
