@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from query import __version__
     from query.evaluation.evaluate import Evaluation
     from query.fitting.calibrate import CalibrationReport
-    from query.ranking.hits import Hit, Hits, Passage
+    from query.ranking.hits import Facets, Hit, Hits, Passage
     from query.ranking.search_choice import RankingOptions
-    from query.ranking.searcher import EmptyCollection, Searcher
+    from query.ranking.searcher import EmptyCollection, NoDocument, Searcher
 
 __all__ = [
     "BadInput",
@@ -41,11 +41,13 @@ __all__ = [
     "DragomanError",
     "EmptyCollection",
     "Evaluation",
+    "Facets",
     "Hit",
     "Hits",
     "IndexReport",
     "MissingPart",
     "ModelMismatch",
+    "NoDocument",
     "Passage",
     "RankingOptions",
     "ReadOptions",
@@ -65,8 +67,8 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(["calibrate", "delete", "delete_collection", "evaluate", "index", "status"], "dragoman.functions"),
     **dict.fromkeys(["BadInput", "DragomanError", "MissingPart", "ModelMismatch", "StoreError"], "encoders.errors"),
-    **dict.fromkeys(["Hit", "Hits", "Passage"], "query.ranking.hits"),
-    **dict.fromkeys(["EmptyCollection", "Searcher"], "query.ranking.searcher"),
+    **dict.fromkeys(["Facets", "Hit", "Hits", "Passage"], "query.ranking.hits"),
+    **dict.fromkeys(["EmptyCollection", "NoDocument", "Searcher"], "query.ranking.searcher"),
     "CalibrationReport": "query.fitting.calibrate",
     "Console": "encoders.console",
     "Document": "encoders.document",

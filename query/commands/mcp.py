@@ -20,7 +20,7 @@ from query.commands.options import collections_option, common_options, device_op
 @device_option
 @common_options
 def command(settings: Settings, console: Console, **service: Any) -> None:
-    """Let an agent search: the tools search, document and collections of the Model Context Protocol.
+    """Let an agent search, by tools of the Model Context Protocol: search, similar, document, collections.
 
     The agent's program starts this command and talks to it over standard input and output. dragoman serve has the
     same tools at /mcp.

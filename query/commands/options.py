@@ -120,6 +120,15 @@ sources_argument = click.argument("sources", nargs=-1, required=True, type=FILLE
 device_option = click.option(
     "--device", type=DeviceName(), default="auto", show_default=True, help="auto, cpu, cuda or cuda:N, the card N."
 )
+filter_option = click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    callback=lambda _context, _option, pairs: _filters(pairs),
+    metavar="FIELD=VALUE",
+    help="Only documents whose field has the value.",
+)
+"""``--filter``; the command gets ``filters``, the wanted values by field, or none."""
 pairs_option = click.option("--pairs", is_flag=True, help="Score each language of documents by itself, too.")
 force_option = click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 
@@ -457,6 +466,16 @@ def _field_names(fields: Sequence[str]) -> dict[str, str]:
             raise click.UsageError(f"--field takes OURS=THEIRS, as in --field text=body, not {pair!r}")
         pairs[field] = source_field
     return pairs
+
+
+def _filters(pairs: Sequence[str]) -> dict[str, list[str]] | None:
+    filters: dict[str, list[str]] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise click.UsageError(f"--filter takes FIELD=VALUE, as in --filter label=news, not {pair!r}")
+        filters.setdefault(name, []).append(value)
+    return filters or None
 
 
 def _languages(_context: click.Context, _option: click.Parameter, value: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import asdict
 
 import click
 
@@ -13,8 +13,8 @@ from indexer.collection.settings import Settings
 from indexer.text.language_detection import preload
 from query.commands import completion
 from query.commands.help import Command
-from query.commands.options import collection_option, common_options, device_option, ranking_options
-from query.commands.output.hits import score_formula, show_detected, show_hits, show_unread
+from query.commands.options import collection_option, common_options, device_option, filter_option, ranking_options
+from query.commands.output.hits import score_formula, show_detected, show_facets, show_hits, show_unread
 from query.ranking.hits import as_json
 from query.ranking.search_choice import RankingOptions
 
@@ -35,11 +35,15 @@ from query.ranking.search_choice import RankingOptions
 @click.option(
     "-k", "--limit", "k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many hits."
 )
-@click.option(
-    "--filter", "filters", multiple=True, metavar="FIELD=VALUE", help="Only documents whose field has the value."
-)
+@filter_option
 @ranking_options
 @click.option("--fold", is_flag=True, help="Show documents about the same thing once, the others under the best.")
+@click.option(
+    "--facets",
+    default="",
+    metavar="lang,FIELD,…",
+    help="Count the best documents, 50 or -k if that is more, by language and by the values of fields.",
+)
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @device_option
 @common_options
@@ -49,16 +53,17 @@ def command(
     lang: str | None,
     to: str | None,
     k: int,
-    filters: tuple[str, ...],
+    filters: dict[str, list[str]] | None,
     ranking: RankingOptions,
     fold: bool,
+    facets: str,
     explain: bool,
     device: Device,
     settings: Settings,
     console: Console,
 ) -> None:
     """Find the documents that answer TEXT, whatever their language, best first."""
-    fields, stated_language = _filters(filters), normalise(lang or "")
+    stated_language = normalise(lang or "")
     to_languages = None if to is None else typed_languages(to)
     if not lang:
         preload()
@@ -67,7 +72,7 @@ def command(
 
     require_query(text)
     with Searcher.open(
-        name, settings, device=device, ranking=ranking, console=console, to=to_languages, filters=fields
+        name, settings, device=device, ranking=ranking, console=console, to=to_languages, filters=filters
     ) as searcher:
         targets = searcher.targets(to_languages)
         with console.waiting("searching"):
@@ -76,9 +81,10 @@ def command(
                 lang=stated_language if lang else None,
                 to=targets,
                 k=k,
-                filters=fields,
+                filters=filters,
                 explain=explain,
                 fold=fold,
+                facets=[facet for typed in facets.split(",") if (facet := typed.strip())],
             )
         unread = searcher.unread(text)
         choice, weights = searcher.choice, searcher.vector_parts.weights
@@ -96,20 +102,13 @@ def command(
             "confidence": confidence,
             "collection": name,
             "hits": [as_json(hit) for hit in hits],
+            **({"facets": asdict(hits.facets)} if hits.facets else {}),
         }
     )
     if hits and explain and not console.json:
         console.say(score_formula(choice, weights))
     show_hits(hits, console, choice.balance)
+    if hits.facets and hits:
+        show_facets(hits.facets, console)
     if not hits:
         console.result("nothing found" + (": no document passes the filter" if filters else ""))
-
-
-def _filters(pairs: Sequence[str]) -> dict[str, list[str]] | None:
-    filters: dict[str, list[str]] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise click.UsageError(f"--filter takes FIELD=VALUE, as in --filter label=news, not {pair!r}")
-        filters.setdefault(name, []).append(value)
-    return filters or None

@@ -15,7 +15,7 @@ for: an evaluation to depth 1,000 scores what a search shows.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from threading import Lock
 
@@ -119,14 +119,50 @@ class FairRanker:
                 queries, lang, targets, k, filters, texts=texts, detailed=detailed
             )
         corrected = self.calibration.correct_queries(queries, lang, self._share)
+        plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
+        return self._rank(corrected, lang, targets, k, filters, texts=texts, plain=plain)
+
+    def rank_similar(
+        self, doc_id: str, lang: str, targets: Sequence[str], k: int, filters: Filters | None = None
+    ) -> tuple[Ranking, FloatArray]:
+        """The k documents of the target languages that are most similar to a document of a language, with details.
+
+        Both sides are documents, and each loses the component of its language's documents. The document itself is left
+        out.
+
+        Returns:
+            The ranking, and the (1, dim) stored vector of the document.
+
+        Raises:
+            MissingDocuments: the document is not stored.
+        """
+        if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
+            return self._ranker(calibration, lang).rank_similar(doc_id, lang, targets, k, filters)
+        raw = self._stored.vectors([doc_id])
+        corrected = self.calibration.correct_documents(raw, {lang: slice(0, 1)}, self._share)
+        return self._rank(corrected, lang, targets, k, filters, plain=raw, without=(doc_id,))[0], raw
+
+    def _rank(
+        self,
+        corrected: FloatArray,
+        lang: str,
+        targets: Sequence[str],
+        k: int,
+        filters: Filters | None,
+        *,
+        texts: Sequence[str] = (),
+        plain: FloatArray | None = None,
+        without: Collection[str] = (),
+    ) -> list[Ranking]:
+        """The rankings of corrected queries, with details if ``plain`` has the queries in the stored space."""
         asked = self.calibration.compared(corrected, lang, self._share)
         ends = self._ends(k, len(targets))
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
         hybrid = self.choice.hybrid and texts
         lexical = LexicalQuery(texts, langs, DEPTH, filters, self._stored.models) if hybrid else None
-        nearest, lexical_hits = self._stored.search(asked, targets, self._candidates(ends)[-1], filters, lexical)
-        retrieved = RetrievedDocuments(nearest, lexical_hits)
-        plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
+        count = self._candidates(ends)[-1] + len(without)
+        nearest, lexical_hits = self._stored.search(asked, targets, count, filters, lexical)
+        retrieved = RetrievedDocuments(nearest, lexical_hits).without(without)
         while True:
             try:
                 if self.choice.second_look and not retrieved.near_hits:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from encoders.document import Document, FloatArray, Passages
+from indexer.elastic.values import values
+
+LANGUAGE_FACET = "lang"
+"""Name of the facet that counts languages; every other name is a field's."""
 
 
 @dataclass(frozen=True)
@@ -122,17 +128,56 @@ class Hit:
     passages: Sequence[RankedPassage] = ()
 
 
+@dataclass(frozen=True)
+class Facets:
+    """How many of a search's best documents have which language, and which values of their fields.
+
+    Attributes:
+        total: number of documents that were searched: those of the wanted languages that pass the filters. A ranking
+            leaves none of them out, however far they are from the query, so not all of them are answers.
+        counted: number of the best of these, which the counts are of.
+        counts: by ``lang`` or a field's name, the number of documents with each value, the largest first. Values are
+            texts that a filter takes; a document whose field is a list counts for each of its items.
+    """
+
+    total: int
+    counted: int
+    counts: Mapping[str, Mapping[str, int]]
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], names: Sequence[str], total: int) -> Facets:
+        """Count documents by the facets of these names."""
+        counts = {name: Counter(value for document in documents for value in _values(document, name)) for name in names}
+        ordered = {name: dict(sorted(of_name.items(), key=_largest_first)) for name, of_name in counts.items()}
+        return cls(total, len(documents), ordered)
+
+
+def _largest_first(value_and_count: tuple[str, int]) -> tuple[int, str]:
+    return -value_and_count[1], value_and_count[0]
+
+
+def _values(document: Document, name: str) -> set[str]:
+    """The values of a document's facet, as filters compare them."""
+    if name == LANGUAGE_FACET:
+        return {document.lang}
+    scalars = [value for value in values(document.fields, name) if not isinstance(value, Mapping)]
+    return {value if isinstance(value, str) else json.dumps(value) for value in scalars}
+
+
 class Hits(list[Hit]):
     """The hits of a search, best first: a list, with the language of the query.
 
     Attributes:
         lang: language of the query, stated or detected; normalised BCP 47 tag.
         confidence: probability of the detected language, 0 to 1; none if the language was stated.
+        facets: counts of the best documents; none unless asked for.
     """
 
-    def __init__(self, hits: Iterable[Hit], lang: str, confidence: float | None = None) -> None:
+    def __init__(
+        self, hits: Iterable[Hit], lang: str, confidence: float | None = None, facets: Facets | None = None
+    ) -> None:
         super().__init__(hits)
-        self.lang, self.confidence = lang, confidence
+        self.lang, self.confidence, self.facets = lang, confidence, facets
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,9 @@ class SearchChoice:
 PLAIN = SearchChoice(0.0, "absolute", passages=False)
 """Plain cosine: how a collection without a calibration is ranked."""
 
+MATES = SearchChoice(0.5, "absolute", passages=False)
+"""Cosine of documents without the whole components of their languages: how documents are compared with a document."""
+
 
 @dataclass(frozen=True)
 class RankingOptions:

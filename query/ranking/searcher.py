@@ -28,9 +28,9 @@ from query.calibration.calibration import Calibration
 from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage, best_passages
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hits import Hit, Hits, Ranking, folded
+from query.ranking.hits import Facets, Hit, Hits, Ranking, folded
 from query.ranking.query_encoder import open_query_encoder
-from query.ranking.search_choice import PLAIN, RankingOptions, SearchChoice, choose
+from query.ranking.search_choice import MATES, PLAIN, RankingOptions, SearchChoice, choose
 
 _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
@@ -38,6 +38,8 @@ _DOCUMENTS_A_SECOND = 1_000
 """Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
 _FOLDED = (50, 1_000)
 """Hits ranked before folding; and the maximum if the first are about fewer than k subjects."""
+_REACH = 50
+"""Hits that facets count at least: those of the first stretch, which are ranked anyway."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
 _WEIGHTS = 4
@@ -47,6 +49,10 @@ _BLOCK = 64
 
 class EmptyCollection(BadInput):
     """A collection without documents."""
+
+
+class NoDocument(BadInput):
+    """No document of the id that was asked for."""
 
 
 @dataclass
@@ -227,6 +233,7 @@ class Searcher:
         explain: bool = False,
         fold: bool = False,
         passages: int = 0,
+        facets: Sequence[str] = (),
     ) -> Hits:
         """The k best documents for a query, best first, with their best passages.
 
@@ -234,16 +241,20 @@ class Searcher:
         ranking is by the searcher's choice. Filters are values that a document's fields must have. ``explain`` adds the
         parts of each hit's score. ``fold`` shows documents about the same thing once, the others under the best.
         ``passages`` is the number of best passages that each hit has in ``Hit.passages``.
+        ``facets`` are names of fields, or ``lang``: the best documents are counted by their values, those of the first
+        fifty hits, or of all if k is more.
 
         Returns:
-            A list of hits, which also has ``lang``, the language of the query.
+            A list of hits, which also has ``lang``, the language of the query, and ``facets``.
 
         Raises:
-            BadInput: the text is empty, k is below 1, ``to`` is a string, a language is not in the collection, or
-                nothing is found as no document has a field of the filters.
+            BadInput: the text is empty, k is below 1, ``to`` or ``facets`` is a string, a language is not in the
+                collection, nothing is found as no document has a field of the filters, or no document has a field of
+                the facets.
             StoreError: the searcher is closed, or another process opened it.
         """
         self._check(k)
+        require_list(facets, "facets")
         query, confidence = self._read_query(text, lang)
         vectors = self.encoder.encode_queries([query])
         if not self.vector_parts.comparable(vectors).any():
@@ -256,10 +267,13 @@ class Searcher:
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
         plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
 
-        def result(hits: Sequence[Hit]) -> Hits:
+        reach = max(k, _REACH) if facets else k
+
+        def result(hits: Sequence[Hit], ranked_count: int | None) -> Hits:
             if not hits and filters and isinstance(self.store, ChecksFields):
                 self.store.require_fields(filters)
-            return Hits(hits, query.lang, confidence)
+            counts = self._facets(hits[:reach], facets, ranked_count, targets, filters) if facets else None
+            return Hits(hits[:k], query.lang, confidence, counts)
 
         def ranked(count: int) -> Ranking:
             return ranker.rank(vectors, query.lang, targets, count, filters, texts=[query.content], detailed=True)[0]
@@ -270,17 +284,117 @@ class Searcher:
 
         for depth in _DEPTHS:
             try:
-                count, deeper = max(k, depth, _FOLDED[0] if fold else 1), min(k * len(targets), _FOLDED[1])
+                count, deeper = max(reach, depth, _FOLDED[0] if fold else 1), min(k * len(targets), _FOLDED[1])
                 ranking = ranked(count)
+                complete = len(ranking.doc_ids) if len(ranking.doc_ids) < count else None
                 if not fold:
-                    return result(self._hits(ranking.first(k), plain, explain=explain, passages=passages))
+                    hits = self._hits(ranking.first(reach), plain, explain=explain, passages=passages)
+                    return result(hits, complete)
                 hits = subjects(ranking)
                 if len(hits) < k and len(ranking.doc_ids) == count < deeper:
                     hits = subjects(ranked(deeper))
-                return result(hits[:k])
+                return result(hits, complete)
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
-        raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
+        raise self._vanishing()
+
+    def _facets(
+        self,
+        hits: Sequence[Hit],
+        names: Sequence[str],
+        ranked_count: int | None,
+        targets: Sequence[str],
+        filters: Filters | None,
+    ) -> Facets:
+        """Facets of the documents of hits; ``ranked_count`` is the number of all documents that pass, if it is known.
+
+        Raises:
+            BadInput: no document has a field of one of the names.
+        """
+        if ranked_count is not None:
+            total = ranked_count
+        elif filters:
+            total = self.store.count_passing(targets, filters)
+        else:
+            total = sum(self.languages[lang] for lang in targets)
+        documents = [shown.document for hit in hits for shown in (hit, *hit.also)]
+        facets = Facets.of(documents, list(dict.fromkeys(names)), max(total, len(documents)))
+        if isinstance(self.store, ChecksFields):
+            self.store.require_fields([name for name, of_name in facets.counts.items() if not of_name and documents])
+        return facets
+
+    def similar(
+        self,
+        doc_id: str,
+        *,
+        to: Sequence[str] | None = None,
+        k: int = 10,
+        filters: Filters | None = None,
+    ) -> Hits:
+        """The k documents most similar to a stored document, best first, each with the passage nearest to it.
+
+        Unless ``to`` names languages, the documents are of all languages but the document's own. Documents are compared
+        by their stored vectors without the languages' components, as mates are.
+
+        Returns:
+            A list of hits, which also has ``lang``, the language of the document.
+
+        Raises:
+            NoDocument: there is no document of this id.
+            BadInput: k is below 1, ``to`` is a string, a language is not in the collection, the collection has one
+                language, the encoder knew no word of the document, or nothing is found as no document has a field of
+                the filters.
+            StoreError: the searcher is closed, or another process opened it.
+        """
+        self._check(k)
+        ranker = self._ranker(replace(MATES, lift=self.choice.lift, bar=self.choice.bar) if self.calibration else PLAIN)
+        document = self.document(doc_id)
+        targets = self.other_languages(document.lang) if to is None else self.targets(to)
+        for depth in _DEPTHS:
+            try:
+                ranking, vector = ranker.rank_similar(doc_id, document.lang, targets, max(k, depth), filters)
+                if not self.vector_parts.comparable(vector).any():
+                    raise BadInput("the encoder knew no word of this document, so nothing can be compared with it")
+                hits = self._hits(ranking.first(k), vector[0], explain=False, passages=0)
+            except MissingDocuments as missing:  # documents were deleted after they were ranked, or are hidden
+                if doc_id in missing.doc_ids:
+                    raise self._no_document() from None
+                continue
+            if not hits and filters and isinstance(self.store, ChecksFields):
+                self.store.require_fields(filters)
+            return Hits(hits, document.lang)
+        raise self._vanishing()
+
+    def document(self, doc_id: str) -> Document:
+        """A document by its id.
+
+        Raises:
+            NoDocument: there is none.
+        """
+        try:
+            (document,) = self.store.get([doc_id])
+        except MissingDocuments:
+            raise self._no_document() from None
+        return document
+
+    def _no_document(self) -> NoDocument:
+        return NoDocument(f"collection {self.collection} has no document of this id")
+
+    def _vanishing(self) -> StoreError:
+        return StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
+
+    def other_languages(self, lang: str) -> list[str]:
+        """The languages of the collection but one.
+
+        Raises:
+            BadInput: there are none.
+        """
+        others = sorted(set(self.languages) - {lang})
+        if not others:
+            raise BadInput(
+                f"collection {self.collection} has documents in {lang} alone; name it to find similar ones: --to {lang}"
+            )
+        return others
 
     def _read_query(self, text: str, lang: str | None) -> tuple[Document, float | None]:
         """The query, and the confidence of its detected language; no confidence if the language is stated."""

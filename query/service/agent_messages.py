@@ -16,7 +16,18 @@ from pydantic import (
     WrapValidator,
 )
 
-from query.service.messages import LONGEST, CollectionName, Scalar, StrictModel, as_integer, check_query
+from query.ranking.hits import LANGUAGE_FACET
+from query.service.messages import (
+    LONGEST,
+    MOST_FACETS,
+    CollectionName,
+    DocumentId,
+    FacetsAnswer,
+    Scalar,
+    StrictModel,
+    as_integer,
+    check_query,
+)
 
 DOCUMENT_CHARACTERS = 20_000
 """Maximum number of characters that one call of the tool document returns."""
@@ -44,6 +55,17 @@ def _check_filter(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         raise ValueError("a filter's value must be a string, a number, true, false, or a list of these") from None
 
 
+_Count = Annotated[int, Field(ge=1, le=100), BeforeValidator(as_integer)]
+_Filters = Annotated[
+    dict[str, Annotated[Scalar | list[Scalar], WrapValidator(_check_filter)]],
+    Field(
+        default_factory=dict,
+        description='Values that a document\'s fields must have, such as {"label": "health"}; '
+        "a list means any of its values.",
+    ),
+]
+
+
 class SearchArguments(StrictModel):
     """Arguments of the tool search."""
 
@@ -53,18 +75,28 @@ class SearchArguments(StrictModel):
     collection: CollectionName = Field("", description="Name of the collection; may be left out if there is only one.")
     lang: str = Field("", description="Language of the query, such as ja; detected if left out.")
     to: list[str] = Field([], description='Languages of the documents, such as ["en", "ja"]; all if left out.')
-    k: Annotated[int, Field(ge=1, le=100), BeforeValidator(as_integer)] = Field(10, description="Number of hits.")
-    filters: dict[str, Annotated[Scalar | list[Scalar], WrapValidator(_check_filter)]] = Field(
-        {},
-        description='Values that a document\'s fields must have, such as {"label": "health"}; '
-        "a list means any of its values.",
+    k: _Count = Field(10, description="Number of hits.")
+    filters: _Filters
+    facets: Annotated[list[str], Field(max_length=MOST_FACETS)] = Field(
+        [],
+        description=f"Names of fields, or {LANGUAGE_FACET}: count the best documents by their values.",
     )
+
+
+class SimilarArguments(StrictModel):
+    """Arguments of the tool similar."""
+
+    id: DocumentId = Field(description="Id of the document, as a hit has it.")
+    collection: CollectionName = Field("", description="Name of the collection; may be left out if there is only one.")
+    to: list[str] = Field([], description="Languages of the similar documents; all but the document's own if left out.")
+    k: _Count = Field(10, description="Number of documents.")
+    filters: _Filters
 
 
 class DocumentArguments(StrictModel):
     """Arguments of the tool document."""
 
-    id: str = Field(max_length=600, description="Id of the document, as a hit has it.")
+    id: DocumentId = Field(description="Id of the document, as a hit has it.")
     collection: CollectionName = Field("", description="Name of the collection; may be left out if there is only one.")
     start: Annotated[int, Field(ge=0), BeforeValidator(as_integer)] = Field(
         0, description="First character to return, such as a hit's start."
@@ -95,6 +127,16 @@ class ToolSearchAnswer(BaseModel):
     collection: str
     lang: str = Field(description="Language of the query, stated or detected.")
     unread: str = Field(description="The end of a query that is too long to be read whole; usually empty.")
+    hits: list[ToolHit]
+    facets: FacetsAnswer | None = Field(description="Counts of the best documents, if facets were named.")
+
+
+class ToolSimilarAnswer(BaseModel):
+    """The documents that are most similar to a document, best first."""
+
+    collection: str
+    id: str = Field(description="Id of the document that they are similar to.")
+    lang: str = Field(description="Language of that document.")
     hits: list[ToolHit]
 
 

@@ -1,4 +1,4 @@
-"""The tools that agents call by the Model Context Protocol (MCP): search, document, collections."""
+"""The tools that agents call by the Model Context Protocol (MCP): search, similar, document, collections."""
 
 from __future__ import annotations
 
@@ -30,21 +30,24 @@ from query.service.agent_messages import (
     CollectionsArguments,
     DocumentArguments,
     SearchArguments,
+    SimilarArguments,
     ToolCollection,
     ToolCollectionsAnswer,
     ToolDocumentAnswer,
     ToolHit,
     ToolSearchAnswer,
+    ToolSimilarAnswer,
     field_text,
     short_fields,
 )
-from query.service.messages import HitAnswer, SearchRequest
+from query.service.messages import FacetsAnswer, HitAnswer, SearchRequest, SimilarRequest
 from query.service.refusals import Refused, refusal
 from query.service.routes import Api
 
 _INSTRUCTIONS = (
     "Dragoman finds documents in any language for a query in any language. Do not translate the query. "
-    "The tool collections lists what can be searched, search finds documents, document returns a document's text."
+    "The tool collections lists what can be searched, search finds documents, similar finds documents like "
+    "a document in other languages, document returns a document's text."
 )
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
@@ -110,6 +113,15 @@ class AgentTools:
                 self._search,
                 _search_text,
             ),
+            "similar": _AgentTool(
+                "Find documents like a document",
+                "Finds the documents most similar to a document, by its id, best first; in other languages than its "
+                "own unless languages are named.",
+                SimilarArguments,
+                ToolSimilarAnswer,
+                self._similar,
+                _similar_text,
+            ),
             "document": _AgentTool(
                 "Read a document",
                 f"Returns a document's text by its id, at most {DOCUMENT_CHARACTERS:,} characters; give the last "
@@ -155,8 +167,19 @@ class AgentTools:
         optional = {"lang": arguments.lang or None, "to": arguments.to or None}
         request = _validated(SearchRequest, {**arguments.model_dump(), **optional, "explain": True, "log": False})
         answer = await self._api.search(request)
+        return ToolSearchAnswer(
+            collection=answer.collection,
+            lang=answer.lang,
+            unread=answer.unread,
+            hits=[_tool_hit(hit) for hit in answer.hits],
+            facets=answer.facets,
+        )
+
+    async def _similar(self, arguments: SimilarArguments) -> ToolSimilarAnswer:
+        request = _validated(SimilarRequest, {**arguments.model_dump(), "to": arguments.to or None})
+        answer = await self._api.similar(request)
         hits = [_tool_hit(hit) for hit in answer.hits]
-        return ToolSearchAnswer(collection=answer.collection, lang=answer.lang, unread=answer.unread, hits=hits)
+        return ToolSimilarAnswer(collection=answer.collection, id=answer.id, lang=answer.lang, hits=hits)
 
     async def _document(self, arguments: DocumentArguments) -> ToolDocumentAnswer:
         answer = await self._api.document(arguments.id, arguments.collection)
@@ -212,14 +235,14 @@ def _tool_hit(hit: HitAnswer) -> ToolHit:
         passage=hit.passage.text if hit.passage else "",
         start=hit.passage.start if hit.passage else 0,
         score=hit.score,
-        why=explanation(hit.parts, hit.lang) if hit.parts else "",
+        why=explanation(hit.parts, hit.lang) if hit.parts else f"Its similarity to the document is {hit.score:.3f}.",
         fields=fields,
         omitted_fields=omitted,
     )
 
 
-def _search_text(answer: ToolSearchAnswer) -> str:
-    hits = [
+def _hits_text(hits: Sequence[ToolHit]) -> list[str]:
+    return [
         _lines(
             f"{rank}. [{hit.lang}] {one_line(hit.title) or '(no title)'} "
             f"(id {one_line(hit.id)}, score {hit.score:.3f}, start {hit.start})",
@@ -227,11 +250,30 @@ def _search_text(answer: ToolSearchAnswer) -> str:
             hit.passage,
             f"Why: {hit.why}",
         )
-        for rank, hit in enumerate(answer.hits, start=1)
+        for rank, hit in enumerate(hits, start=1)
     ]
+
+
+def _search_text(answer: ToolSearchAnswer) -> str:
     unread = f"The end of the query was not read: {answer.unread}" if answer.unread else ""
-    head = f"{counted(len(hits), 'document')} of {answer.collection} for a query in {answer.lang}"
-    return _paragraphs([head, unread, *hits])
+    head = f"{counted(len(answer.hits), 'document')} of {answer.collection} for a query in {answer.lang}"
+    return _paragraphs([head, unread, *_hits_text(answer.hits), _facets_text(answer.facets)])
+
+
+def _facets_text(facets: FacetsAnswer | None) -> str:
+    """The counts, a line for each facet; empty without facets."""
+    if facets is None:
+        return ""
+    lines = [
+        one_line(f"{name}: {', '.join(f'{value} ({count})' for value, count in counts.items())}")
+        for name, counts in facets.counts.items()
+    ]
+    return _lines(f"The best {facets.counted} of {counted(facets.total, 'document')} searched:", *lines)
+
+
+def _similar_text(answer: ToolSimilarAnswer) -> str:
+    head = f"{counted(len(answer.hits), 'document')} of {answer.collection} like {one_line(answer.id)} [{answer.lang}]"
+    return _paragraphs([head, *_hits_text(answer.hits)])
 
 
 def _document_text(answer: ToolDocumentAnswer) -> str:

@@ -9,10 +9,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from indexer.stores.names import NAME
 from query.calibration.margin import Margin
-from query.ranking.hits import Passage, ScoreParts
+from query.ranking.hits import LANGUAGE_FACET, Passage, ScoreParts
 
 MOST = 1000
 """Maximum number of hits of one search."""
+MOST_FACETS = 10
+"""Maximum number of facets of one search."""
 LONGEST = 10_000
 """Maximum number of characters of a query."""
 
@@ -53,6 +55,16 @@ _Weights = Annotated[
     AfterValidator(_check_weights),
 ]
 _Count = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(as_integer)]
+DocumentId = Annotated[str, Field(min_length=1, max_length=600)]
+_Filters = Annotated[
+    dict[str, Scalar | Annotated[list[Scalar], Field(max_length=MOST)]],
+    Field(
+        default_factory=dict,
+        max_length=50,
+        description="Values that a document's fields must have; a list means any of its values.",
+    ),
+]
+_Languages = Annotated[list[Code], Field(min_length=1, max_length=200)]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -100,9 +112,7 @@ class SearchRequest(StrictModel):
     query: _Query = Field(description="What to look for, in any language.")
     collection: CollectionName = Field("", description="Name of the collection; may be empty if only one is served.")
     lang: Code | None = Field(None, description="Language of the query (BCP 47); detected unless given.")
-    to: list[Code] | None = Field(
-        None, min_length=1, max_length=200, description="Languages of documents; all unless given."
-    )
+    to: _Languages | None = Field(None, description="Languages of documents; all unless given.")
     k: _Count = Field(10, description="How many hits.")
     balance: float | None = Field(None, ge=0, le=1, description="0: nothing is balanced, 1: every language equal.")
     margin: Margin | None = Field(None, description="Form of the margin.")
@@ -116,16 +126,31 @@ class SearchRequest(StrictModel):
     )
     hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")
     calibration: str = Field("", max_length=64, description="Beginning of an id, or none; the active one if empty.")
-    filters: dict[str, Scalar | Annotated[list[Scalar], Field(max_length=MOST)]] = Field(
-        default_factory=dict,
-        max_length=50,
-        description="Values that a document's fields must have; a list means any of its values.",
+    filters: _Filters
+    facets: list[Annotated[str, Field(min_length=1, max_length=600)]] = Field(
+        default_factory=list,
+        max_length=MOST_FACETS,
+        description=f"Names of fields, or {LANGUAGE_FACET}: count the best documents by their values.",
     )
     fold: bool = Field(False, description="Show documents about the same thing once, the others under the best.")
     explain: bool = Field(False, description="Say what each score is made of.")
     log: bool = Field(
         True, description="Keep the query in the query log, if there is one; false for queries that nobody typed."
     )
+
+
+class SimilarRequest(StrictModel):
+    """A document whose like is wanted, in other languages."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "en-17", "collection": "news", "k": 5}]})
+
+    id: DocumentId = Field(description="Id of the document.")
+    collection: CollectionName = Field("", description="Name of the collection; may be empty if only one is served.")
+    to: _Languages | None = Field(
+        None, description="Languages of the similar documents; all but the document's own unless given."
+    )
+    k: _Count = Field(10, description="How many hits.")
+    filters: _Filters
 
 
 class PassageAnswer(Passage):
@@ -150,6 +175,20 @@ class HitAnswer(BaseModel):
     also: list[HitAnswer] = Field(
         default_factory=list,
         description="Documents about the same thing in other languages, best first, if the search was folded.",
+    )
+
+
+class FacetsAnswer(BaseModel):
+    """Counts of a search's best documents."""
+
+    total: int = Field(
+        description="Documents of the wanted languages that pass the filters. All of them are ranked, the far ones at "
+        "the end, so not all are answers."
+    )
+    counted: int = Field(description="The best of these, which are counted: the first fifty, or k if that is more.")
+    counts: dict[str, dict[str, int]] = Field(
+        description="By facet, how many of the counted documents have each value, the largest count first. Values are "
+        "texts that a filter takes; a document whose field is a list counts for each of its items."
     )
 
 
@@ -198,6 +237,18 @@ class SearchAnswer(BaseModel):
     search: str | None = Field(
         description="Id of the search in the query log, for /api/clicks; null if the search is not logged."
     )
+    hits: list[HitAnswer]
+    facets: FacetsAnswer | None = Field(None, description="Counts of the best documents, if facets are named.")
+
+
+class SimilarAnswer(BaseModel):
+    """The documents that are most similar to a document, best first."""
+
+    id: str
+    lang: str = Field(description="Language of the document.")
+    collection: str
+    space: str = Field(description="Id of model and calibration.")
+    took: int = Field(description="Milliseconds.")
     hits: list[HitAnswer]
 
 
@@ -253,7 +304,7 @@ class Click(StrictModel):
     )
 
     search: str = Field(pattern="^[0-9a-f]{32}$")
-    id: str = Field(min_length=1, max_length=600)
+    id: DocumentId
 
 
 class ErrorAnswer(BaseModel):

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
 from indexer.collection.collection import NoCollection
 from indexer.elastic.errors import NotAllowed, SearchRefused, reason
+from query.ranking.searcher import NoDocument
 
 _logger = logging.getLogger("dragoman.service")
 _UNAVAILABLE = "the collection can't be searched now; try again, the log says why"
@@ -42,7 +43,7 @@ def refusal(error: Exception, *, unfit: int = 400) -> Refused:
     if isinstance(error, Refused):
         return error
     if isinstance(error, BadInput):
-        return Refused(404 if isinstance(error, NoCollection) else unfit, str(error))
+        return Refused(404 if isinstance(error, NoCollection | NoDocument) else unfit, str(error))
     if isinstance(error, StoreError):
         return _store_refusal(error)
     if isinstance(error, SQLAlchemyError):

@@ -13,10 +13,9 @@ from fastapi.security import HTTPBearer
 
 from encoders.errors import BadInput, DragomanError
 from indexer.ledger.database import storable
-from indexer.stores.contract import MissingDocuments
 from query.calibration import table as calibration_table
 from query.query_log.tables import SearchRow
-from query.ranking.hits import Hit, as_json
+from query.ranking.hits import Hit, Hits, as_json
 from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.search_choice import RankingOptions, SearchChoice, choose
 from query.ranking.searcher import Searcher
@@ -28,16 +27,19 @@ from query.service.messages import (
     CollectionsAnswer,
     DocumentAnswer,
     ErrorAnswer,
+    FacetsAnswer,
     Health,
     HitAnswer,
     Readiness,
     SearchAnswer,
     SearchRequest,
+    SimilarAnswer,
+    SimilarRequest,
 )
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
 from query.service.query_log import QueryLog
-from query.service.refusals import Refused, refusal
+from query.service.refusals import refusal
 from query.service.search_threads import SearchThreads
 
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -60,7 +62,7 @@ _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 READY, EMPTY = "ready", "empty"
-_UNLOGGED = {"query", "collection", "lang", "log"}
+_UNLOGGED = {"query", "collection", "lang", "log", "facets"}
 """Parts of a request that are not among the logged settings."""
 
 
@@ -74,8 +76,7 @@ class SearchResult:
         logged: id of the search in the query log; none if it was not logged.
     """
 
-    hits: Sequence[Hit]
-    lang: str
+    hits: Hits
     confidence: float | None
     choice: SearchChoice
     took: int
@@ -103,6 +104,9 @@ class Api:
         router = APIRouter(prefix="/api", responses=_ERROR_RESPONSES)
         token = [Depends(HTTPBearer(auto_error=False))] if tokens else []
         router.post("/search", dependencies=token, summary="Find documents in any language")(self.search)
+        router.post("/similar", dependencies=token, summary="Find documents like a document, in other languages")(
+            self.similar
+        )
         router.get("/collections", dependencies=token, summary="What can be searched")(self.collections)
         router.get("/documents/{doc_id:path}", dependencies=token, summary="A document by its id")(self.document)
         router.post("/clicks", dependencies=token, status_code=204, summary="Log that a hit was opened")(self.click)
@@ -126,7 +130,7 @@ class Api:
             calibration, space = searcher.calibration, searcher.space
         return SearchAnswer(
             query=request.query,
-            lang=result.lang,
+            lang=result.hits.lang,
             confidence=result.confidence,
             collection=name,
             space=space,
@@ -135,7 +139,8 @@ class Api:
             took=result.took,
             unread=unread,
             search=result.logged,
-            hits=[HitAnswer.model_validate(as_json(hit)) for hit in result.hits],
+            hits=_hit_answers(result.hits),
+            facets=FacetsAnswer(**vars(facets)) if (facets := result.hits.facets) else None,
         )
 
     def run_search(
@@ -170,6 +175,7 @@ class Api:
             explain=request.explain,
             fold=request.fold,
             passages=passages,
+            facets=request.facets,
         )
         took = round(1000 * (time.perf_counter() - begun))
         counted_lang = hits.lang if hits.lang in searcher.languages else "other"
@@ -189,7 +195,26 @@ class Api:
             )
             logged = self._log.searched(search)
         confidence = None if hits.confidence is None else round(hits.confidence, 4)
-        return SearchResult(hits, hits.lang, confidence, choice, took, logged)
+        return SearchResult(hits, confidence, choice, took, logged)
+
+    async def similar(self, request: SimilarRequest) -> SimilarAnswer:
+        """The documents that are most similar to a document, best first, in other languages than its own."""
+        return await self._threads.do(lambda: self._similar(request))
+
+    def _similar(self, request: SimilarRequest) -> SimilarAnswer:
+        begun = time.perf_counter()
+        name = self._collection_name(request.collection)
+        with self._open_collections.searcher(name) as searcher:
+            hits = searcher.similar(request.id, to=request.to, k=request.k, filters=request.filters or None)
+            space = searcher.space
+        return SimilarAnswer(
+            id=request.id,
+            lang=hits.lang,
+            collection=name,
+            space=space,
+            took=round(1000 * (time.perf_counter() - begun)),
+            hits=_hit_answers(hits),
+        )
 
     def _collection_name(self, name: str) -> str:
         """The collection that a request names, or the only one that is served."""
@@ -247,10 +272,7 @@ class Api:
     def _document(self, doc_id: str, collection: str) -> DocumentAnswer:
         name = self._collection_name(collection)
         with self._open_collections.searcher(name) as searcher:
-            try:
-                (document,) = searcher.store.get([doc_id])
-            except MissingDocuments:
-                raise Refused(404, f"collection {name} has no document of this id") from None
+            document = searcher.document(doc_id)
         return DocumentAnswer(
             id=document.doc_id,
             lang=document.lang,
@@ -278,6 +300,10 @@ class Api:
     async def metrics(self) -> PlainTextResponse:
         """The service's metrics in Prometheus's text format."""
         return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _hit_answers(hits: Sequence[Hit]) -> list[HitAnswer]:
+    return [HitAnswer.model_validate(as_json(hit)) for hit in hits]
 
 
 def refuse_hybrid(requested: bool | None, served: bool) -> None:

@@ -68,7 +68,7 @@ def test_the_guide_runs_from_the_first_document_to_the_scores(
 def test_the_guide_has_every_error() -> None:
     names = {error.__name__ for error in DragomanError.__subclasses__() if error.__module__ == "encoders.errors"}
     table = _GUIDE.partition("\n## Errors\n")[2].partition("\n## ")[0]
-    assert {*names, "EmptyCollection"} == set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    assert {*names, "EmptyCollection", "NoDocument"} == set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
 
 
 @pytest.mark.filterwarnings("default")

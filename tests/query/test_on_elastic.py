@@ -15,7 +15,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.cli import root
 from query.ranking.search_choice import RankingOptions
-from query.ranking.searcher import Searcher
+from query.ranking.searcher import NoDocument, Searcher
 from tests.query import conftest
 from trials import DEMO
 from trials.servers.elastic import client_of
@@ -66,6 +66,28 @@ def test_the_same_hits_scores_and_passages_from_both_stores(
     calibrated: Settings, moved: Settings, ranking: RankingOptions
 ) -> None:
     assert hits(moved, ranking) == hits(calibrated, ranking)
+
+
+def test_facets_and_similar_documents_are_the_same_from_both_stores(embedded: Settings, on_server: Settings) -> None:
+    def answers(settings: Settings) -> list[Any]:
+        label = {"label": ["home", "nature"]}
+        with Searcher.open("demo", settings, device="cpu") as searcher:
+            similar = [
+                searcher.similar("demo:de:sourdough", k=20),
+                searcher.similar("demo:ja:volcano", to=["ja", "en"], filters=label),
+            ]
+            hits = [[(hit.doc_id, round(hit.score, 4)) for hit in of_document] for of_document in similar]
+            facets = [
+                searcher.search("Bienen im Garten", lang="de", facets=["lang", "label"], filters=filters).facets
+                for filters in (None, label)
+            ]
+            with pytest.raises(BadInput, match="no document has the field 'lable'"):
+                searcher.search("Bienen", lang="de", facets=["lable"])
+            with pytest.raises(NoDocument):
+                searcher.similar("nothing")
+            return [*hits, *facets]
+
+    assert answers(on_server) == answers(embedded)
 
 
 @pytest.mark.parametrize("method", ["lca", pytest.param("nca", marks=pytest.mark.torch)])

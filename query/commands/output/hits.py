@@ -16,7 +16,7 @@ from encoders.printable import one_line
 from indexer.text.language_detection import SURE
 from query.calibration.calibration_choice import Mix
 from query.calibration.margin import centring, exponent
-from query.ranking.hits import Hit, ScoreParts, good_hits
+from query.ranking.hits import Facets, Hit, ScoreParts, good_hits
 
 if TYPE_CHECKING:
     from query.ranking.search_choice import SearchChoice
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _PASSAGE_CHARACTERS = 240
 _TITLE_COLUMNS = 48
 """Columns of the title of a document that a folded search shows under a hit."""
+_FACET_VALUES = 20
+"""Values of a facet that are shown; JSON has all."""
 _INDENT = 11
 _END_OF_GOOD_HITS = "     ── most hits below fit other queries as well as this one ──"
 
@@ -71,6 +73,18 @@ def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> No
             console.result(_END_OF_GOOD_HITS)
     if hits and good == 0:
         console.say("most of these hits fit other queries as well as this one; perhaps there is no answer here")
+
+
+def show_facets(facets: Facets, console: Console) -> None:
+    """Print the counts of the best documents, a line for each facet."""
+    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    console.result(f"\nthe best {facets.counted:,} of {facets.total:,} documents searched:")
+    for name, counts in facets.counts.items():
+        values = [f"{_cut(one_line(value), _TITLE_COLUMNS)} {count:,}" for value, count in counts.items()]
+        shown, rest = values[:_FACET_VALUES], len(values) - _FACET_VALUES
+        text = " · ".join([*shown, *([f"{rest:,} more values"] if rest > 0 else [])])
+        for number, line in enumerate(_lines(f"{one_line(name)}: {text}", width - 2)):
+            console.result(f"{'  ' if number else ''}{line}")
 
 
 def also_text(hits: Sequence[Hit]) -> str:

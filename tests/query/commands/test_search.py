@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -62,6 +62,44 @@ def test_languages_and_fields_bound_what_is_found(ask: Ask) -> None:
     among = ask("--filter", f"concept={concept}")
     assert {hit["fields"]["concept"] for hit in among} == {concept}
     assert len(among) > 1
+
+
+def test_facets_are_counted_for_a_program_and_for_a_person(
+    calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "--facets", "lang, label,concept"]
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
+        facets = searcher.search(QUERY, lang="de", facets=["lang", "label", "concept"]).facets
+    assert facets
+    assert run(["search", QUERY, *place, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["facets"] == asdict(facets)
+    assert run(["search", QUERY, *place, "-k", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "\n\nthe best 50 of 235 documents searched:\nlang: " in shown
+    value, count = next(iter(facets.counts["label"].items()))
+    assert f"\nlabel: {value} {count} · " in shown
+    assert len(facets.counts["concept"]) <= 20 or "more values" in shown
+    assert max(map(len, shown.partition("searched:")[2].splitlines())) <= 80
+    assert run(["search", QUERY, *place, "--facets", "labels"]) == 1
+    assert "no document has the field 'labels'" in capsys.readouterr().err
+
+
+def test_similar_documents_are_those_that_the_searcher_finds(
+    calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["-c", "demo", "--home", str(calibrated_by_words.home)]
+    asked = ["similar", "demo:de:sourdough", *place, "--to", "fr,ja", "-k", "4", "--filter", "label=food"]
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
+        hits = searcher.similar("demo:de:sourdough", to=["fr", "ja"], k=4, filters={"label": "food"})
+    assert run([*asked, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == {"id": "demo:de:sourdough", "lang": "de", "collection": "demo", "hits": list(map(as_json, hits))}
+    assert run(asked) == 0
+    assert f"  1  {hits[0].score:.3f}  {hits[0].lang}" in capsys.readouterr().out
+    assert run(["similar", "nothing", *place]) == 1
+    assert capsys.readouterr().err == "Error: collection demo has no document of this id\n"
+    assert run(["similar", "a", *place, "--filter", "label"]) == 2
 
 
 def test_explain_speaks_of_languages_only_where_they_are_taken_out(

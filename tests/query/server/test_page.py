@@ -360,6 +360,66 @@ def test_everything_is_done_from_the_keyboard(page: Any) -> None:
     assert page.evaluate("document.activeElement.id") == "q"
 
 
+def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: Any) -> None:
+    ask(page, "flood in the old town")
+    assert re.match(r"The best 50 of 235 documents in \d+ languages\.", page.locator("#status").inner_text())
+    assert page.locator("#by option").all_inner_texts()[:1] == ["no field"]
+    page.select_option("#by", "label")
+    until(page, "document.querySelectorAll('#values b').length > 2")
+    counts = {one.inner_text(): one.locator("b").inner_text() for one in page.locator("#values label").all()}
+    assert sum(map(int, counts.values())) == 50
+    page.locator("#values input[value=home]").focus()
+    page.keyboard.press("Space")
+    until(page, "location.search.includes('by=label&is=home') && !document.querySelector('.old')")
+    assert page.evaluate("document.activeElement.value") == "home"
+    assert {one.inner_text(): one.locator("b").inner_text() for one in page.locator("#values label").all()} == counts
+    total = int(re.findall(r"\d+", page.locator("#status").inner_text())[-2])
+    assert total < 235
+    page.locator("#langs label", has_text="French").click()
+    until(page, "location.search.includes('to=fr') && !document.querySelector('.old')")
+    until(page, "document.querySelectorAll('#values b').length > 2")
+    other = browser.new_page()
+    other.goto(page.url)
+    until(
+        other, "document.querySelectorAll('#values b').length > 2 && document.querySelectorAll('#langs b').length > 2"
+    )
+    assert ids(other) == ids(page)
+    for chips in ("#values label", "#langs label"):
+        assert other.locator(chips).all_inner_texts() == page.locator(chips).all_inner_texts()
+    other.close()
+    page.click("#any")
+    until(page, "!location.search.includes('is=') && !document.querySelector('.old')")
+    page.select_option("#by", "")
+    until(page, "!location.search.includes('by=')")
+    assert page.locator("#values label").count() == 0
+
+
+def test_a_hit_leads_to_its_like_in_other_languages(page: Any) -> None:
+    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    hit = page.locator("#hits > li").first
+    own = hit.locator(".tongue").inner_text()
+    more = hit.get_by_role("button", name="more like this, in other languages")
+    assert more.get_attribute("aria-expanded") == "false"
+    more.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".like li")
+    assert more.get_attribute("aria-expanded") == "true"
+    shown = hit.locator(".like li")
+    assert shown.count() == 10
+    assert not any(one.startswith(f"{own}: ") for one in shown.all_inner_texts())
+    title = shown.first.get_by_role("button").inner_text()
+    shown.first.get_by_role("button").click()
+    page.wait_for_selector("dialog[open]")
+    assert page.locator("#title").inner_text() == title
+    page.keyboard.press("Escape")
+    more.click()
+    assert hit.locator(".like").is_hidden()
+    more.click()
+    assert asked.count("similar") == 1
+
+
 def test_right_to_left_text_is_laid_out_so(page: Any) -> None:
     ask(page, "من اخترع الطباعة؟")
     page.locator("#langs label", has_text="Arabic").click()
@@ -395,12 +455,15 @@ def test_axe_finds_nothing_to_complain_of(browser: Any, service: httpx.Client, s
         base_url=str(service.base_url), color_scheme=scheme, viewport={"width": width, "height": 800}
     )
     page = context.new_page()
-    page.goto("/?q=مقهى&to=ar,en&balance=0.3")
+    page.goto("/?q=مقهى&to=ar,en&balance=0.3&by=label")
     page.wait_for_selector("#hits h2")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for why in page.get_by_role("button", name="why here?").all():
         why.click()
     assert page.locator(".why dt button").count()
+    page.get_by_role("button", name="more like this").first.click()
+    page.wait_for_selector(".like li")
+    until(page, "document.querySelectorAll('#values b').length > 1")
     for state in ("the list", "subjects", "a document"):
         if state == "subjects":
             page.locator("#fold").check()

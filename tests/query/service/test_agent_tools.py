@@ -22,7 +22,7 @@ from query.ranking.searcher import Searcher
 from query.service import agent_messages, agent_tools
 from query.service.access import Token
 from query.service.agent_tools import AgentTools, explanation
-from query.service.messages import LONGEST, CollectionsAnswer, DocumentAnswer, SearchRequest
+from query.service.messages import LONGEST, CollectionsAnswer, DocumentAnswer, SearchRequest, SimilarRequest
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
@@ -70,9 +70,9 @@ def tools(api: Api) -> list[Tool]:
     return asyncio.run(listed())
 
 
-def test_there_are_three_tools_that_say_what_each_argument_is_and_change_nothing(api: Api) -> None:
+def test_there_are_four_tools_that_say_what_each_argument_is_and_change_nothing(api: Api) -> None:
     listed = tools(api)
-    assert [tool.name for tool in listed] == ["search", "document", "collections"]
+    assert [tool.name for tool in listed] == ["search", "similar", "document", "collections"]
     for tool in listed:
         assert tool.description
         assert tool.output_schema
@@ -82,7 +82,7 @@ def test_there_are_three_tools_that_say_what_each_argument_is_and_change_nothing
 
 
 def test_a_schema_has_the_bounds_of_a_query_and_of_a_collection_s_name(api: Api) -> None:
-    search, document, _ = tools(api)
+    search, _, document, _ = tools(api)
     for tool in (search, document):
         collection = tool.input_schema["properties"]["collection"]
         assert collection["maxLength"] == 100
@@ -113,6 +113,33 @@ def test_search_takes_languages_fields_and_a_number(api: Api) -> None:
     found = call(api, "search", **QUERY, to=["en", "fr"], filters={"label": "digital"}, k=3.0).structured_content
     assert {hit["lang"] for hit in found["hits"]} <= {"en", "fr"}
     assert [hit["fields"]["label"] for hit in found["hits"]] == ["digital"] * 3
+
+
+def test_search_counts_the_best_documents_where_facets_are_named(api: Api) -> None:
+    request = SearchRequest.model_validate({**QUERY, "k": 2, "facets": ["lang", "label"]})
+    facets = asyncio.run(api.search(request)).facets
+    assert facets
+    result = call(api, "search", **QUERY, k=2, facets=["lang", "label"])
+    assert result.structured_content["facets"] == facets.model_dump()
+    value, count = next(iter(facets.counts["label"].items()))
+    assert f"The best {facets.counted} of {facets.total} documents searched:\nlang: " in text(result)
+    assert f"\nlabel: {value} ({count}), " in text(result)
+    assert call(api, "search", **QUERY).structured_content["facets"] is None
+
+
+def test_similar_finds_what_the_service_finds(api: Api) -> None:
+    asked = {"id": "demo:de:sourdough", "k": 4, "filters": {"label": ["food", "home"]}}
+    answer = asyncio.run(api.similar(SimilarRequest.model_validate(asked)))
+    result = call(api, "similar", **asked, to=None)
+    found = result.structured_content
+    assert (found["collection"], found["id"], found["lang"]) == ("demo", "demo:de:sourdough", "de")
+    assert [(hit["id"], hit["score"], hit["lang"]) for hit in found["hits"]] == [
+        (hit.id, hit.score, hit.lang) for hit in answer.hits
+    ]
+    assert len(found["hits"]) == 4
+    assert text(result).startswith("4 documents of demo like demo:de:sourdough [de]\n\n1. [")
+    assert f"Why: Its similarity to the document is {answer.hits[0].score:.3f}." in text(result)
+    assert {hit["lang"] for hit in call(api, "similar", id=asked["id"], to=["ja"]).structured_content["hits"]} == {"ja"}
 
 
 def test_an_argument_that_is_null_counts_as_left_out(api: Api) -> None:
@@ -195,6 +222,9 @@ def test_collections_are_named_with_their_languages(api: Api, calibrated_by_word
         ("search", {"query": "a" * (LONGEST + 1)}, "query: String should have at most 10000 characters"),
         ("search", {**QUERY, "filters": {"x": {}, "y": [{}]}}, "a filter's value must be a string, a number, true, "),
         ("search", {"text": "a"}, "query: Field required; text: Extra inputs are not permitted"),
+        ("similar", {"id": "nothing"}, "collection demo has no document of this id"),
+        ("similar", {"id": "demo:de:sourdough", "to": ["fi"]}, "collection demo has no documents in 'fi'; it has "),
+        ("similar", {"id": "a", "k": 0}, "k: Input should be greater than or equal to 1"),
         ("document", {"id": "nothing"}, "collection demo has no document of this id"),
         ("document", {"id": "a", "start": -1}, "start: Input should be greater than or equal to 0"),
         ("collections", {"all": True}, "all: Extra inputs are not permitted"),
@@ -232,7 +262,9 @@ def test_a_failure_of_the_program_is_told_without_its_details(api: Api, monkeypa
 def test_a_tool_that_is_not_there_is_refused_by_the_protocol(api: Api) -> None:
     async def find() -> None:
         async with Client(AgentTools(api).server()) as client:
-            with pytest.raises(MCPError, match=r"there is no tool 'find' \(there are: search, document, collections\)"):
+            with pytest.raises(
+                MCPError, match=r"there is no tool 'find' \(there are: search, similar, document, collections\)"
+            ):
                 await client.call_tool("find", {})
 
     asyncio.run(find())

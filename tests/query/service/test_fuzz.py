@@ -36,7 +36,7 @@ def test_every_operation_keeps_what_it_promises(
             cwd=tmp_path, capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "Tested: 6" in run.stdout
+    assert "Tested: 7" in run.stdout
 
 
 _PARTS = [b"demo", b"_search", b"_bulk", b"_mget", b"%2e%2e", b"%2F", b"_doc", b"%5f", b"*", b"api", b"%ff", b""]

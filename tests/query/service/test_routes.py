@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,60 @@ def test_languages_and_fields_filter(service: httpx.Client) -> None:
     found = search(service, "bread", lang="en", to=["de", "fr"], filters={"label": "digital"}, k=50)
     assert {hit["lang"] for hit in found["hits"]} == {"de", "fr"}
     assert {hit["fields"]["label"] for hit in found["hits"]} == {"digital"}
+
+
+def test_facets_count_the_best_documents_by_language_and_field(service: httpx.Client, calibrated: Settings) -> None:
+    asked: dict[str, Any] = {"lang": "en", "to": ["de", "fr"], "filters": {"label": ["digital", "home"]}}
+    found = search(service, "bread", facets=["lang", "label", "label"], k=2, **asked)
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        ours = searcher.search(
+            "bread", to=["de", "fr"], k=2, lang="en", filters=asked["filters"], facets=["lang", "label"]
+        )
+    assert ours.facets
+    assert found["facets"] == asdict(ours.facets)
+    assert found["facets"]["counts"].keys() == {"lang", "label"}
+    assert len(found["hits"]) == 2 < found["facets"]["counted"] <= found["facets"]["total"] < 235
+    assert search(service, "bread", **asked)["facets"] is None
+    refused = service.post("/api/search", json={"query": "bread", "facets": ["labels"]})
+    assert (refused.status_code, refused.json()["error"].split(",")[0]) == (409, "no document has the field 'labels'")
+    assert service.post("/api/search", json={"query": "bread", "facets": ["lang"] * 11}).status_code == 422
+
+
+def test_documents_like_a_document_are_those_that_the_searcher_finds(
+    service: httpx.Client, calibrated: Settings
+) -> None:
+    asked: dict[str, Any] = {
+        "id": "demo:de:sourdough",
+        "to": ["fr", "de", "ja"],
+        "k": 7,
+        "filters": {"label": ["food", "home"]},
+    }
+    answer = service.post("/api/similar", json={"collection": "demo", **asked}).json()
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        hits = searcher.similar(asked["id"], to=asked["to"], k=7, filters=asked["filters"])
+        assert answer["hits"] == [answered(hit) for hit in hits]
+        assert (answer["id"], answer["lang"], answer["space"]) == (asked["id"], "de", searcher.space)
+    (only,) = service.post("/api/similar", json={"id": asked["id"], "k": 1}).json()["hits"]
+    assert only["lang"] != "de"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        ({"id": "nothing"}, 404, "collection demo has no document of this id"),
+        ({"id": "demo:de:sourdough", "to": ["fi"]}, 409, "collection demo has no documents in 'fi'"),
+        ({"id": "demo:de:sourdough", "filters": {"labels": 1}}, 409, "no document has the field 'labels'"),
+        ({"id": "demo:de:sourdough", "collection": "news"}, 404, "there is no collection 'news'"),
+        ({"query": "bread"}, 422, "the request is not as /openapi.json says"),
+    ],
+    ids=["document", "language", "field", "collection", "body"],
+)
+def test_what_has_no_like_is_refused_in_a_sentence(
+    service: httpx.Client, body: dict[str, Any], status: int, sentence: str
+) -> None:
+    answer = service.post("/api/similar", json=body)
+    assert answer.status_code == status
+    assert answer.json()["error"].startswith(sentence)
 
 
 def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:

@@ -1,0 +1,79 @@
+"""Facets count the documents that can be paged through, by language and by the values of fields."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from indexer.collection.settings import Settings
+from query.ranking.hits import Facets
+from query.ranking.searcher import Searcher
+
+QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
+
+
+@pytest.fixture(scope="module")
+def searcher(calibrated_by_words: Settings) -> Iterator[Searcher]:
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as opened:
+        yield opened
+
+
+def test_values_are_texts_that_a_filter_takes_and_each_counts_once_a_document() -> None:
+    fields: list[dict[str, Any]] = [
+        {"x": [1, 1, "1", None, {"y": 2}]},
+        {"x": True},
+        {"x": 1.5, "a": {"b": "deep"}},
+        {"x": "true"},
+        {},
+    ]
+    documents = [Document(str(at), "de", "text", fields=of_one) for at, of_one in enumerate(fields)]
+    facets = Facets.of(documents, ["x", "a.b", "lang", "none"], 9)
+    assert facets.counts == {"x": {"true": 2, "1": 1, "1.5": 1}, "a.b": {"deep": 1}, "lang": {"de": 5}, "none": {}}
+    assert list(facets.counts["x"]) == ["true", "1", "1.5"]
+    assert (facets.counted, facets.total) == (5, 9)
+
+
+@pytest.mark.parametrize(("k", "counted"), [(3, 50), (50, 50), (80, 80), (1_000, 235)])
+def test_the_first_fifty_or_k_are_counted_and_the_hits_stay(searcher: Searcher, k: int, counted: int) -> None:
+    hits = searcher.search(QUERY, lang="de", k=k, facets=["lang", "label"])
+    assert list(hits) == list(searcher.search(QUERY, lang="de", k=k))
+    best = searcher.search(QUERY, lang="de", k=counted)
+    assert hits.facets
+    assert hits.facets.counts["lang"] == Counter(hit.lang for hit in best)
+    assert hits.facets.counts["label"] == Counter(hit.document.fields["label"] for hit in best)
+    assert (hits.facets.counted, hits.facets.total) == (counted, 235)
+    assert best.facets is None
+
+
+def test_a_value_filters_by_its_text_and_the_total_is_of_what_passes(searcher: Searcher) -> None:
+    for value in searcher.search(QUERY, lang="de", facets=["label"]).facets.counts["label"]:  # type: ignore[union-attr]
+        narrowed = searcher.search(QUERY, lang="de", to=["fr", "ja"], filters={"label": value}, facets=["label"], k=1)
+        assert narrowed.facets
+        passing = searcher.store.count_passing(["fr", "ja"], {"label": value})
+        assert narrowed.facets.total == passing
+        assert narrowed.facets.counts == {"label": {value: min(passing, 50)}}
+    many = searcher.search(QUERY, lang="de", filters={"label": ["home", "nature", "digital"]}, facets=["lang"])
+    assert many.facets
+    assert many.facets.counted == 50
+    assert many.facets.total == searcher.store.count_passing(
+        list(searcher.languages), {"label": ["home", "nature", "digital"]}
+    )
+
+
+def test_a_folded_search_counts_all_documents_of_its_subjects(searcher: Searcher) -> None:
+    hits = searcher.search(QUERY, lang="de", k=60, fold=True, facets=["lang"])
+    assert hits.facets
+    assert hits.facets.counted == sum(1 + len(hit.also) for hit in hits)
+    assert sum(hits.facets.counts["lang"].values()) == hits.facets.counted
+
+
+def test_a_field_that_no_document_has_is_refused(searcher: Searcher) -> None:
+    with pytest.raises(BadInput, match=r"no document has the field 'lable', did you mean 'label'"):
+        searcher.search(QUERY, facets=["lable"])
+    with pytest.raises(BadInput, match="facets is the string 'lang'"):
+        searcher.search(QUERY, facets="lang")
