@@ -95,9 +95,12 @@ def command(
             "lang": hits.lang,
             "confidence": confidence,
             "collection": name,
+            **({} if hits.reranking is None else {"reranking": {"seconds": round(hits.reranking, 4)}}),
             "hits": [as_json(hit) for hit in hits],
         }
     )
+    if hits.reranking is not None:
+        console.say(f"reranking took {hits.reranking:.2f} s")
     if hits and explain and not console.json:
         console.say(score_formula(choice, weights))
     show_hits(hits, console, choice.balance)

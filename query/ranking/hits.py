@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from encoders.document import Document, FloatArray, Passages
@@ -43,6 +43,8 @@ class ScoreParts:
         mate: id of the document about the same thing, in another language, that lifted the hit; none: no mate did.
         lift: what the mate added to the margin score; none likewise.
         words: BM25 score as a share of the best in any language; none without hybrid search.
+        reranked: the reranker's score, without what it favours the language by, and lifted by mates; it orders the
+            first hits, and ``Hit.score`` stays with the place. None if the hit was not reranked.
     """
 
     cosine: float
@@ -57,6 +59,7 @@ class ScoreParts:
     mate: str | None
     lift: float | None
     words: float | None
+    reranked: float | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -113,11 +116,14 @@ class Hits(list[Hit]):
     Attributes:
         lang: language of the query, stated or detected; normalised BCP 47 tag.
         confidence: probability of the detected language, 0 to 1; none if the language was stated.
+        reranking: seconds that reranking took; none without a reranker.
     """
 
-    def __init__(self, hits: Iterable[Hit], lang: str, confidence: float | None = None) -> None:
+    def __init__(
+        self, hits: Iterable[Hit], lang: str, confidence: float | None = None, reranking: float | None = None
+    ) -> None:
         super().__init__(hits)
-        self.lang, self.confidence = lang, confidence
+        self.lang, self.confidence, self.reranking = lang, confidence, reranking
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Ranking:
     Attributes:
         langs: (n,) languages of the documents.
         scores: (n,) float32, descending.
-        details: (n,) details for hits; none unless asked for.
+        details: details of the first hits, or of all; none unless asked for.
     """
 
     doc_ids: Sequence[str]
@@ -139,6 +145,19 @@ class Ranking:
         """The ranking of the k best of these documents."""
         details = None if self.details is None else self.details[:k]
         return Ranking(self.doc_ids[:k], self.langs[:k], self.scores[:k], details)
+
+    def without(self, doc_ids: Collection[str]) -> Ranking:
+        """The ranking without some documents."""
+        return self.ordered([row for row, doc_id in enumerate(self.doc_ids) if doc_id not in doc_ids])
+
+    def ordered(self, rows: Sequence[int]) -> Ranking:
+        """The documents of the rows in their order; scores stay with the places, details with the documents."""
+        details = self.details
+        if details is not None:
+            details = [details[row] for row in itertools.takewhile(lambda row: row < len(self.details or ()), rows)]
+        return Ranking(
+            [self.doc_ids[row] for row in rows], [self.langs[row] for row in rows], self.scores[: len(rows)], details
+        )
 
 
 def good_hits(hits: Sequence[Hit]) -> int | None:

@@ -101,6 +101,8 @@ def parts_line(parts: ScoreParts, balance: float) -> str:
         line += f"; lifted by its mate [{one_line(parts.mate)}] by {lifted:.3f}"
     if parts.words is not None:
         line += f"; BM25 score {parts.words:.2f} of the best document's"
+    if parts.reranked is not None:
+        line += f"; by the reranker {parts.reranked:.3f}"
     return line
 
 
