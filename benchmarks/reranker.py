@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from ir_measures import Qrel
 
 from benchmarks import harness
 from benchmarks.fairness import judged
-from benchmarks.searchers import UNCALIBRATED, calibrations, index_encoded, open_searcher
+from benchmarks.searchers import UNCALIBRATED, index_encoded, open_searcher
 from encoders.console import Console
 from encoders.document import Document, Encoded, FloatArray
 from encoders.errors import BadInput
@@ -30,9 +31,11 @@ from encoders.reranker import Reranker
 from onnx_export.default_model import source as default_source
 from onnx_export.huggingface.export import export_model
 from onnx_export.huggingface.layout import StatedLayout
+from query.calibration.calibration_choice import DEFAULT
+from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hit_reranker import RERANKED, HitReranker, read_text
-from query.ranking.hits import Hit, Ranking
+from query.ranking.hit_reranker import HitReranker, read_text
+from query.ranking.hits import RERANKED, Hit, Ranking
 from query.ranking.language_effects import LanguageEffects, Pool
 from query.ranking.open_reranker import pseudo_queries
 from query.ranking.search_choice import SearchChoice
@@ -47,8 +50,10 @@ WRONG = 3
 """Wrong hits beside a right one."""
 GROUPS = 8
 """Titles of a step."""
-FROZEN = 8
-"""The default encoder's first layers, which stay as they are: their training would take as long again."""
+LAYERS, FROZEN = 6, 2
+"""Layers of the reranker, the default encoder's first ones; and those of them that stay as they are, as tokens do."""
+MATES = replace(DEFAULT, lift=0.98, second_look=True)
+"""How the probe begins in a collection whose documents have counterparts."""
 
 Scorer = Callable[[Document, Sequence[Hit]], FloatArray]
 """(hits,) scores of a query's hits."""
@@ -64,7 +69,7 @@ class Example:
 
 
 def half(searcher: Searcher, folder: Path, part: int) -> Searcher:
-    """A searcher of the documents whose concepts are in one half, 0 or 1; calibrated as ``dragoman calibrate`` does."""
+    """A searcher of the documents whose concepts are in one half, 0 or 1, with a calibration of its own."""
     model = searcher.spec.model
     pages = [item for page in searcher.store.scan(model) for item in page]
     concepts = sorted({str(item.document.fields["concept"]) for item in pages})
@@ -80,8 +85,9 @@ def half(searcher: Searcher, folder: Path, part: int) -> Searcher:
 
 
 def calibrated(searcher: Searcher) -> Searcher:
-    """The searcher with its calibration."""
-    calibration = calibrations(searcher, space=True)[1]
+    """The searcher with a calibration: means, the ratio margin, balance ¾, mates."""
+    samples = draw_samples(searcher.store, searcher.encoder)
+    calibration = fit_statistics(samples, searcher.spec.model).with_choice(MATES)
     return replace(searcher, calibration=calibration, choice=SearchChoice.of(calibration))
 
 
@@ -121,6 +127,7 @@ def train(data: Sequence[Example], folder: Path, steps: int, seed: int = 0) -> f
     )
     tokenizer.model_max_length = TOKENS
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1)
+    model.bert.encoder.layer, model.config.num_hidden_layers = model.bert.encoder.layer[:LAYERS], LAYERS
     body = model.bert.encoder.layer[FROZEN:].parameters()
     head = [*model.bert.pooler.parameters(), *model.classifier.parameters()]
     optimizer = torch.optim.AdamW([{"params": body, "lr": 1e-4}, {"params": head, "lr": 1e-3}], weight_decay=0.01)
@@ -141,7 +148,7 @@ def train(data: Sequence[Example], folder: Path, steps: int, seed: int = 0) -> f
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
         if step % 20 == 19:
             print(f"step {step + 1}: loss {np.mean(losses[-20:]):.3f}", flush=True)
     model.config.architectures = ["BertForSequenceClassification"]
@@ -265,24 +272,27 @@ def main() -> None:
     """Train, export, measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="Where lohelp and ntrex are indexed.")
-    parser.add_argument("--model", type=Path, required=True, help="Folder of the reranker; trained if it is missing.")
-    parser.add_argument("--steps", type=int, default=300, help="Training steps.")
-    parser.add_argument("--titles", type=int, default=2000, help="Titles that teach.")
+    parser.add_argument("--folder", type=Path, required=True, help="Where the reranker is, or else is made.")
+    parser.add_argument("--steps", type=int, default=150, help="Training steps.")
+    parser.add_argument("--titles", type=int, default=1200, help="Titles that teach.")
     parser.add_argument("--every", type=int, default=4, help="Take every n-th topic.")
     parser.add_argument("--maxsim", action="store_true", help="Try token vectors of the default encoder, too.")
     arguments = parser.parse_args()
     console, sections = Console(), []
     with tempfile.TemporaryDirectory() as scratch, open_searcher("lohelp", arguments.home, UNCALIBRATED) as lohelp:
         folder = Path(scratch)
-        if not arguments.model.is_dir():
+        trained, exported = arguments.folder / "trained", arguments.folder / "exported"
+        if not trained.is_dir():
             taught = half(lohelp, folder / "taught", 0)
             data = list(islice(examples(taught, arguments.titles), arguments.titles))
             print(f"{len(data):,} titles with hits of {WRONG} other concepts", flush=True)
             with harness.Stopwatch() as watch:
-                loss = train(data, folder / "reranker", arguments.steps)
+                loss = train(data, folder / "trained", arguments.steps)
+            shutil.copytree(folder / "trained", trained)
             print(f"trained in {watch.seconds / 60:.1f} min, loss {loss:.3f}", flush=True)
-            export_model(str(folder / "reranker"), arguments.model, "int8", StatedLayout(), console)
-        reranker = HitReranker(Reranker(ModelFolder.open(arguments.model), device="cpu"))
+        if not exported.is_dir():
+            export_model(str(trained), exported, "int8", StatedLayout(), console)
+        reranker = HitReranker(Reranker(ModelFolder.open(exported), device="cpu"))
         scorers: dict[str, Scorer] = {"reranked": lambda query, hits: reranker.scores(query, hits, 0.0)}
         if arguments.maxsim:
             scorers["MaxSim"] = MaxSim(folder / "encoder")
@@ -293,7 +303,7 @@ def main() -> None:
         ntrex = calibrated(opened)
         queries, qrels = asked(ntrex, "ntrex", arguments.every)
         sections += ["", f"ntrex, {len(queries):,} queries:", "", *lines(ntrex, scorers, queries, qrels)]
-    command = harness.command("reranker --home HOME --model FOLDER", arguments, "steps", "titles", "every")
+    command = harness.command("reranker --home HOME --folder FOLDER", arguments, "steps", "titles", "every")
     harness.write("Reranking", f"{command}{' --maxsim' if arguments.maxsim else ''}", sections)
 
 

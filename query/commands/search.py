@@ -81,7 +81,7 @@ def command(
                 fold=fold,
             )
         unread = searcher.unread(text)
-        choice, weights = searcher.choice, searcher.vector_parts.weights
+        choice, weights, reranked = searcher.choice, searcher.vector_parts.weights, searcher.reranker is not None
     if unread:
         show_unread(unread, console)
     if hits.confidence is not None:
@@ -102,7 +102,7 @@ def command(
     if hits.reranking is not None:
         console.say(f"reranking took {hits.reranking:.2f} s")
     if hits and explain and not console.json:
-        console.say(score_formula(choice, weights))
+        console.say(score_formula(choice, weights, reranked=reranked))
     show_hits(hits, console, choice.balance)
     if not hits:
         console.result("nothing found" + (": no document passes the filter" if filters else ""))

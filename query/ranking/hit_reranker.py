@@ -8,11 +8,8 @@ from typing import Any
 
 from encoders.document import Document, FloatArray
 from encoders.reranker import Reranker
-from query.ranking.hits import Hit
+from query.ranking.hits import RERANKED, Hit
 from query.ranking.language_effects import LanguageEffects
-
-RERANKED = 30
-"""Best hits of a fair ranking that are reranked."""
 
 
 @dataclass

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass, replace
 
 from encoders.document import Document, FloatArray, Passages
 
+RERANKED = 30
+"""Best hits of a fair ranking that a reranker orders."""
+
 
 @dataclass(frozen=True)
 class Passage:

@@ -18,7 +18,8 @@ from indexer.ledger.database import open_database
 from indexer.stores.contract import read_existing
 from onnx_export.models import open_reranker
 from query.calibration import table as calibration_table
-from query.ranking.hit_reranker import RERANKED, HitReranker
+from query.ranking.hit_reranker import HitReranker
+from query.ranking.hits import RERANKED
 from query.ranking.language_effects import LanguageEffects, Pool
 from query.ranking.search_choice import SearchChoice
 

@@ -30,8 +30,8 @@ from query.calibration.margin import centring
 from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hit_reranker import RERANKED, HitReranker
-from query.ranking.hits import Hit, Hits, Ranking, folded
+from query.ranking.hit_reranker import HitReranker
+from query.ranking.hits import RERANKED, Hit, Hits, Ranking, folded
 from query.ranking.open_reranker import open_hit_reranker
 from query.ranking.query_encoder import open_query_encoder
 from query.ranking.search_choice import PLAIN, RankingOptions, SearchChoice, choose
