@@ -7,13 +7,13 @@ the pages of the first half: hits of the same concept are right, the others wron
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,14 +44,14 @@ from query.ranking.searcher import Searcher
 if TYPE_CHECKING:
     import torch
 
-TOKENS = 64
+TOKENS = 40
 """Longest pair of the small reranker, in training and in use."""
 WRONG = 3
 """Wrong hits beside a right one."""
 GROUPS = 8
 """Titles of a step."""
-LAYERS, FROZEN = 6, 2
-"""Layers of the reranker, the default encoder's first ones; and those of them that stay as they are, as tokens do."""
+LAYERS = 3
+"""Layers of the reranker, the default encoder's first ones; the tokens' vectors before them stay as they are."""
 MATES = replace(DEFAULT, lift=0.98, second_look=True)
 """How the probe begins in a collection whose documents have counterparts."""
 
@@ -111,6 +111,16 @@ def examples(searcher: Searcher, count: int, seed: int = 0) -> Iterator[Example]
             yield Example(document.title, draw.choice(right), draw.sample(wrong, WRONG))
 
 
+def _examples(file: Path, searcher: Searcher, folder: Path, count: int) -> list[Example]:
+    """The examples of the first half, read from a file if it is there, else written there."""
+    if file.is_file():
+        return [Example(*example) for example in json.loads(file.read_text(encoding="utf-8"))]
+    data = list(examples(half(searcher, folder, 0), count))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps([(one.title, one.right, one.wrong) for one in data]), encoding="utf-8")
+    return data
+
+
 def train(data: Sequence[Example], folder: Path, steps: int, seed: int = 0) -> float:
     """Train a cross-encoder on one core, and save it for Hugging Face; returns the mean loss of the last tenth."""
     import torch
@@ -128,11 +138,10 @@ def train(data: Sequence[Example], folder: Path, steps: int, seed: int = 0) -> f
     tokenizer.model_max_length = TOKENS
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1)
     model.bert.encoder.layer, model.config.num_hidden_layers = model.bert.encoder.layer[:LAYERS], LAYERS
-    body = model.bert.encoder.layer[FROZEN:].parameters()
+    body = model.bert.encoder.layer.parameters()
     head = [*model.bert.pooler.parameters(), *model.classifier.parameters()]
-    optimizer = torch.optim.AdamW([{"params": body, "lr": 1e-4}, {"params": head, "lr": 1e-3}], weight_decay=0.01)
-    for frozen in (model.bert.embeddings, *model.bert.encoder.layer[:FROZEN]):
-        frozen.requires_grad_(False)
+    optimizer = torch.optim.AdamW([{"params": body, "lr": 2e-4}, {"params": head, "lr": 1e-3}], weight_decay=0.01)
+    model.bert.embeddings.requires_grad_(False)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, steps // 10, steps)
     draw, losses = random.Random(seed), []
     model.train()
@@ -273,7 +282,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="Where lohelp and ntrex are indexed.")
     parser.add_argument("--folder", type=Path, required=True, help="Where the reranker is, or else is made.")
-    parser.add_argument("--steps", type=int, default=150, help="Training steps.")
+    parser.add_argument("--steps", type=int, default=600, help="Training steps.")
     parser.add_argument("--titles", type=int, default=1200, help="Titles that teach.")
     parser.add_argument("--every", type=int, default=4, help="Take every n-th topic.")
     parser.add_argument("--maxsim", action="store_true", help="Try token vectors of the default encoder, too.")
@@ -283,8 +292,7 @@ def main() -> None:
         folder = Path(scratch)
         trained, exported = arguments.folder / "trained", arguments.folder / "exported"
         if not trained.is_dir():
-            taught = half(lohelp, folder / "taught", 0)
-            data = list(islice(examples(taught, arguments.titles), arguments.titles))
+            data = _examples(arguments.folder / "examples.json", lohelp, folder / "taught", arguments.titles)
             print(f"{len(data):,} titles with hits of {WRONG} other concepts", flush=True)
             with harness.Stopwatch() as watch:
                 loss = train(data, folder / "trained", arguments.steps)

@@ -87,7 +87,7 @@ def gate_pairs(texts: Sequence[GateText]) -> list[Pair]:
 
 
 def reference_scores(reranker: SourceReranker, pairs: Sequence[Pair]) -> FloatArray:
-    """(pairs,) scores by torch, one pair at a time, with the model's own tokenizer and token types."""
+    """(pairs,) scores by torch, one pair at a time, with the model's own tokenizer."""
     source = reranker.source
     queries, passages = ([pair[side] for pair in pairs] for side in (0, 1))  # in lists: alone, "" would be no passage
     rows = source.tokenizer(queries, passages, truncation=True, max_length=source.max_tokens)["input_ids"]

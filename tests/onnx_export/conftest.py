@@ -243,8 +243,9 @@ def save_reranker(folder: Path, shape: str = "bert", *, labels: int = 1, paired:
             single=single, pair=pair, special_tokens=list(ids.items())
         )
     transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    inputs = ["input_ids", "attention_mask", *(["token_type_ids"] if shape == "bert" else [])]
     transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend, model_max_length=POSITIONS, **special
+        tokenizer_object=backend, model_max_length=POSITIONS, model_input_names=inputs, **special
     ).save_pretrained(folder)
     return folder
 

@@ -9,7 +9,7 @@ import pytest
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelConfig, ModelFolder, publishing
+from encoders.folder import ModelConfig, ModelFolder, Precision, publishing
 from encoders.reranker import Pair, Reranker
 from onnx_export.graphs.parity import GateText, compare_scores, read_texts
 from onnx_export.huggingface import reranker as rerankers
@@ -49,11 +49,12 @@ def by_transformers(folder: Path, pairs: list[Pair]) -> FloatArray:
     return scores
 
 
-def exported(source: Path, target: Path) -> Reranker:
+def exported(source: Path, target: Path, precision: Precision = "fp32") -> Reranker:
     loaded = rerankers.load(read_layout(source))
-    config = ModelConfig("tiny", 1, loaded.source.max_tokens, "cross-encoder", "", "", (), "fp32", "weights", "", "")
+    tokens = loaded.source.max_tokens
+    config = ModelConfig("tiny", 1, tokens, "cross-encoder", "", "", (), precision, "weights", "", "")
     with publishing(target, config) as draft:
-        write_files(loaded.source, draft, "fp32")
+        write_files(loaded.source, draft, precision)
     return Reranker(ModelFolder.open(target), device="cpu")
 
 
@@ -68,6 +69,14 @@ def test_a_graph_scores_pairs_as_transformers_does(shape: str, labels: int, tmp_
     np.testing.assert_allclose(rerankers.reference_scores(loaded, PAIRS), expected, atol=2e-5)
     assert loaded.typed == (shape == "bert")
     assert reranker.scores([]).shape == (0,)
+
+
+@pytest.mark.parametrize("labels", [1, 2])
+@pytest.mark.parametrize(("precision", "bound"), [("fp16", 0.01), ("int8", 0.2), ("q4", 0.5)])
+def test_other_precisions_score_alike(precision: Precision, bound: float, labels: int, tmp_path: Path) -> None:
+    source = saved(tmp_path, "bert", labels)
+    scores = exported(source, tmp_path / "made", precision).scores(PAIRS)
+    assert np.abs(scores - by_transformers(source, PAIRS)).max() < bound
 
 
 def test_a_separator_in_a_text_does_not_end_the_query(tmp_path: Path) -> None:
