@@ -4,7 +4,8 @@ A Cr5 model has ``vocabulary.json`` for its tokenizer: the words of each languag
 HMDE and Cr5 models have ``training_texts.npy``, keys of the texts that taught them.
 
 Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), and returns ``vectors``, float32
-(texts, dim), unit rows: pooling and normalisation are in the graph, so that any consumer of ONNX can run it.
+(texts, dim), unit rows: pooling and normalisation are in the graph, so that any consumer of ONNX can run it. The graph
+of a reranker takes queries and passages as pairs, and returns ``scores``, float32 (pairs, 1).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from encoders.errors import DISK_FULL, BadInput, MissingPart
 from encoders.field_types import with_field_types
 from encoders.pieces import save_pieces
 
-Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
+Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum", "cross-encoder"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
 TRAINING_KEPT = "the training is kept, and the same command resumes it when there is room"
@@ -60,7 +61,8 @@ class ModelConfig:
 
     Attributes:
         max_tokens: longest input, special tokens included; 0 means no limit.
-        pooling: how the graph makes one vector of the token states; LASER uses ``max``, Cr5 the ``sum`` over words.
+        pooling: how the graph makes one vector of the token states; LASER uses ``max``, Cr5 the ``sum`` over words. A
+            ``cross-encoder``, which is a reranker, makes one score of a pair of texts.
         languages: BCP 47 tags the model was trained for; empty if unknown.
         weights: hash of the source weights; all builds of one model share it.
         tokenizer: hash of ``tokenizer.json``, or of ``vocabulary.json``.
@@ -119,6 +121,16 @@ class ModelConfig:
     def tokenizer_name(self) -> str:
         """Name of the file that turns texts into the graph's ids."""
         return "vocabulary.json" if self.pooling == "sum" else "tokenizer.json"
+
+    @property
+    def is_reranker(self) -> bool:
+        """Whether the model scores pairs of a query and a passage, and makes no vectors."""
+        return self.pooling == "cross-encoder"
+
+    @property
+    def output(self) -> str:
+        """Name of the graph's output."""
+        return "scores" if self.is_reranker else "vectors"
 
     @property
     def build_id(self) -> str:
@@ -241,7 +253,7 @@ def publishing(
                 config,
                 graph=_graph_hash(temporary / "model.onnx"),
                 tokenizer=file_hash(tokenizer),
-                pieces=file_hash(pieces) if save_pieces(tokenizer, pieces) else "",
+                pieces=file_hash(pieces) if not config.is_reranker and save_pieces(tokenizer, pieces) else "",
                 forced=report.exists() and is_forced(read_json(report)),
             )
             (temporary / "config.json").write_text(
@@ -342,6 +354,16 @@ def read_json(file: Path) -> Any:
         return json.loads(file.read_text(encoding="utf-8"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def require_encoder(folder: ModelFolder) -> None:
+    """Refuse a reranker where an encoder is needed.
+
+    Raises:
+        BadInput: the folder holds a reranker.
+    """
+    if folder.config.is_reranker:
+        raise BadInput(f"{folder.path} is a reranker, which makes no vectors; name an encoder, and this with --rerank")
 
 
 def link_files(base: ModelFolder, folder: Path, left_out: Collection[str]) -> None:

@@ -61,7 +61,7 @@ class OnnxSession:
             BadInput: the graph can't be loaded, the width of its vectors is not the configured one, or ``device`` asks
                 for CUDA and the graph is in int8.
         """
-        self.dim, self._build = folder.config.dim, folder.config.build_id
+        self.dim, self._build, self._output = folder.config.dim, folder.config.build_id, folder.config.output
         placement = place(device)
         if placement.card and folder.config.precision == "int8":  # CUDA has no kernels for it: each layer would go back
             if device != "auto":
@@ -70,7 +70,7 @@ class OnnxSession:
         self._session = load_graph(folder.graph, placement, unnormalised=unnormalised)
         self.device: Literal["cpu", "cuda"] = "cuda" if placement.card else "cpu"
         shapes = {output.name: output.shape for output in self._session.get_outputs()}
-        width = shapes["vectors"][-1] if shapes.get("vectors") else None
+        width = shapes[self._output][-1] if shapes.get(self._output) else None
         if isinstance(width, int) and width != self.dim:  # the axis may have a name in place of a number
             raise BadInput(
                 f"{folder.graph} makes vectors with {width} dimensions and config.json beside it says {self.dim}; "
@@ -120,7 +120,7 @@ class OnnxSession:
 
     def _run_at_once(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
         ids, mask = padded(rows, pad)
-        vectors: FloatArray = self._session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
+        vectors: FloatArray = self._session.run([self._output], {"input_ids": ids, "attention_mask": mask})[0]
         if self.device == "cuda" and len(rows) > 1 and not np.isfinite(vectors).all(axis=1).any():
             raise RuntimeError("the card computes nothing any more: no vector of a batch is a finite number")
         return vectors

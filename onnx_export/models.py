@@ -11,12 +11,13 @@ from encoders.console import Console
 from encoders.devices import CPU, Device, NoCuda, Placement, place
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Precision, model_cache
+from encoders.folder import ModelFolder, Precision, model_cache, require_encoder
 from encoders.hmde.upper import UpperFile, is_hmde
 from encoders.methods.combined import SEPARATOR, Combined
 from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
+from encoders.reranker import Reranker
 from encoders.session import INT8_ADVICE
 from encoders.training_texts import count_taught, has_training_texts
 from encoders.wording import did_you_mean
@@ -42,16 +43,46 @@ def find_model(reference: str, console: Console, placement: Placement = CPU) -> 
     """
     if reference == DEFAULT:
         return default_folder(console, "fp16" if placement.card else "int8")
-    for folder in (Path(reference).expanduser(), model_cache() / reference):
-        if folder.is_dir():
-            found = ModelFolder.open(folder)
-            return (_build_for_cards(found) or found) if placement.card else found
+    if found := exported_model(reference):
+        require_encoder(found)
+        return (_build_for_cards(found) or found) if placement.card else found
     names = encoder_names()
     raise BadInput(
         f"there is no encoder {reference!r}{did_you_mean(reference, names)} "
         f"(known are {', '.join(names)}, and folders); "
         f"a Hugging Face model is exported first: dragoman export {reference}"
     )
+
+
+def exported_model(reference: str) -> ModelFolder | None:
+    """An exported model, encoder or reranker, by its path or its name in the cache; none if there is no such folder.
+
+    Raises:
+        BadInput: the folder holds no model.
+    """
+    for folder in (Path(reference).expanduser(), model_cache() / reference):
+        if folder.is_dir():
+            return ModelFolder.open(folder)
+    return None
+
+
+def open_reranker(reference: str, console: Console, device: Device = "auto") -> Reranker:
+    """Open a reranker by its folder, or by its name in the cache.
+
+    Raises:
+        BadInput: there is no such reranker.
+        MissingPart: the requested device is missing.
+    """
+    folder = exported_model(reference)
+    if folder is None:
+        names = [model.path.name for model in exported_models() if model.config.is_reranker]
+        raise BadInput(
+            f"there is no reranker {reference!r}{did_you_mean(reference, names)}; "
+            f"a cross-encoder is exported first: dragoman export {reference}"
+        )
+
+    with console.waiting("loading the reranker"):
+        return _placed(device, console, lambda placement: Reranker(folder, device=placement.device))
 
 
 def _build_for_cards(folder: ModelFolder) -> ModelFolder | None:
@@ -272,4 +303,5 @@ def exported_models() -> list[ModelFolder]:
 
 def encoder_names() -> list[str]:
     """Names of the default encoder and of the encoders in the cache, ordered; folders are encoders, too."""
-    return sorted({DEFAULT, *(folder.path.name for folder in exported_models())})
+    models = [model for model in exported_models() if not model.config.is_reranker]
+    return sorted({DEFAULT, *(model.path.name for model in models)})

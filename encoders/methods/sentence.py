@@ -12,7 +12,7 @@ import numpy as np
 from encoders.devices import Device
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int32Array, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder import ModelFolder, require_encoder
 from encoders.session import OnnxSession
 from encoders.text.tokens import Span, Tokenizer, Tokens
 
@@ -30,12 +30,13 @@ class SentenceEncoder:
         """Load tokenizer and graph; with ``unnormalised`` its vectors are not scaled to unit length.
 
         Raises:
-            BadInput: the model sums words (Cr5) and is no sentence encoder; a file is damaged or of another model; or
-                tokenizer or session raise it.
+            BadInput: the model sums words (Cr5) or scores pairs and is no sentence encoder; a file is damaged or of
+                another model; or tokenizer or session raise it.
             MissingPart: the session raises it.
         """
         if folder.config.pooling == "sum":
             raise BadInput(f"{folder.path} sums words (Cr5) and is no sentence encoder; name another with --encoder")
+        require_encoder(folder)
         self.folder = folder
         with ThreadPoolExecutor(1) as pool:
             session = pool.submit(OnnxSession, folder, device=device, threads=threads, unnormalised=unnormalised)

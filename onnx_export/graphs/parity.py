@@ -188,16 +188,45 @@ def compare(
         raise BadInput(
             f"the graph makes vectors of shape {vectors.shape}, the model {reference.shape}; report this model"
         )
-    if not np.isfinite(vectors).all():
-        raise BadInput(f"the {precision} graph overflows: its vectors are not numbers; export with --precision fp32")
+    _require_finite(precision, vectors)
     units, reference_units = unit_rows(vectors), unit_rows(reference)
-    cosines = np.einsum("ij,ij->i", units, reference_units, dtype=np.float64)
     is_query = np.array([text.role == "query" for text in texts])
+    return _report(precision, texts, units, reference_units, top_agreement(units, reference_units, is_query))
+
+
+def compare_scores(
+    precision: Precision, texts: Sequence[GateText], scores: FloatArray, reference: FloatArray
+) -> ParityReport:
+    """Compare a reranker's scores of the gate's queries with reference scores, both (queries, documents).
+
+    The scores of a query, less the mean of all reference scores, are compared as a vector is, and the ten documents
+    with the largest scores as the ten nearest are.
+
+    Raises:
+        BadInput: a score is not a finite number.
+    """
+    _require_finite(precision, scores)
+    centre = np.float32(reference.mean(dtype=np.float64))
+    agreement = _agreement(_largest(scores, TOP), _largest(reference, TOP))
+    queries = [text for text in texts if text.role == "query"]
+    return _report(precision, queries, unit_rows(scores - centre), unit_rows(reference - centre), agreement)
+
+
+def _require_finite(precision: Precision, values: FloatArray) -> None:
+    if not np.isfinite(values).all():
+        raise BadInput(f"the {precision} graph overflows: its values are not numbers; export with --precision fp32")
+
+
+def _report(
+    precision: Precision, texts: Sequence[GateText], units: FloatArray, reference_units: FloatArray, agreement: float
+) -> ParityReport:
+    """The report on the texts' rows, both (texts, dim) of unit length."""
+    cosines = np.einsum("ij,ij->i", units, reference_units, dtype=np.float64)
     return ParityReport(
         precision=precision,
         cosine_min=float(cosines.min()),
         cosine_mean=float(cosines.mean()),
-        top10_agreement=top_agreement(units, reference_units, is_query),
+        top10_agreement=agreement,
         texts=len(texts),
         languages=tuple(sorted({text.lang for text in texts})),
         worst=texts[int(cosines.argmin())].text,
@@ -210,7 +239,11 @@ def top_agreement(vectors: FloatArray, reference: FloatArray, is_query: BoolArra
 
     Vectors and reference are (texts, dim) unit rows.
     """
-    rankings, expected_rankings = (_nearest(rows, is_query, depth) for rows in (vectors, reference))
+    return _agreement(*(_largest(rows[is_query] @ rows[~is_query].T, depth) for rows in (vectors, reference)))
+
+
+def _agreement(rankings: Sequence[Sequence[int]], expected_rankings: Sequence[Sequence[int]]) -> float:
+    """Mean over queries of the share of the expected documents that a ranking has."""
     shares = [
         len(set(ranking) & set(expected)) / len(expected)
         for ranking, expected in zip(rankings, expected_rankings, strict=True)
@@ -218,7 +251,7 @@ def top_agreement(vectors: FloatArray, reference: FloatArray, is_query: BoolArra
     return float(np.mean(shares))
 
 
-def _nearest(rows: FloatArray, is_query: BoolArray, depth: int) -> list[list[int]]:
-    cosines = rows[is_query] @ rows[~is_query].T
-    nearest: list[list[int]] = np.argsort(-cosines, axis=1, kind="stable")[:, :depth].tolist()
-    return nearest
+def _largest(scores: FloatArray, depth: int) -> list[list[int]]:
+    """Columns of the largest of the (queries, documents) scores, the largest first."""
+    largest: list[list[int]] = np.argsort(-scores, axis=1, kind="stable")[:, :depth].tolist()
+    return largest

@@ -39,7 +39,17 @@ def check_graph(
     Raises:
         BadInput: parity is below the bar and not forced.
     """
-    report = check_parity(folder, texts, reference)
+    return publish_report(folder, check_parity(folder, texts, reference), console, source=source, force=force)
+
+
+def publish_report(
+    folder: ModelFolder, report: ParityReport, console: Console, *, source: str = "torch", force: bool
+) -> ParityReport:
+    """Show a report on a folder's graph, and write ``parity.json``.
+
+    Raises:
+        BadInput: parity is below the bar and not forced.
+    """
     report = require_parity(report, f"{folder.config.name} in {report.precision}", console, source=source, force=force)
     write_json(folder.path / "parity.json", report.as_json())
     return report

@@ -1,4 +1,4 @@
-"""Export a Hugging Face encoder as a model folder, compared with its source."""
+"""Export a Hugging Face encoder or reranker as a model folder, compared with its source."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder, Precision, free_target, model_cache, publishing
-from onnx_export.graphs.parity import GateText, ParityReport, read_texts
-from onnx_export.graphs.publishing import check_graph, write_graph
+from encoders.reranker import Reranker
+from onnx_export.graphs.parity import GateText, ParityReport, compare_scores, read_texts
+from onnx_export.graphs.publishing import check_graph, publish_report, write_graph
+from onnx_export.huggingface import reranker as rerankers
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.hub import find_source, read_card
 from onnx_export.huggingface.layout import Recipe, StatedLayout, choose_pooling, choose_prefixes, read_layout
@@ -28,7 +30,8 @@ def export_model(
 ) -> tuple[ModelFolder, ParityReport]:
     """Export a model, a folder or a hub name; compare its graph with torch and publish its folder.
 
-    ``stated`` are the user's statements about the model; without ``output`` the folder is in the model cache.
+    ``stated`` are the user's statements about the model; without ``output`` the folder is in the model cache. A model
+    for sequence classification becomes a reranker, unless a pooling is stated.
 
     Raises:
         BadInput: the model can't be exported, the target exists and is no exported model, or parity is below the bar.
@@ -40,6 +43,14 @@ def export_model(
     name = stated.name or own_name
     target = _target(output, name, precision)
     layout = read_layout(folder)
+    if stated.pooling is None and rerankers.is_reranker(layout):
+        if stated.query_prefix or stated.document_prefix:
+            raise BadInput(f"{model} is a reranker, which has no prefixes; leave them out, or state a --pooling")
+        console.say(f"loading {name}")
+        reranker = rerankers.load(layout)
+        config = describe(name, read_card(folder), ("", "", ""), reranker.source, precision, stated)
+        report = _publish_reranker(model, config, reranker, target, console, force=force)
+        return ModelFolder.open(target), report
     recipe = choose_pooling(layout, stated.pooling)
     console.say(f"loading {name}")
     source = huggingface.load(layout, recipe)
@@ -54,6 +65,33 @@ def export_model(
         report = check_graph(ModelFolder(draft, config), texts, reference, console, force=force)
         (draft / "MODEL_CARD.md").write_text(_card(model, config, recipe, report), encoding="utf-8")
     return ModelFolder.open(target), report
+
+
+def _publish_reranker(
+    model: str,
+    config: ModelConfig,
+    reranker: rerankers.SourceReranker,
+    target: Path,
+    console: Console,
+    *,
+    force: bool,
+) -> ParityReport:
+    """Write a reranker's folder, compare its scores with torch's, and publish it."""
+    console.say(f"a reranker: a score is {reranker.score}; at most {config.max_tokens} tokens a pair")
+    texts = read_texts()
+    pairs = rerankers.gate_pairs(texts)
+    queries = sum(text.role == "query" for text in texts)
+    reference = rerankers.reference_scores(reranker, pairs).reshape(queries, -1)
+    with publishing(target, config, instead="with -o") as draft:
+        console.say(f"writing the graph in {config.precision}")
+        write_files(reranker.source, draft, config.precision)
+        folder = ModelFolder(draft, config)
+        scores = Reranker(folder, device="cpu", checked=False).scores(pairs).reshape(queries, -1)
+        report = publish_report(
+            folder, compare_scores(config.precision, texts, scores, reference), console, force=force
+        )
+        (draft / "MODEL_CARD.md").write_text(_reranker_card(model, config, reranker, report), encoding="utf-8")
+    return report
 
 
 def _target(output: Path | None, name: str, precision: Precision) -> Path:
@@ -103,7 +141,8 @@ def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, stated: State
 
 def write_files(source: huggingface.SourceModel, draft: Path, precision: Precision) -> None:
     """Write ``model.onnx`` and ``tokenizer.json`` into a folder that is not yet published."""
-    write_graph(partial(huggingface.export_token_graph, source.module), draft / "model.onnx", precision)
+    output = "scores" if source.recipe.pooling == "cross-encoder" else "vectors"
+    write_graph(partial(huggingface.export_token_graph, source.module, output=output), draft / "model.onnx", precision)
     huggingface.save_tokenizer(source, draft / "tokenizer.json")
 
 
@@ -131,6 +170,30 @@ Made from `{model}` by `dragoman export`; nothing was trained. Licence of the so
 ## Parity with the source
 
 {report.texts} texts in {", ".join(report.languages)}; the bar is {report.verdict}.
+
+{report.table()}
+"""
+
+
+def _reranker_card(model: str, config: ModelConfig, reranker: rerankers.SourceReranker, report: ParityReport) -> str:
+    """A reranker's card as Markdown, as ``_card``."""
+    types = "The graph itself marks what follows the query's separator as the passage." if reranker.typed else ""
+    return f"""\
+# {config.name}, {config.precision}
+
+A reranker, made from `{model}` by `dragoman export`; nothing was trained. Licence of the source: {
+        config.licence or "not stated"
+    }.
+
+- Inputs `input_ids`, `attention_mask` (pairs, tokens) int64, a query and a passage as `tokenizer.json` joins them;
+  output `scores` (pairs, 1) float32: {reranker.score}. {types}
+- At most {config.max_tokens} tokens a pair.
+- Languages: {", ".join(config.languages) or "not stated"}.
+- Hash of the source's weights: `{config.weights}`.
+
+## Parity with the source
+
+Scores of {report.texts} queries in {", ".join(report.languages)}, less the mean of all; the bar is {report.verdict}.
 
 {report.table()}
 """

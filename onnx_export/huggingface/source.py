@@ -1,4 +1,4 @@
-"""A Hugging Face encoder → torch module with pooling → fp32 ONNX graph; only this file of the package imports torch."""
+"""A Hugging Face encoder → torch module with pooling → fp32 ONNX graph; this file and ``reranker`` import torch."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def load(layout: Layout, recipe: Recipe) -> SourceModel:
     """
     require_torch()
     with quiet():
-        tokenizer = _load_tokenizer(layout.transformer)
+        tokenizer = load_tokenizer(layout.transformer)
         encoder = _load_encoder(layout.transformer, keep_pooler=recipe.pooler)
     module = _with_pooling(encoder, recipe).eval()
     return SourceModel(
@@ -105,24 +105,28 @@ def load(layout: Layout, recipe: Recipe) -> SourceModel:
         tokenizer=tokenizer,
         lower_case=layout.lower_case,
         dim=_dim(encoder, module),
-        max_tokens=_max_tokens(encoder, tokenizer, layout),
+        max_tokens=max_tokens(encoder, tokenizer, layout),
         weights=hash_weights(module, recipe),
     )
 
 
-def export_token_graph(module: torch.nn.Module, target: Path) -> None:
+def export_token_graph(module: torch.nn.Module, target: Path, output: str = "vectors") -> None:
     """Write the fp32 ONNX graph of a module of ``input_ids`` and ``attention_mask``, by ``export_module``."""
     import torch  # noqa: PLC0415
 
     # Two separate tensors: the exporter would make a single input of the same object.
     ids, mask = (torch.ones((2, 8), dtype=torch.int64) for _ in range(2))
-    export_module(module, {"input_ids": ids, "attention_mask": mask}, ("texts", "tokens"), target)
+    export_module(module, {"input_ids": ids, "attention_mask": mask}, ("texts", "tokens"), target, output)
 
 
 def export_module(
-    module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], axes: tuple[str, str], target: Path
+    module: torch.nn.Module,
+    inputs: Mapping[str, torch.Tensor],
+    axes: tuple[str, str],
+    target: Path,
+    output: str = "vectors",
 ) -> None:
-    """Write a module as an fp32 ONNX graph with torch's exporter; its output is named ``vectors``.
+    """Write a module as an fp32 ONNX graph with torch's exporter; ``output`` is the name of its output.
 
     The exporter keeps both axes dynamic, whereas tracing would fix what the example's values decide. With plain
     ("eager") attention it makes a graph whose layers ONNX Runtime fuses.
@@ -142,7 +146,7 @@ def export_module(
             dynamo=True,
             dynamic_shapes=dict.fromkeys(inputs, dimensions),
             input_names=list(inputs),
-            output_names=["vectors"],
+            output_names=[output],
             opset_version=OPSET,
             verbose=False,
         )
@@ -183,10 +187,15 @@ def run_one_at_a_time(module: torch.nn.Module, texts: Sequence[Sequence[int]]) -
     return np.stack(rows).astype(np.float32)
 
 
-def _load_tokenizer(folder: Path) -> Any:
+def load_tokenizer(folder: Path) -> Any:
+    """The fast tokenizer of a folder.
+
+    Raises:
+        BadInput: it can't be loaded, or exists only in Python.
+    """
     from transformers import AutoTokenizer  # noqa: PLC0415
 
-    with _required(f"the tokenizer in {folder} can't be loaded"):
+    with required(f"the tokenizer in {folder} can't be loaded"):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.is_fast:
         raise _in_python_only(folder, type(tokenizer).__name__)
@@ -218,7 +227,7 @@ def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{folder} can't be loaded as a model ({_first_line(error)}); fetch it again") from error
-    with _required(f"the weights in {folder} can't be loaded"):
+    with required(f"the weights in {folder} can't be loaded"):
         encoder, report = AutoModel.from_pretrained(
             folder,
             config=config,
@@ -265,7 +274,7 @@ def _load_dense(layer: DenseLayer) -> torch.nn.Module:
     from safetensors.torch import load_file  # noqa: PLC0415
 
     safetensors_file, pickle_file = layer.folder / "model.safetensors", layer.folder / "pytorch_model.bin"
-    with _required(f"the dense layer in {layer.folder} can't be read"):
+    with required(f"the dense layer in {layer.folder} can't be read"):
         tensors = (
             load_file(safetensors_file)
             if safetensors_file.is_file()
@@ -294,7 +303,7 @@ def _dim(encoder: Any, module: torch.nn.Module) -> int:
         ) from error
 
 
-def _max_tokens(encoder: Any, tokenizer: Any, layout: Layout) -> int:
+def max_tokens(encoder: Any, tokenizer: Any, layout: Layout) -> int:
     """Maximum tokens of a text: the smallest limit that model, tokenizer or layout states."""
     limits = [layout.max_tokens]
     positions = getattr(encoder.config, "max_position_embeddings", None)
@@ -338,7 +347,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _required(failure: str) -> Iterator[None]:
+def required(failure: str) -> Iterator[None]:
     """Raise ``BadInput`` with the sentence ``failure`` if the block fails in transformers, safetensors or pickle."""
     try:
         yield

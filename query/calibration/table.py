@@ -6,6 +6,7 @@ So a collection that goes back to an earlier model has the calibration again tha
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +22,10 @@ from query.calibration.summary import Summary
 
 
 class CalibrationRow(Base):
-    """One calibration of a collection."""
+    """One calibration of a collection.
+
+    ``summary`` is a ``Summary``, and under ``rerankers`` what each reranker favours languages by, by its build.
+    """
 
     __tablename__ = "calibrations"
 
@@ -156,6 +160,31 @@ def forget(engine: sa.Engine, name: str) -> None:
     """Delete a collection's calibrations."""
     with transaction(engine) as session:
         session.execute(sa.delete(CalibrationRow).where(CalibrationRow.collection == name))
+
+
+def reranker_effects(engine: sa.Engine, name: str, calibration_id: str, build: str) -> dict[str, Any] | None:
+    """What a build of a reranker favours languages by under a calibration; none if that was not kept."""
+    query = sa.select(CalibrationRow.summary).where(
+        CalibrationRow.collection == name, CalibrationRow.id == calibration_id
+    )
+    with transaction(engine) as session:
+        summary = session.scalar(query) or {}
+    effects: dict[str, Any] | None = summary.get("rerankers", {}).get(build)
+    return effects
+
+
+def keep_reranker_effects(
+    engine: sa.Engine, name: str, calibration_id: str, build: str, effects: Mapping[str, Any]
+) -> None:
+    """Keep with a calibration what a build of a reranker favours languages by; nothing if there is no such calibration.
+
+    Raises:
+        StoreError: the database can't be written.
+    """
+    with transaction(engine) as session:
+        row = session.get(CalibrationRow, (name, calibration_id))
+        if row is not None:
+            row.summary = {**row.summary, "rerankers": {**row.summary.get("rerankers", {}), build: dict(effects)}}
 
 
 NONE = "none"

@@ -11,7 +11,7 @@ from encoders.devices import Device, place
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.combined import SEPARATOR
-from onnx_export.models import DEFAULT, default_folder, exported_models, find_model, locate
+from onnx_export.models import DEFAULT, default_folder, exported_model, exported_models, find_model, locate
 from query.commands import completion
 from query.commands.help import Group
 from query.commands.options import device_option, output_options
@@ -40,6 +40,10 @@ def list_command(console: Console) -> None:
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
     """Show what an encoder is: its card, its settings and the id of its build; of combined ones each."""
+    reranker = exported_model(name)
+    if reranker and reranker.config.is_reranker and not words:
+        show_encoder(reranker, console)
+        return
     folders = [find_model(part_name, console) for part_name in name.split(SEPARATOR)]
     if words:
         query_words = [word.strip() for word in words.split(",") if word.strip()]

@@ -46,6 +46,9 @@ def command(
 ) -> None:
     """Turn MODEL, a folder or a name on the Hugging Face hub, into an ONNX folder that --encoder takes.
 
+    A model for sequence classification, a cross-encoder, becomes a reranker that --rerank takes: its one logit is the
+    score, or of two the second less the first. With --pooling it becomes an encoder.
+
     The default encoder, multilingual-e5-small, needs no hub. The graph is compared with the model it was made from on
     texts in twelve languages. Below the bar nothing is written, unless forced.
     """

@@ -361,10 +361,18 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
         no_mates: bool,
         hybrid: bool,
         weights: str,
+        rerank: str | None,
     ) -> RankingOptions:
         encoder_weights = parsed_weights(weights) if weights else ()
         return RankingOptions(
-            calibration, balance, margin, not no_passages, hybrid, encoder_weights, mates=not no_mates
+            calibration,
+            balance,
+            margin,
+            not no_passages,
+            hybrid,
+            encoder_weights,
+            mates=not no_mates,
+            rerank=rerank or "",
         )
 
     return gathered(
@@ -394,6 +402,12 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         weights_option(
             "Weights of the encoders that a collection combines, in their order.  [default: the calibration's]"
+        ),
+        click.option(
+            "--rerank",
+            type=FILLED,
+            metavar="NAME|FOLDER",
+            help="Order the best 30 hits by this reranker: dragoman export of a cross-encoder.",
         ),
     )(command)
 

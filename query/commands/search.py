@@ -87,7 +87,7 @@ def command(
                 facets=[facet for typed in facets.split(",") if (facet := typed.strip())],
             )
         unread = searcher.unread(text)
-        choice, weights = searcher.choice, searcher.vector_parts.weights
+        choice, weights, reranked = searcher.choice, searcher.vector_parts.weights, searcher.reranker is not None
     if unread:
         show_unread(unread, console)
     if hits.confidence is not None:
@@ -101,12 +101,15 @@ def command(
             "lang": hits.lang,
             "confidence": confidence,
             "collection": name,
+            **({} if hits.reranking is None else {"reranking": {"seconds": round(hits.reranking, 4)}}),
             "hits": [as_json(hit) for hit in hits],
             **({"facets": asdict(hits.facets)} if hits.facets else {}),
         }
     )
+    if hits.reranking is not None:
+        console.say(f"reranking took {hits.reranking:.2f} s")
     if hits and explain and not console.json:
-        console.say(score_formula(choice, weights))
+        console.say(score_formula(choice, weights, reranked=reranked))
     show_hits(hits, console, choice.balance)
     if hits.facets and hits:
         show_facets(hits.facets, console)

@@ -287,6 +287,7 @@ def _setup(
         "maps": maps_of(searcher),
         "taught": dict(taught),
         **({"lexicons": list(plan.lexicons.names)} if plan.lexicons.names else {}),
+        **({"reranking_seconds": round(searcher.reranker.seconds, 3)} if searcher.reranker else {}),
     }
     return evaluation_log.Setup(
         collection=searcher.collection,

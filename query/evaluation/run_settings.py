@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from query.calibration.common_space import CommonSpaceCalibration
@@ -51,6 +51,7 @@ def default_tag(searcher: Searcher, to: Sequence[str] | None, *, named: bool = F
         parts += ["no-mates"] if has_mates and not (choice.lift or choice.second_look) else []
         parts += [f"weights-{'-'.join(f'{weight:g}' for weight in searcher.weights)}"] if searcher.weights else []
     parts += ["hybrid"] if choice.hybrid else []
+    parts += [f"rerank-{searcher.reranker.name}"] if searcher.reranker else []
     parts += [f"to-{'-'.join(to)}"] if to is not None else []
     return "-".join(parts)
 
@@ -81,6 +82,7 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
         "bar": settings.get("bar"),
         "second look": settings.get("second_look"),
         "hybrid": settings.get("hybrid"),
+        "reranker": settings.get("reranker") or ("none" if "hybrid" in settings else None),
         "topic fields": settings.get("fields"),
         **settings.get("of_table", {}),
         "documents in": run.documents_in or settings.get("to") or "all languages",
@@ -113,15 +115,20 @@ def ranking_in_words(run: LoggedRun) -> str:
     if run.reproduced:
         return f"{settings['ranked_by']}, reproduce {settings['table']}"
     if settings.get("calibration") is None:
-        return "plain cosine, hybrid" if settings.get("hybrid") else "plain cosine"
+        return ", ".join(["plain cosine", *_additions(settings)])
     parts = [f"balance {settings.get('balance', 0):g}", str(settings.get("margin", ""))]
     parts += [str(settings["maps"])] if settings.get("maps") else []
     parts += ["passages"] if settings.get("passages") else []
     parts += ["mates"] if settings.get("lift") or settings.get("second_look") else []
     weights = settings.get("weights") or []
     parts += [f"weights {_shown(weights)}"] if len(weights) > 1 else []
-    parts += ["hybrid"] if settings.get("hybrid") else []
-    return ", ".join(parts)
+    return ", ".join([*parts, *_additions(settings)])
+
+
+def _additions(settings: Mapping[str, Any]) -> list[str]:
+    """What else ranks beside vectors: words, a reranker."""
+    reranked = [f"reranked by {settings['reranker']}"] if settings.get("reranker") else []
+    return [*(["hybrid"] if settings.get("hybrid") else []), *reranked]
 
 
 def differences(run: LoggedRun, against: LoggedRun) -> list[str]:

@@ -107,12 +107,13 @@ class FairRanker:
         filters: Filters | None = None,
         *,
         texts: Sequence[str] = (),
-        detailed: bool = False,
+        detailed: int = 0,
     ) -> list[Ranking]:
         """The k best documents of the target languages for each of (queries, dim) unit vectors of one language.
 
-        The queries' texts are for hybrid search. ``detailed`` adds the details that a hit shows; they take too much
-        memory for an evaluation. Documents that are deleted during the ranking are left out.
+        The queries' texts are for hybrid search. ``detailed`` is the number of first hits that get the details that a
+        hit shows; those of all take too much memory for an evaluation. Documents that are deleted during the ranking
+        are left out.
         """
         if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
             return self._ranker(calibration, lang).rank(
@@ -120,7 +121,7 @@ class FairRanker:
             )
         corrected = self.calibration.correct_queries(queries, lang, self._share)
         plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
-        return self._rank(corrected, lang, targets, k, filters, texts=texts, plain=plain)
+        return self._rank(corrected, lang, targets, k, filters, texts=texts, plain=plain, detailed=detailed)
 
     def rank_similar(
         self, doc_id: str, lang: str, targets: Sequence[str], k: int, filters: Filters | None = None
@@ -140,7 +141,7 @@ class FairRanker:
             return self._ranker(calibration, lang).rank_similar(doc_id, lang, targets, k, filters)
         raw = self._stored.vectors([doc_id])
         corrected = self.calibration.correct_documents(raw, {lang: slice(0, 1)}, self._share)
-        return self._rank(corrected, lang, targets, k, filters, plain=raw, without=(doc_id,))[0], raw
+        return self._rank(corrected, lang, targets, k, filters, plain=raw, detailed=k, without=(doc_id,))[0], raw
 
     def _rank(
         self,
@@ -152,9 +153,10 @@ class FairRanker:
         *,
         texts: Sequence[str] = (),
         plain: FloatArray | None = None,
+        detailed: int = 0,
         without: Collection[str] = (),
     ) -> list[Ranking]:
-        """The rankings of corrected queries, with details if ``plain`` has the queries in the stored space."""
+        """The rankings of corrected queries; ``plain`` are the queries in the stored space, for the details."""
         asked = self.calibration.compared(corrected, lang, self._share)
         ends = self._ends(k, len(targets))
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
@@ -167,7 +169,7 @@ class FairRanker:
             try:
                 if self.choice.second_look and not retrieved.near_hits:
                     retrieved = replace(retrieved, near_hits=self._near_hits(retrieved, asked, targets, filters))
-                return self._ranked(retrieved, asked, lang, ends, k, plain)
+                return self._ranked(retrieved, asked, lang, ends, k, plain, detailed)
             except MissingDocuments as missing:
                 retrieved = retrieved.without(missing.doc_ids)
 
@@ -181,14 +183,37 @@ class FairRanker:
             return self._ranker(calibration, lang).counterparts(ranking, lang)
         if not self.choice.lift:
             return {}
+        documents = self._documents(ranking)
+        doc_ids = documents.doc_ids
+        same = counterparts(documents, np.arange(len(doc_ids)), self.choice.bar)
+        return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
+
+    def lifted(self, ranking: Ranking, scores: FloatArray, lang: str) -> FloatArray:
+        """(n,) other scores of a ranking's hits for a query in a language, lifted by mates among these hits.
+
+        Raises:
+            MissingDocuments: hits were deleted since they were ranked.
+        """
+        if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
+            return self._ranker(calibration, lang).lifted(ranking, scores, lang)
+        if not self.choice.lift or len(set(ranking.langs)) < 2:
+            return scores
+        documents = self._documents(ranking)
+        row_of = {doc_id: row for row, doc_id in enumerate(documents.doc_ids)}
+        rows = np.array([row_of[doc_id] for doc_id in ranking.doc_ids], dtype=np.intp)
+        by_row = np.empty_like(scores)
+        by_row[rows] = scores
+        lift, bar = self.choice.lift, self.choice.bar
+        return Mates.among(documents, np.arange(len(rows)), by_row, lift=lift, bar=bar).lifted(by_row)[rows]
+
+    def _documents(self, ranking: Ranking) -> CandidateDocuments:
+        """A ranking's hits, without the languages' components."""
         doc_ids = [doc_id for _, doc_id in sorted(zip(ranking.langs, ranking.doc_ids, strict=True))]
         langs = sorted(ranking.langs)
         languages = {lang: slice(bisect_left(langs, lang), bisect_right(langs, lang)) for lang in dict.fromkeys(langs)}
         raw = self._stored.vectors(doc_ids)
         vectors = self.calibration.correct_documents(raw, languages)
-        documents = CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
-        same = counterparts(documents, np.arange(len(doc_ids)), self.choice.bar)
-        return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
+        return CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
 
     def _ranker(self, calibration: Calibration, lang: str) -> FairRanker:
         """The ranker of queries in a language whose calibration is another."""
@@ -204,8 +229,9 @@ class FairRanker:
         ends: Sequence[int],
         k: int,
         plain: FloatArray | None,
+        detailed: int,
     ) -> list[Ranking]:
-        """The rankings of the documents found, with details if ``plain`` has the queries in the stored space.
+        """The rankings of the documents found; the first have details if ``plain`` has the queries in the stored space.
 
         Raises:
             MissingDocuments: candidates were deleted since they were found.
@@ -231,7 +257,7 @@ class FairRanker:
             rows, scores = _rank_stretches(scored, query, of_query, ends, query_hits)
             rows, scores = rows[:k], scores[:k]
             details = (
-                self._details(scored, query, rows, plain[query], queries.selected(query), query_hits)
+                self._details(scored, query, rows[:detailed], plain[query], queries.selected(query), query_hits)
                 if plain is not None
                 else None
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from encoders.document import Document, FloatArray, Passages
@@ -13,6 +13,9 @@ from indexer.elastic.values import values
 
 LANGUAGE_FACET = "lang"
 """Name of the facet that counts languages; every other name is a field's."""
+
+RERANKED = 30
+"""Best hits of a fair ranking that a reranker orders."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class ScoreParts:
         mate: id of the document about the same thing, in another language, that lifted the hit; none: no mate did.
         lift: what the mate added to the margin score; none likewise.
         words: BM25 score as a share of the best in any language; none without hybrid search.
+        reranked: the reranker's score, without what it favours the language by, and lifted by mates; it orders the
+            first hits, and ``Hit.score`` stays with the place. None if the hit was not reranked.
     """
 
     cosine: float
@@ -76,6 +81,7 @@ class ScoreParts:
     mate: str | None
     lift: float | None
     words: float | None
+    reranked: float | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -171,13 +177,19 @@ class Hits(list[Hit]):
         lang: language of the query, stated or detected; normalised BCP 47 tag.
         confidence: probability of the detected language, 0 to 1; none if the language was stated.
         facets: counts of the best documents; none unless asked for.
+        reranking: seconds that reranking took; none without a reranker.
     """
 
     def __init__(
-        self, hits: Iterable[Hit], lang: str, confidence: float | None = None, facets: Facets | None = None
+        self,
+        hits: Iterable[Hit],
+        lang: str,
+        confidence: float | None = None,
+        facets: Facets | None = None,
+        reranking: float | None = None,
     ) -> None:
         super().__init__(hits)
-        self.lang, self.confidence, self.facets = lang, confidence, facets
+        self.lang, self.confidence, self.facets, self.reranking = lang, confidence, facets, reranking
 
 
 @dataclass(frozen=True)
@@ -187,7 +199,7 @@ class Ranking:
     Attributes:
         langs: (n,) languages of the documents.
         scores: (n,) float32, descending.
-        details: (n,) details for hits; none unless asked for.
+        details: details of the first hits, or of all; none unless asked for.
     """
 
     doc_ids: Sequence[str]
@@ -199,6 +211,19 @@ class Ranking:
         """The ranking of the k best of these documents."""
         details = None if self.details is None else self.details[:k]
         return Ranking(self.doc_ids[:k], self.langs[:k], self.scores[:k], details)
+
+    def without(self, doc_ids: Collection[str]) -> Ranking:
+        """The ranking without some documents."""
+        return self.ordered([row for row, doc_id in enumerate(self.doc_ids) if doc_id not in doc_ids])
+
+    def ordered(self, rows: Sequence[int]) -> Ranking:
+        """The documents of the rows in their order; scores stay with the places, details with the documents."""
+        details = self.details
+        if details is not None:
+            details = [details[row] for row in itertools.takewhile(lambda row: row < len(self.details or ()), rows)]
+        return Ranking(
+            [self.doc_ids[row] for row in rows], [self.langs[row] for row in rows], self.scores[: len(rows)], details
+        )
 
 
 def good_hits(hits: Sequence[Hit]) -> int | None:

@@ -65,6 +65,7 @@ class RankingOptions:
         weights: weights of the parts of combined vectors; empty: the calibration's weights.
         mates: let documents about the same thing lift each other, and the best hits their neighbours, as the
             calibration decides.
+        rerank: folder of a reranker, or its name in the cache, that orders the best hits; empty: none does.
     """
 
     calibration: str = ""
@@ -74,6 +75,7 @@ class RankingOptions:
     hybrid: bool = False
     weights: tuple[float, ...] = ()
     mates: bool = True
+    rerank: str = ""
 
 
 def choose(collection: str, calibration: Calibration | None, options: RankingOptions) -> SearchChoice:

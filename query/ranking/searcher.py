@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -25,10 +26,13 @@ from indexer.stores.contract import ChecksFields, Filters, LexicalQuery, Missing
 from indexer.text.language_detection import Detection, Detector
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
+from query.calibration.margin import centring
 from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage, best_passages
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hits import Facets, Hit, Hits, Ranking, folded
+from query.ranking.hit_reranker import HitReranker
+from query.ranking.hits import RERANKED, Facets, Hit, Hits, Ranking, folded
+from query.ranking.open_reranker import open_hit_reranker
 from query.ranking.query_encoder import open_query_encoder
 from query.ranking.search_choice import MATES, PLAIN, RankingOptions, SearchChoice, choose
 
@@ -81,6 +85,7 @@ class Searcher:
         calibration: makes languages comparable; none: documents are ranked by plain cosine.
         weights: weights of the parts of combined vectors instead of the calibration's; empty: the calibration's.
         opening: the opening of the store; searchers made from this one share it.
+        reranker: orders the best hits; none: the fair ranking stays.
     """
 
     collection: str
@@ -92,6 +97,7 @@ class Searcher:
     choice: SearchChoice = PLAIN
     weights: tuple[float, ...] = ()
     opening: Opening = field(default_factory=Opening)
+    reranker: HitReranker | None = None
     _applied: Calibration = field(init=False, repr=False)
     _rankers: dict[SearchChoice, FairRanker] = field(default_factory=dict, init=False, repr=False)
     _weighed: dict[tuple[float, ...], Searcher] = field(default_factory=dict, init=False, repr=False)
@@ -157,8 +163,12 @@ class Searcher:
             encoder = encoder or open_query_encoder(row, calibration, device, console)
             if choice.hybrid:
                 _index_words(store, languages, console)
+            searcher = cls(collection, encoder, store, languages, detector, calibration, choice, ranking.weights)
+            if ranking.rerank:
+                reranker = open_hit_reranker(searcher, ranking.rerank, settings, console, device)
+                searcher = replace(searcher, reranker=reranker)
             stack.pop_all()
-        return cls(collection, encoder, store, languages, detector, calibration, choice, ranking.weights)
+        return searcher
 
     @property
     def spec(self) -> EncoderSpec:
@@ -191,6 +201,7 @@ class Searcher:
             "calibration": self.calibration.id if self.calibration else None,
             "weights": list(self._applied.vector_parts.weights) if self.calibration else [],
             **asdict(self.choice),
+            **(self.reranker.describe() if self.reranker else {}),
             "languages": dict(self.languages),
         }
 
@@ -266,6 +277,7 @@ class Searcher:
             )
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
         plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
+        seconds: list[float] = []
 
         reach = max(k, _REACH) if facets else k
 
@@ -273,10 +285,14 @@ class Searcher:
             if not hits and filters and isinstance(self.store, ChecksFields):
                 self.store.require_fields(filters)
             counts = self._facets(hits[:reach], facets, ranked_count, targets, filters) if facets else None
-            return Hits(hits[:k], query.lang, confidence, counts)
+            return Hits(hits[:k], query.lang, confidence, counts, sum(seconds) if self.reranker else None)
 
         def ranked(count: int) -> Ranking:
-            return ranker.rank(vectors, query.lang, targets, count, filters, texts=[query.content], detailed=True)[0]
+            texts, count = [query.content], max(count, RERANKED if self.reranker else 1)
+            (ranking,) = ranker.rank(vectors, query.lang, targets, count, filters, texts=texts, detailed=count)
+            ranking, taken = self._reranked(ranking, query, plain, ranker)
+            seconds.append(taken)
+            return ranking
 
         def subjects(ranking: Ranking) -> list[Hit]:
             hits = self._hits(ranking, plain, explain=explain, passages=passages)
@@ -421,6 +437,34 @@ class Searcher:
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
         ]
 
+    def _reranked(
+        self, ranking: Ranking, query: Document, plain: FloatArray, ranker: FairRanker
+    ) -> tuple[Ranking, float]:
+        """The ranking with its best hits in the order of the reranker, if there is one, and the seconds it took.
+
+        ``plain`` is the query in the stored space. Each place keeps its score. Documents that were deleted since they
+        were ranked are left out.
+        """
+        if self.reranker is None:
+            return ranking, 0.0
+        start = perf_counter()
+        best = ranking.first(RERANKED)
+        try:
+            hits = self._hits(best, plain, explain=False, passages=0)
+            scores = self.reranker.scores(query, hits, centring(ranker.choice.balance))
+            scores = ranker.lifted(best, scores, query.lang)
+        except MissingDocuments as missing:
+            return self._reranked(ranking.without(missing.doc_ids), query, plain, ranker)
+        details = [
+            replace(detail, parts=replace(detail.parts, reranked=float(score)))
+            for detail, score in zip(best.details or (), scores, strict=True)
+        ]
+        order = [*np.argsort(-scores, kind="stable").tolist(), *range(len(scores), len(ranking.doc_ids))]
+        scored = replace(ranking, details=[*details, *(ranking.details or ())[len(details) :]])
+        taken = perf_counter() - start
+        self.reranker.seconds += taken
+        return scored.ordered(order), taken
+
     def rank(
         self,
         queries: Sequence[Document],
@@ -442,6 +486,7 @@ class Searcher:
         """
         self._check(k)
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
+        depth, detailed = (max(k, RERANKED), RERANKED) if self.reranker else (k, 0)
         vectors = self.encoder.encode_queries(queries)
         by_lang: dict[str, list[int]] = {}
         for row, query in enumerate(queries):
@@ -451,7 +496,13 @@ class Searcher:
             for start in range(0, len(rows), _BLOCK):
                 block = rows[start : start + _BLOCK]
                 texts = [queries[row].content for row in block]
-                ranked = ranker.rank(vectors[block], lang, targets, k, filters, texts=texts)
+                ranked = ranker.rank(vectors[block], lang, targets, depth, filters, texts=texts, detailed=detailed)
+                if self.reranker:
+                    plain = self._applied.queries_in_stored_space(vectors[block], lang)
+                    ranked = [
+                        self._reranked(ranking, queries[row], plain[number], ranker)[0].first(k)
+                        for number, (row, ranking) in enumerate(zip(block, ranked, strict=True))
+                    ]
                 rankings.update(zip(block, ranked, strict=True))
                 advance(len(block))
         known = self.vector_parts.comparable(vectors)

@@ -42,7 +42,9 @@ def exports_once() -> Iterator[None]:
     """
     export = huggingface.export_module
 
-    def copied(module: Any, inputs: Mapping[str, Any], axes: tuple[str, str], target: Path) -> None:
+    def copied(
+        module: Any, inputs: Mapping[str, Any], axes: tuple[str, str], target: Path, output: str = "vectors"
+    ) -> None:
         import torch
 
         example = [torch.arange(one.numel()).reshape(one.shape).to(one.dtype) % 3 for one in inputs.values()]
@@ -51,10 +53,10 @@ def exports_once() -> Iterator[None]:
         weights = (part for name, weight in module.state_dict().items() for part in (name, weight.numpy().tobytes()))
         shapes = [f"{name} {value.dtype} {tuple(value.shape)}" for name, value in inputs.items()]
         structure = f"{module} {getattr(module, 'config', '')}"
-        key = short_hash(*shapes, *axes, target.name, structure, vectors.numpy().tobytes(), *weights)
+        key = short_hash(*shapes, *axes, target.name, output, structure, vectors.numpy().tobytes(), *weights)
 
         def make(folder: Path) -> Path:
-            export(module, inputs, axes, folder / target.name)
+            export(module, inputs, axes, folder / target.name, output)
             return folder
 
         for file in once(f"graph-{key}", make).iterdir():
@@ -201,6 +203,51 @@ def save_model(tmp_path_factory: pytest.TempPathFactory) -> SaveModel:
         return folder
 
     return save
+
+
+def save_reranker(folder: Path, shape: str = "bert", *, labels: int = 1, paired: bool = True) -> Path:
+    """Save a small cross-encoder with random weights; ``paired``: its tokenizer puts something between two texts."""
+    import torch
+    import transformers
+
+    torch.manual_seed(5)
+    sizes = {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+        "initializer_range": 0.15,
+        "num_labels": labels,
+    }
+    if shape == "xlm-r":
+        backend = sentencepiece()
+        pair, ids = "<s> $A </s> </s> $B </s>", {"<s>": 0, "</s>": 2}
+        special = {"bos_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+        config = transformers.XLMRobertaConfig(
+            vocab_size=backend.get_vocab_size(),
+            max_position_embeddings=POSITIONS + 2,
+            pad_token_id=1,
+            type_vocab_size=1,
+            **sizes,
+        )
+    else:
+        backend = wordpiece()
+        pair, ids = "[CLS] $A [SEP] $B:1 [SEP]:1", {"[CLS]": 2, "[SEP]": 3}
+        special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+        config = transformers.BertConfig(
+            vocab_size=backend.get_vocab_size(), max_position_embeddings=POSITIONS, **sizes
+        )
+    if paired:
+        single = "<s> $A </s>" if shape == "xlm-r" else "[CLS] $A [SEP]"
+        backend.post_processor = processors.TemplateProcessing(
+            single=single, pair=pair, special_tokens=list(ids.items())
+        )
+    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    inputs = ["input_ids", "attention_mask", *(["token_type_ids"] if shape == "bert" else [])]
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_max_length=POSITIONS, model_input_names=inputs, **special
+    ).save_pretrained(folder)
+    return folder
 
 
 def save_labse_layers(folder: Path, activation: str = "Tanh", pooling: str = "cls_token", width: int = 64) -> None:

@@ -168,6 +168,36 @@ def _mean_of_tokens(table: FloatArray) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
 
 
+def make_token_reranker(target: Path, words: ModelFolder, seed: int = 0) -> ModelFolder:
+    """Make a reranker with a word model's tokenizer: a pair's score is the mean of its tokens' random weights."""
+    size = tokenizers.Tokenizer.from_file(str(words.tokenizer)).get_vocab_size()
+    weights = np.random.default_rng(seed).standard_normal((size, 1)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["weights", "input_ids"], ["rows"], axis=0),
+        helper.make_node("Cast", ["attention_mask"], ["there"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["there", "last"], ["mask"]),
+        helper.make_node("Mul", ["rows", "mask"], ["counted"]),
+        helper.make_node("ReduceSum", ["counted", "middle"], ["sums"], keepdims=0),
+        helper.make_node("ReduceSum", ["there", "middle"], ["lengths"], keepdims=1),
+        helper.make_node("Div", ["sums", "lengths"], ["scores"]),
+    ]
+    axes = {"last": np.array([-1], dtype=np.int64), "middle": np.array([1], dtype=np.int64)}
+    shape = ["pairs", "tokens"]
+    graph = helper.make_graph(
+        nodes,
+        "weights",
+        [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in ("input_ids", "attention_mask")],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["pairs", 1])],
+        [numpy_helper.from_array(values, name) for name, values in {"weights": weights, **axes}.items()],
+    )
+    config = ModelConfig("tokens", 1, 64, "cross-encoder", "", "", (), "fp32", "tokens", "", "")
+    with publishing(target, config) as folder:
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+        onnx.save(model, folder / "model.onnx")
+        (folder / "tokenizer.json").write_bytes(words.tokenizer.read_bytes())
+    return ModelFolder.open(target)
+
+
 def rotated(concepts: int, dim: int = 12, noise: float = 0.1) -> Parallel:
     """Three languages that are turned and shifted against each other."""
     chance = np.random.default_rng(0)

@@ -24,7 +24,9 @@ def show_encoders(folders: Sequence[ModelFolder], console: Console) -> None:
     console.records(
         [
             {
-                "encoder": folder.path.name + (" (default)" if folder.path == default_path() else ""),
+                "encoder": folder.path.name
+                + (" (default)" if folder.path == default_path() else "")
+                + (" (reranker)" if folder.config.is_reranker else ""),
                 "precision": folder.config.precision,
                 ">dim": str(folder.config.dim),
                 ">languages": str(len(folder.config.languages) or "?"),

@@ -48,6 +48,8 @@ def show_evaluation(evaluation: Evaluation, console: Console) -> None:
     show_taught(evaluation.taught, RELEVANT, console)
     for sentence in _omitted_topics(scored_runs):
         console.say(sentence)
+    if (seconds := evaluation.setup.settings.get("reranking_seconds")) is not None:
+        console.say(f"reranking took {seconds:,.1f} s in all")
     console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
 
 

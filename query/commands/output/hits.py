@@ -16,7 +16,7 @@ from encoders.printable import one_line
 from indexer.text.language_detection import SURE
 from query.calibration.calibration_choice import Mix
 from query.calibration.margin import centring, exponent
-from query.ranking.hits import Facets, Hit, ScoreParts, good_hits
+from query.ranking.hits import RERANKED, Facets, Hit, ScoreParts, good_hits
 
 if TYPE_CHECKING:
     from query.ranking.search_choice import SearchChoice
@@ -115,10 +115,12 @@ def parts_line(parts: ScoreParts, balance: float) -> str:
         line += f"; lifted by its mate [{one_line(parts.mate)}] by {lifted:.3f}"
     if parts.words is not None:
         line += f"; BM25 score {parts.words:.2f} of the best document's"
+    if parts.reranked is not None:
+        line += f"; by the reranker {parts.reranked:.3f}"
     return line
 
 
-def score_formula(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
+def score_formula(choice: SearchChoice, weights: Sequence[float] = (), *, reranked: bool = False) -> str:
     """A sentence that says how a score is computed from its parts, and the weights of several encoders."""
     beta = exponent(choice.balance)
     nearness = "the mean of near the query and near the document"
@@ -127,12 +129,13 @@ def score_formula(choice: SearchChoice, weights: Sequence[float] = ()) -> str:
     lifting = f"; a hit gains up to {choice.lift:g} of the lead of its mate, a better hit about the same thing"
     mates_clause = lifting if choice.lift else ""
     words_clause = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
+    reranker_clause = f"; a reranker orders the first {RERANKED}, scores stay with the places" if reranked else ""
     weights_clause = f"; the encoders' cosines count {weights_text}" if (weights_text := shown_weights(weights)) else ""
     compared = _compared(choice.mix) if choice.passages else "the document's cosine"
     corrected = "corrected for languages, " if centring(choice.balance) else ""
     return (
         f"balance {choice.balance:g}: a score is {compared}, {corrected}{formula}{mates_clause}{words_clause}"
-        f"{weights_clause}"
+        f"{weights_clause}{reranker_clause}"
     )
 
 

@@ -92,7 +92,7 @@ def test_passages_are_compared_through_it_too(tmp_path: Path, networks: Networks
     store, statistics, encoder = collection(tmp_path)
     query = encoder.encode_queries([page("de", "topic7")])
     ranker = FairRanker(store, MappedCalibration.on(statistics, networks), SearchChoice(0.5, "absolute"))  # type: ignore[arg-type]
-    (ranking,) = ranker.rank(query, "de", ["en"], 5, detailed=True)
+    (ranking,) = ranker.rank(query, "de", ["en"], 5, detailed=5)
     asked = unit_rows(query - statistics.component("query", "de").mean)[0]
     assert ranking.details is not None
     for doc_id, detail in zip(ranking.doc_ids, ranking.details, strict=True):

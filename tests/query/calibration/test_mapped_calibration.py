@@ -215,7 +215,7 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
     mapped = MappedCalibration.on(fit_statistics(samples, "topics"), maps)
     query = new.encode_queries([page("de", "topic7")])
     for choice in (CENTRED, SearchChoice(0.75, "ratio")):
-        (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 6, detailed=True)  # type: ignore[arg-type]
+        (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 6, detailed=6)  # type: ignore[arg-type]
         assert ranking.details is not None
         assert -1.0 <= ranking.details[0].parts.cosine <= 1.0
         assert sum("topic7" in doc_id for doc_id in ranking.doc_ids[:3]) == 3

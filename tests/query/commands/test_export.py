@@ -20,8 +20,18 @@ from encoders.document import Document
 from encoders.errors import BadInput, DragomanError, MissingPart
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
+from encoders.reranker import Reranker
+from onnx_export.models import DEFAULT, encoder_names
+from query.cli import run as dragoman
 from query.commands.export import command as export
-from tests.onnx_export.conftest import SHAPES, SaveModel, _exports_once, hugging_face, save_model  # noqa: F401
+from tests.onnx_export.conftest import (  # noqa: F401
+    SHAPES,
+    SaveModel,
+    _exports_once,
+    hugging_face,
+    save_model,
+    save_reranker,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -125,6 +135,46 @@ def test_forced_below_the_bar_it_is_published_and_says_so_everywhere(save_model:
 def test_the_same_model_in_fp32_reaches_its_bar(save_model: SaveModel, tmp_path: Path) -> None:
     result = run(save_model("bert", "exact", change=outliers), "-o", tmp_path / "made", "--precision", "fp32")
     assert result.exception is None
+
+
+def test_a_model_for_sequence_classification_becomes_a_reranker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    source = save_reranker(tmp_path / "tiny-ranker")
+    result = run(source, "--precision", "fp32", "--languages", "de,en", "--json")
+    assert result.exception is None, result.output
+    assert "a reranker: a score is the model's one logit; at most 128 tokens a pair" in result.stderr
+    stated = json.loads(result.stdout)
+    folder = tmp_path / "cache" / "models" / "tiny-ranker-fp32"
+    assert (stated["folder"], stated["pooling"], stated["dim"]) == (str(folder), "cross-encoder", 1)
+    assert (stated["parity"]["passed"], stated["parity"]["texts"]) == (True, 24)
+    scores = Reranker(ModelFolder.open(folder), device="cpu").scores([("Brot", "Der Teig ruht."), ("Brot", "tides")])
+    assert scores.shape == (2,)
+    assert "A reranker, made from" in (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
+    assert encoder_names() == [DEFAULT]
+    for command, shown in (
+        (["encoders", "list"], "tiny-ranker-fp32 (reranker)"),
+        (["encoders", "show"], "A reranker,"),
+    ):
+        name = ["tiny-ranker-fp32"] if command[1] == "show" else []
+        assert dragoman([*command, *name]) == 0
+        assert shown in capsys.readouterr().out
+
+
+def test_with_a_pooling_it_becomes_an_encoder(tmp_path: Path) -> None:
+    source = save_reranker(tmp_path / "tiny-ranker", labels=3)
+    assert "has 3 labels" in refusal(BadInput, source, "-o", tmp_path / "made")
+    result = run(source, "-o", tmp_path / "made", "--precision", "fp32", "--pooling", "mean", "--query-prefix", "q: ")
+    assert result.exception is None, result.output
+    config = ModelFolder.open(tmp_path / "made").config
+    assert (config.pooling, config.dim, config.query_prefix) == ("mean", 64, "q: ")
+
+
+def test_a_reranker_takes_no_prefixes(tmp_path: Path) -> None:
+    source = save_reranker(tmp_path / "tiny-ranker")
+    sentence = refusal(BadInput, source, "-o", tmp_path / "made", "--query-prefix", "query: ")
+    assert "is a reranker, which has no prefixes; leave them out, or state a --pooling" in sentence
 
 
 def test_a_model_folder_is_replaced_and_anything_else_is_not(

@@ -102,7 +102,7 @@ def test_where_no_document_has_a_counterpart_next_to_nothing_is_lost(untranslate
 
 def test_a_hit_is_lifted_by_a_page_about_its_topic_and_never_above_it(translated: Pages) -> None:
     queries = translated.queries("de")
-    rankings = translated.ranker(LIFTED).rank(queries, "de", LANGS, 50, detailed=True)
+    rankings = translated.ranker(LIFTED).rank(queries, "de", LANGS, 50, detailed=50)
     right = []
     for ranking in rankings:
         scores = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
@@ -193,7 +193,7 @@ def test_with_any_balance_mates_are_compared_without_their_languages(tmp_path: P
     queries = encoder.encode_queries([Document("", "de", f"t{at} asked") for at in range(20)])
     with closing(store):
         ranker = FairRanker(store, calibration, replace(LIFTED, balance=0.0))
-        rankings = ranker.rank(queries, "de", LANGS, 40 * len(LANGS), detailed=True)
+        rankings = ranker.rank(queries, "de", LANGS, 40 * len(LANGS), detailed=40 * len(LANGS))
         counterparts = [ranker.counterparts(ranking, "de") for ranking in rankings]
     mates = [found[ranking.doc_ids[0]] for found, ranking in zip(counterparts, rankings, strict=True)]
     assert [ranking.doc_ids[0] for ranking in rankings] == [f"de:t{at}:0" for at in range(20)]

@@ -106,7 +106,7 @@ def test_before_the_first_document_it_is_the_map_and_after_the_last_the_new_vect
 def test_every_document_is_found_once_and_by_its_new_vector_if_it_has_one(tmp_path: Path) -> None:
     fresh = range(0, 90, 2)
     migrating = Migrating(tmp_path, fresh)
-    (ranking,) = migrating.ranker(CENTRED).rank(migrating.queries("de")[7:8], "de", LANGS, 90, detailed=True)
+    (ranking,) = migrating.ranker(CENTRED).rank(migrating.queries("de")[7:8], "de", LANGS, 90, detailed=90)
     assert sorted(ranking.doc_ids) == sorted(one.doc_id for one in migrating.pages)
     assert all(doc_id.startswith(lang) for doc_id, lang in zip(ranking.doc_ids, ranking.langs, strict=True))
     query = migrating.mapped.for_queries_in("de").correct_queries(migrating.queries("de")[7:8], "de")[0]
@@ -184,7 +184,7 @@ def test_pages_with_old_and_new_vectors_lift_each_other(tmp_path: Path) -> None:
     """A German page by its new vector and a French one by its old vector, through the map, are mates."""
     migrating = Migrating(tmp_path, range(TOPICS))
     query = migrating.queries("de")
-    rankings = migrating.ranker(replace(MATES, second_look=False)).rank(query, "de", LANGS, 90, detailed=True)
+    rankings = migrating.ranker(replace(MATES, second_look=False)).rank(query, "de", LANGS, 90, detailed=90)
     lifted = {
         (doc_id, detail.parts.mate)
         for ranking in rankings

@@ -1,0 +1,66 @@
+"""A reranker: a cross-encoder, which reads a query and a passage together and scores how well the passage answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tokenizers
+
+from encoders.devices import Device
+from encoders.document import FloatArray, Int32Array
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from encoders.session import OnnxSession
+
+Pair = tuple[str, str]
+"""A query and a passage."""
+
+
+class Reranker:
+    """A loaded cross-encoder; several threads may call it at once."""
+
+    def __init__(self, folder: ModelFolder, *, device: Device = "auto", checked: bool = True) -> None:
+        """Load tokenizer and graph, whose hashes are ``checked`` unless the folder is not published yet.
+
+        Raises:
+            BadInput: the folder holds an encoder, a file is damaged or of another model, or the session raises it.
+            MissingPart: the session raises it.
+        """
+        if not folder.config.is_reranker:
+            raise BadInput(
+                f"{folder.path} is an encoder and scores no pairs; --rerank takes a folder that dragoman export makes "
+                "of a model for sequence classification"
+            )
+        if checked:
+            folder.check_files()
+        self.folder = folder
+        self._tokenizer = pair_tokenizer(folder)
+        self._pad = next(filter(None, map(self._tokenizer.token_to_id, ("<pad>", "[PAD]"))), 0)
+        self._session = OnnxSession(folder, device=device)
+
+    def scores(self, pairs: Sequence[Pair]) -> FloatArray:
+        """(pairs,) scores, the logit that a passage answers its query; the longer text of a long pair is cut off."""
+        if not pairs:
+            return np.zeros(0, dtype=np.float32)
+        return self._session.run(self.token_rows(pairs), self._pad)[:, 0]
+
+    def token_rows(self, pairs: Sequence[Pair]) -> list[Int32Array]:
+        """The token ids of each pair, with special tokens."""
+        return [np.array(encoding.ids, dtype=np.int32) for encoding in self._tokenizer.encode_batch(list(pairs))]
+
+
+def pair_tokenizer(folder: ModelFolder) -> tokenizers.Tokenizer:
+    """The tokenizer of a reranker's pairs; the name of a special token in a text is text like any other.
+
+    Raises:
+        BadInput: the file is no tokenizer.
+    """
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(str(folder.tokenizer))
+    except Exception as error:  # the library raises plain Exceptions
+        raise BadInput(f"{folder.tokenizer} is no tokenizer ({error}); export the model again") from error
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(folder.config.max_tokens, strategy="longest_first")
+    tokenizer.encode_special_tokens = True
+    return tokenizer

@@ -1,0 +1,222 @@
+"""The best hits in the order of a reranker: fair across languages, the same in a search and in an evaluation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from encoders.reranker import Reranker
+from indexer.collection.settings import Settings
+from indexer.stores.contract import MissingDocuments
+from query.calibration.calibration import Calibration
+from query.cli import run
+from query.ranking import open_reranker
+from query.ranking.fair_ranker import FairRanker
+from query.ranking.hit_reranker import HitReranker, read_text
+from query.ranking.hits import RERANKED
+from query.ranking.language_effects import LanguageEffects
+from query.ranking.search_choice import RankingOptions
+from query.ranking.searcher import Searcher
+from tests.query.synthetic import make_token_reranker
+from trials import DEMO
+
+QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
+
+
+@pytest.fixture(scope="module")
+def reranker(word_model: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    return make_token_reranker(tmp_path_factory.mktemp("reranker") / "tokens", word_model)
+
+
+def opened(settings: Settings, reranker: ModelFolder, **options: object) -> Searcher:
+    ranking = RankingOptions(rerank=str(reranker.path), **options)  # type: ignore[arg-type]
+    return Searcher.open("demo", settings, device="cpu", ranking=ranking)
+
+
+def test_the_best_thirty_are_ordered_by_fair_scores_and_the_rest_stays(
+    calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40, explain=True)
+        reranked = searcher.search(QUERY, lang="de", k=40, explain=True)
+        assert searcher.reranker
+        assert searcher.reranker.effects
+        assert isinstance(searcher.calibration, Calibration)
+        best = base[:RERANKED]
+        scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in best])
+        effects = searcher.reranker.effects
+        assert effects.own
+        favours = [effects.by_language[hit.lang] + (effects.own if hit.lang == "de" else 0) for hit in best]
+        fair = scores - np.array(favours, dtype=np.float32)
+        query = Document("q", "de", QUERY)
+        (ranking,) = replace(searcher, reranker=None).rank([query], k=RERANKED)
+        expected = FairRanker(searcher.store, searcher.calibration, searcher.choice).lifted(ranking, fair, "de")
+    order = np.argsort(-expected, kind="stable")
+    assert [hit.doc_id for hit in reranked[:RERANKED]] == [best[row].doc_id for row in order]
+    assert [hit.doc_id for hit in reranked[RERANKED:]] == [hit.doc_id for hit in base[RERANKED:]]
+    assert [hit.doc_id for hit in reranked] != [hit.doc_id for hit in base]
+    assert [hit.score for hit in reranked] == [hit.score for hit in base]
+    shown = [hit.parts.reranked for hit in reranked if hit.parts]
+    np.testing.assert_allclose(np.array(shown[:RERANKED], dtype=float), expected[order], rtol=1e-5)
+    assert shown[RERANKED:] == [None] * 10
+    assert reranked.reranking
+    assert base.reranking is None
+
+
+def test_mates_lift_the_rerankers_scores(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
+    """A document gains a share of the lead of its mate, and no more; without mates the scores stay."""
+    with opened(calibrated_by_words, reranker) as searcher:
+        (ranking,) = replace(searcher, reranker=None).rank([Document("q", "de", QUERY)], k=RERANKED)
+        scores = np.random.default_rng(1).normal(-4, 3, RERANKED).astype(np.float32)
+        assert searcher.calibration
+        choice = replace(searcher.choice, lift=0.8)
+        lifted = FairRanker(searcher.store, searcher.calibration, choice).lifted(ranking, scores, "de")
+        shifted = FairRanker(searcher.store, searcher.calibration, choice).lifted(ranking, scores + 100, "de")
+        alone = FairRanker(searcher.store, searcher.calibration, replace(choice, lift=0.0))
+        np.testing.assert_array_equal(alone.lifted(ranking, scores, "de"), scores)
+    assert (lifted > scores).any()
+    assert (lifted >= scores).all()
+    assert lifted.max() == scores.max()
+    np.testing.assert_allclose(shifted - 100, lifted, atol=1e-4)
+
+
+@pytest.mark.parametrize("k", [3, 60])
+def test_an_evaluation_ranks_what_a_search_shows(k: int, calibrated_by_words: Settings, reranker: ModelFolder) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        hits = searcher.search(QUERY, lang="de", k=k)
+        other, ranking = searcher.rank([Document("p", "de", "Sauerteig"), Document("q", "de", QUERY)], k=k)
+    assert [hit.doc_id for hit in hits] == list(ranking.doc_ids)
+    assert [hit.lang for hit in hits] == list(ranking.langs)
+    assert len(other.doc_ids) == k
+
+
+def test_without_a_calibration_scores_are_taken_as_they_are(
+    calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    with opened(calibrated_by_words, reranker, calibration="none") as searcher:
+        assert searcher.reranker
+        assert searcher.reranker.effects is None
+        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=RERANKED)
+        hits = searcher.search(QUERY, lang="de", k=RERANKED)
+    scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in base])
+    assert [hit.doc_id for hit in hits] == [base[row].doc_id for row in np.argsort(-scores, kind="stable")]
+
+
+def test_balance_says_how_much_of_a_languages_favour_is_taken_out(
+    calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    with opened(calibrated_by_words, reranker, mates=False) as searcher:
+        assert searcher.reranker
+        hits = searcher.search(QUERY, lang="de", k=5)
+        raw, half, whole = (
+            searcher.reranker.scores(Document("q", "de", QUERY), hits, share) for share in (0.0, 0.5, 1.0)
+        )
+    np.testing.assert_allclose(half, (raw + whole) / 2, rtol=1e-5)
+    assert np.abs(raw - whole).max() > 0
+
+
+def test_what_languages_are_favoured_by_is_learnt_once(
+    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        assert searcher.reranker
+        learnt = searcher.reranker.effects
+
+    def refuse(*_: object) -> LanguageEffects:
+        raise AssertionError("learnt again")
+
+    monkeypatch.setattr(open_reranker, "fit_effects", refuse)
+    with opened(calibrated_by_words, reranker, balance=1.0) as searcher:
+        assert searcher.reranker
+        assert searcher.reranker.effects == learnt
+
+
+def test_what_is_learnt_comes_of_titles_in_every_language(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        queries = open_reranker.pseudo_queries(searcher)
+        documents = searcher.store.get([query.doc_id for query in queries])
+        assert {query.lang for query in queries} == set(searcher.languages)
+        assert open_reranker.QUERIES <= len(queries) < open_reranker.QUERIES + len(searcher.languages)
+        assert [query.text for query in queries] == [document.title for document in documents]
+        assert searcher.reranker
+        fitted = open_reranker.fit_effects(replace(searcher, reranker=None), searcher.reranker, Console(quiet=True))
+        assert fitted == searcher.reranker.effects
+
+
+def test_a_document_that_is_deleted_meanwhile_is_left_out(
+    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        query = Document("q", "de", QUERY)
+        (whole,) = replace(searcher, reranker=None).rank([query], k=RERANKED + 1)
+        gone, read = whole.doc_ids[2], searcher.store.get
+
+        def get(doc_ids: Sequence[str]) -> list[Document]:
+            if gone in doc_ids:
+                raise MissingDocuments([gone], {})
+            return read(doc_ids)
+
+        monkeypatch.setattr(searcher.store, "get", get)
+        (ranking,) = searcher.rank([query], k=RERANKED)
+    assert gone not in ranking.doc_ids
+    assert set(ranking.doc_ids) <= set(whole.doc_ids)
+
+
+def test_the_reranker_reads_title_and_passage(calibrated_by_words: Settings) -> None:
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
+        hit = searcher.search(QUERY, lang="de", k=1)[0]
+    assert hit.passage
+    assert read_text(hit) == f"{hit.document.title}\n{hit.passage.text}"
+    assert read_text(replace(hit, passage=None)) == hit.document.content
+    assert read_text(replace(hit, document=replace(hit.document, title=""))) == hit.passage.text
+
+
+def test_an_encoder_is_no_reranker_and_a_reranker_no_encoder(
+    calibrated_by_words: Settings,
+    reranker: ModelFolder,
+    word_model: ModelFolder,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    place = ["--home", str(calibrated_by_words.home)]
+    assert run(["search", QUERY, "-c", "demo", "--rerank", str(word_model.path), *place]) == 1
+    assert "is an encoder and scores no pairs; --rerank takes a folder" in capsys.readouterr().err
+    source = str(DEMO / "docs.de.jsonl")
+    assert run(["index", source, "-c", "new", "--encoder", str(reranker.path), "--home", str(tmp_path)]) == 1
+    assert "is a reranker, which makes no vectors; name an encoder" in capsys.readouterr().err
+    assert run(["search", QUERY, "-c", "demo", "--rerank", "nowhere", *place]) == 1
+    assert "there is no reranker 'nowhere'" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="is an encoder and scores no pairs"):
+        HitReranker(Reranker(word_model))
+
+
+def test_the_commands_say_how_long_it_took(
+    calibrated_by_words: Settings, reranker: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["-c", "demo", "--home", str(calibrated_by_words.home), "--rerank", str(reranker.path)]
+    assert run(["search", QUERY, "--lang", "de", *options, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["reranking"]["seconds"] > 0
+    assert run(["search", QUERY, "--lang", "de", *options, "--explain", "-k", "1"]) == 0
+    said = capsys.readouterr()
+    assert "reranking took" in said.err
+    assert "; by the reranker " in said.out
+    judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
+    assert run(["evaluate", *judged, "--baseline", "none", *options, "--json"]) == 0
+    evaluation = json.loads(capsys.readouterr().out)
+    assert evaluation["tag"] == "words-fair-rerank-tokens"
+    settings = evaluation["settings"]
+    assert (settings["reranker"], settings["reranker_build"]) == ("tokens", reranker.config.build_id)
+    assert settings["reranking_seconds"] > 0
+    assert run(["runs", "list", "--json", "--home", str(calibrated_by_words.home)]) == 0
+    listed = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert listed["ranking"].endswith(", reranked by tokens")
