@@ -32,6 +32,7 @@ from query.calibration.table import all_calibrations
 from query.cli import INTERRUPTED
 from trials.command import DRAGOMAN, environment_of
 from trials.fake_encoder import FakeEncoder
+from trials.servers.elastic import client_of
 
 _IDS = 60
 _KINDS = ("index", "text", "other", "back", "old", "conditional", "delete", "again", "external")
@@ -223,7 +224,7 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
     """
     encoder, engine = FakeEncoder(), connect(database)
     attachment = _attachment(server, prefix, companion=companion)
-    with closing(Elasticsearch(server, request_timeout=120)) as client:
+    with client_of(server) as client:
         writers = _writers(client, attachment.index, seed)
         with (
             ThreadPoolExecutor(len(writers)) as pool,
@@ -272,7 +273,7 @@ def race_with_follow(
     options += ["--companion"] if companion else []
     options += ["--encoder", encoder] if encoder else []
     environment = {**environment_of(settings), "PYTHONFAULTHANDLER": "1"}
-    with closing(Elasticsearch(server, request_timeout=120)) as client:
+    with client_of(server) as client:
         writers = _writers(client, attachment.index, 0, per_second / 2)
         for writer in writers:
             writer.fill()

@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,6 +24,7 @@ from query.ranking.searcher import Searcher
 from trials.command import DRAGOMAN, environment_of
 from trials.documents import sentences
 from trials.process_figures import BOUNDS, DESCRIPTORS, MEMORY, THREADS, Watched, sample, watching
+from trials.servers.elastic import client_of
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import ServerProcess, running
 from trials.servers.redis import RedisServer
@@ -183,7 +184,7 @@ def following(folder: Path, place: str, seconds: float) -> Iterator[str]:
     encoder, _ = train_encoders(folder)
     server, _, prefix = place.rpartition("/")
     name, settings = f"{prefix}-followed", Settings.read(folder / "home", place)
-    with closing(Elasticsearch(server)) as client:
+    with client_of(server) as client:
         make_index(client, name)
         fields = ("--text", "text", "--lang-field", "lang", "--encoder", str(encoder))
         with _command(settings, "attach", name, "-c", "f", "--follow", "--every", "0.1", *fields) as follower:

@@ -25,6 +25,7 @@ from elasticsearch import Elasticsearch, helpers
 
 from trials.command import said
 from trials.process_figures import Watched, watching
+from trials.servers.elastic import client_of
 from trials.servers.service import process
 from trials.service_attacks import HALF, HEALTH, JSON_LINES, VALUES, connected
 
@@ -312,7 +313,7 @@ class IndexOwner(Owner):
     def make(self, titles: Documents) -> None:
         """Make the index, and attach it."""
         self.collection.change(titles, missing=True)
-        with Elasticsearch(self.soak.elastic) as client:
+        with client_of(self.soak.elastic) as client:
             make_index(client, self.soak.index_name)
             name, records = self.soak.index_name, documents_of(titles)
             actions = ({"_index": name, "_id": record["id"], "_source": record} for record in records)
@@ -349,7 +350,7 @@ class IndexOwner(Owner):
         self.soak.command("detach", "-c", self.collection.name)
         self.collection.finish({}, exists=False)
         self.found()
-        with Elasticsearch(self.soak.elastic) as client:
+        with client_of(self.soak.elastic) as client:
             client.indices.delete(index=self.soak.index_name)
 
 

@@ -62,7 +62,7 @@ class Shard:
         self.folder.with_name("lost").rename(self.folder)
         (node,) = self.client.nodes.info()["nodes"].values()
         found = {"index": self.index, "shard": 1, "node": node["name"], "accept_data_loss": True}
-        self.client.cluster.reroute(commands=[{"allocate_stale_primary": found}])
+        self.client.cluster.reroute(commands=[{"allocate_stale_primary": found}], metric="none")
         until(lambda: self.active == 2)
 
 
