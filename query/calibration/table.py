@@ -24,7 +24,7 @@ from query.calibration.summary import Summary
 class CalibrationRow(Base):
     """One calibration of a collection.
 
-    ``summary`` is a ``Summary``, and under ``rerankers`` what each reranker favours languages by, by its build.
+    ``summary`` is a ``Summary``, and under ``rerankers`` how much each build of a reranker favours each language.
     """
 
     __tablename__ = "calibrations"
@@ -69,7 +69,7 @@ class StoredCalibration:
 def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summary) -> StoredCalibration:
     """Store a calibration and make it the active one.
 
-    A stored calibration with the same id gets the new time and summary.
+    A stored calibration with the same id gets the new time and summary, and keeps what it knows of rerankers.
     """
     row = CalibrationRow(
         collection=name,
@@ -81,6 +81,9 @@ def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summar
         artifact=calibration.to_bytes(),
     )
     with transaction(engine) as session:
+        before = session.get(CalibrationRow, (name, calibration.id))
+        if before is not None and "rerankers" in before.summary:
+            row.summary = {**row.summary, "rerankers": before.summary["rerankers"]}
         session.execute(_update_model(name, calibration.model).values(active=False))
         return _stored(session.merge(row))
 
@@ -163,7 +166,7 @@ def forget(engine: sa.Engine, name: str) -> None:
 
 
 def reranker_effects(engine: sa.Engine, name: str, calibration_id: str, build: str) -> dict[str, Any] | None:
-    """What a build of a reranker favours languages by under a calibration; none if that was not kept."""
+    """How much a build of a reranker favours each language under a calibration; none if that is not known."""
     query = sa.select(CalibrationRow.summary).where(
         CalibrationRow.collection == name, CalibrationRow.id == calibration_id
     )
@@ -175,8 +178,8 @@ def reranker_effects(engine: sa.Engine, name: str, calibration_id: str, build: s
 
 def keep_reranker_effects(
     engine: sa.Engine, name: str, calibration_id: str, build: str, effects: Mapping[str, Any]
-) -> None:
-    """Keep with a calibration what a build of a reranker favours languages by; nothing if there is no such calibration.
+) -> bool:
+    """Keep with a calibration how much a build of a reranker favours each language; false if it is not stored.
 
     Raises:
         StoreError: the database can't be written.
@@ -185,6 +188,7 @@ def keep_reranker_effects(
         row = session.get(CalibrationRow, (name, calibration_id))
         if row is not None:
             row.summary = {**row.summary, "rerankers": {**row.summary.get("rerankers", {}), build: dict(effects)}}
+        return row is not None
 
 
 NONE = "none"

@@ -40,7 +40,7 @@ def list_command(console: Console) -> None:
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
     """Show what an encoder is: its card, its settings and the id of its build; of combined ones each."""
-    reranker = exported_model(name)
+    reranker = None if name == DEFAULT else exported_model(name)
     if reranker and reranker.config.is_reranker and not words:
         show_encoder(reranker, console)
         return

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from encoders.document import Document, FloatArray
+from encoders.document import Document, FloatArray, short_hash
 from encoders.reranker import Reranker
 from query.ranking.hits import RERANKED, Hit
 from query.ranking.language_effects import LanguageEffects
@@ -17,7 +18,7 @@ class HitReranker:
     """A reranker with its language effects in a collection.
 
     Attributes:
-        effects: what the reranker favours languages by; none: its scores are taken as they are.
+        effects: how much the reranker favours each language; none: its scores are taken as they are.
         seconds: time that reranking has taken so far.
     """
 
@@ -37,7 +38,8 @@ class HitReranker:
 
     def describe(self) -> dict[str, Any]:
         """What decides the order of the reranked hits, for the evaluation log."""
-        return {"reranker": self.name, "reranker_build": self.build, "reranked": RERANKED}
+        effects = self.effects and short_hash(json.dumps(self.effects.as_json(), sort_keys=True))
+        return {"reranker": self.name, "reranker_build": self.build, "reranker_effects": effects, "reranked": RERANKED}
 
     def scores(self, query: Document, hits: Sequence[Hit], share: float) -> FloatArray:
         """(hits,) scores of hits, without a share (0 to 1) of the language effects."""

@@ -65,7 +65,7 @@ class ScoreParts:
         mate: id of the document about the same thing, in another language, that lifted the hit; none: no mate did.
         lift: what the mate added to the margin score; none likewise.
         words: BM25 score as a share of the best in any language; none without hybrid search.
-        reranked: the reranker's score, without what it favours the language by, and lifted by mates; it orders the
+        reranked: the reranker's score, without what the language adds to it, and lifted by mates; it orders the
             first hits, and ``Hit.score`` stays with the place. None if the hit was not reranked.
     """
 

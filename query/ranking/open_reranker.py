@@ -50,23 +50,37 @@ def open_hit_reranker(
     return reranker
 
 
-def _effects(searcher: Searcher, reranker: HitReranker, settings: Settings, console: Console) -> LanguageEffects:
-    """The effects that are kept with the searcher's calibration; if there are none, they are fitted and kept now."""
+def _effects(searcher: Searcher, reranker: HitReranker, settings: Settings, console: Console) -> LanguageEffects | None:
+    """The effects that are kept with the searcher's calibration; if there are none, they are fitted and kept now.
+
+    None if no pseudo-query finds a document.
+    """
     name, calibration_id = searcher.collection, searcher.calibration.id if searcher.calibration else ""
     with open_database(settings.database) as engine:
         stored = calibration_table.reranker_effects(engine, name, calibration_id, reranker.build)
         if stored is not None:
             return LanguageEffects(**stored)
         effects = fit_effects(searcher, reranker, console)
+        if effects is None:
+            console.warn(f"no pseudo-query finds a document, so languages that {reranker.name} favours stay favoured")
+            return None
+        why_not = "the calibration itself is not stored"
         try:
-            calibration_table.keep_reranker_effects(engine, name, calibration_id, reranker.build, effects.as_json())
+            kept = calibration_table.keep_reranker_effects(
+                engine, name, calibration_id, reranker.build, effects.as_json()
+            )
         except StoreError as error:  # a search needs no right to write
-            console.warn(f"which languages {reranker.name} favours can't be kept and is learnt at each start ({error})")
+            kept, why_not = False, str(error)
+        if not kept:
+            console.warn(f"how much {reranker.name} favours each language is learnt at each start: {why_not}")
         return effects
 
 
-def fit_effects(searcher: Searcher, reranker: HitReranker, console: Console) -> LanguageEffects:
-    """Fit the effects to the hits of pseudo-queries, each without its own document, as the calibration ranks them."""
+def fit_effects(searcher: Searcher, reranker: HitReranker, console: Console) -> LanguageEffects | None:
+    """Fit the effects to the hits of pseudo-queries, each without its own document, as the calibration ranks them.
+
+    None if no pseudo-query finds a document.
+    """
     queries = pseudo_queries(searcher)
     pools: list[Pool] = []
     console.say(f"learning which languages {reranker.name} favours, this once")
@@ -74,7 +88,7 @@ def fit_effects(searcher: Searcher, reranker: HitReranker, console: Console) -> 
         for query in queries:
             pools += _pool(searcher, reranker, query)
             advance(1)
-    return LanguageEffects.fitted(pools)
+    return LanguageEffects.fitted(pools) if pools else None
 
 
 def _pool(searcher: Searcher, reranker: HitReranker, query: Document) -> Iterator[Pool]:

@@ -448,7 +448,7 @@ class Searcher:
         if self.reranker is None:
             return ranking, 0.0
         start = perf_counter()
-        best = ranking.first(RERANKED)
+        best = ranking.first(min(RERANKED, len(ranking.details or ())))
         try:
             hits = self._hits(best, plain, explain=False, passages=0)
             scores = self.reranker.scores(query, hits, centring(ranker.choice.balance))
@@ -488,6 +488,7 @@ class Searcher:
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
         depth, detailed = (max(k, RERANKED), RERANKED) if self.reranker else (k, 0)
         vectors = self.encoder.encode_queries(queries)
+        known = self.vector_parts.comparable(vectors)
         by_lang: dict[str, list[int]] = {}
         for row, query in enumerate(queries):
             by_lang.setdefault(query.lang, []).append(row)
@@ -500,12 +501,11 @@ class Searcher:
                 if self.reranker:
                     plain = self._applied.queries_in_stored_space(vectors[block], lang)
                     ranked = [
-                        self._reranked(ranking, queries[row], plain[number], ranker)[0].first(k)
-                        for number, (row, ranking) in enumerate(zip(block, ranked, strict=True))
+                        self._reranked(ranking, queries[row], raw, ranker)[0].first(k) if known[row] else ranking
+                        for row, raw, ranking in zip(block, plain, ranked, strict=True)
                     ]
                 rankings.update(zip(block, ranked, strict=True))
                 advance(len(block))
-        known = self.vector_parts.comparable(vectors)
         return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]
 
     def _check(self, k: int) -> None:

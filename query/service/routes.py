@@ -156,7 +156,8 @@ class Api:
 
         Documents are filtered by ``filters``; the request's own filters are not used. The log gets the hits that are
         ``shown`` of all hits. ``names`` are of the collections that are searched, unless given the searcher's; a search
-        of several is not logged, as the log is about one collection. Each hit has so many best ``passages``.
+        of several is not logged, as the log is about one collection. ``passages`` is the number of best passages of
+        each hit.
 
         Raises:
             BadInput: the collection can't be searched with these settings.

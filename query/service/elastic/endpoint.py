@@ -14,6 +14,7 @@ from urllib.parse import quote
 from fastapi import Request, Response
 
 from encoders.errors import DragomanError
+from indexer.collection.collection import NoCollection
 from query.calibration.table import NONE
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
@@ -176,10 +177,16 @@ class ElasticEndpoint:
         if self._stale:
             self._refresh_places()
         places = named_places(self._places, indices)
-        if len(places) > 1:
-            search = _of_several(search)
+        if len(places) > 1 and search.asked.calibration not in {"", NONE}:
+            raise Refused(
+                400,
+                "calibration can't be combined with several indices, as a calibration is of one collection; "
+                f"leave it out, or take {NONE}",
+            )
         with ExitStack() as stack:
             collections = self._collections(places, search, caller, stack)
+            if len(collections) > 1:
+                search = _without_words(search)
             searched = Searched.of(collections, search.asked.weights or ())
             result = self._api.run_search(
                 searched.searcher,
@@ -196,6 +203,8 @@ class ElasticEndpoint:
             groups, hits = searched.groups(search, result.hits), search.reaching(result.hits)
             if not result.hits and len(collections) == 1:
                 collections[0].require_visible()
+            elif not result.hits:
+                searched.require_fields()
             matching = searched.matching(search, hits)
             page = groups[search.start : search.start + search.size]
             shown = searched.shown([hit for group in page for hit in response.shown_hits(search, group)])
@@ -221,7 +230,7 @@ class ElasticEndpoint:
                 if len(places) > 1:
                     collection.require_visible()
             except (Refused, DragomanError) as error:
-                hidden = isinstance(error, EmptyCollection) or refusals.is_forbidden(error)
+                hidden = isinstance(error, EmptyCollection | NoCollection) or refusals.is_forbidden(error)
                 if not (named.by_pattern and hidden):
                     raise
                 refusal = error
@@ -240,20 +249,14 @@ class ElasticEndpoint:
             raise Refused(403, f"{reason} needs your own Elasticsearch credentials")
 
 
-def _of_several(search: CrossLingual) -> CrossLingual:
+def _without_words(search: CrossLingual) -> CrossLingual:
     """A search of several collections, which are ranked without words.
 
     Raises:
-        Refused: the search has what holds in one collection alone.
+        Refused: the search asks for words.
     """
     if search.asked.hybrid:
         raise Refused(400, "hybrid can't be combined with several indices: scores of words compare within one alone")
-    if search.asked.calibration not in {"", NONE}:
-        raise Refused(
-            400,
-            "calibration can't be combined with several indices, as a calibration is of one collection; leave it out, "
-            f"or take {NONE}",
-        )
     return replace(search, asked=search.asked.model_copy(update={"hybrid": False}))
 
 

@@ -82,7 +82,7 @@ def _hits(
     search: CrossLingual, hits: Sequence[Hit], shown: Mapping[str, ShownDocument], source: Any
 ) -> list[dict[str, Any]]:
     """Hits with as much of their sources as ``source``, a ``_source`` of a body, says."""
-    hits_json = [_hit(search, hit, shown[hit.doc_id]) for hit in hits]
+    hits_json = [_hit(search, hit, shown) for hit in hits]
     if source is not False:
         includes, excludes = map(_any_of, _patterns(source))
         for hit, hit_json in zip(hits, hits_json, strict=True):
@@ -96,7 +96,9 @@ def _total(hit_count: int, matching: int | None) -> dict[str, Any]:
     return {"value": min(matching, MOST), "relation": "gte" if matching > MOST else "eq"}
 
 
-def _hit(search: CrossLingual, hit: Hit, document: ShownDocument) -> dict[str, Any]:
+def _hit(search: CrossLingual, hit: Hit, shown: Mapping[str, ShownDocument]) -> dict[str, Any]:
+    """A hit; a mate is named only if it is shown, because the caller may have no right to read it."""
+    document = shown[hit.doc_id]
     hit_json: dict[str, Any] = {"_index": document.index, "_id": document.doc_id, "_score": hit.score}
     tags = _tags(search.highlight, document.text_field)
     if search.highlight and hit.passage and tags:
@@ -105,7 +107,8 @@ def _hit(search: CrossLingual, hit: Hit, document: ShownDocument) -> dict[str, A
     if search.passages:
         hit_json["inner_hits"] = {search.passages.name: {"hits": _passages(search.passages, hit, document)}}
     if hit.parts:
-        descriptions = {"lift": f"lift by the mate {hit.parts.mate}"}
+        mate = shown.get(hit.parts.mate or "")
+        descriptions = {"lift": f"lift by the mate {mate.doc_id}" if mate else "lift by a mate"}
         details = [
             {"value": value, "description": descriptions.get(name, name), "details": []}
             for name, value in asdict(hit.parts).items()

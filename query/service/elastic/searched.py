@@ -170,9 +170,29 @@ class Searched:
         if collapse is None:
             return [Group([hit]) for hit in reaching]
         groups = collapsed(reaching, lambda hit: self._of(hit.doc_id)[0].value(hit, collapse.field))
-        if groups and all(group.value is None for group in groups) and isinstance(self.searcher.store, ChecksFields):
-            self.searcher.store.require_fields([re.sub(r"^fields\.|\.keyword$", "", collapse.field)])
+        if groups and all(group.value is None for group in groups):
+            self.require_fields([re.sub(r"^fields\.|\.keyword$", "", collapse.field)])
         return groups
+
+    def require_fields(self, names: Sequence[str] | None = None) -> None:
+        """Check that a collection has fields of some names, or those of its filters; an index of a server has any.
+
+        Raises:
+            BadInput: no document of any collection has them.
+        """
+        missing = None
+        for collection in self.collections.values():
+            store = collection.searcher.store
+            if not isinstance(store, ChecksFields):
+                return
+            try:
+                store.require_fields(list(collection.filters or ()) if names is None else names)
+            except BadInput as error:
+                missing = missing or error
+            else:
+                return
+        if missing:
+            raise missing
 
     def _of(self, doc_id: str) -> tuple[SearchedCollection, str]:
         """The collection of a hit, and the document's id there."""

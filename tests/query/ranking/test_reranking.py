@@ -157,7 +157,7 @@ def test_a_document_that_is_deleted_meanwhile_is_left_out(
 ) -> None:
     with opened(calibrated_by_words, reranker) as searcher:
         query = Document("q", "de", QUERY)
-        (whole,) = replace(searcher, reranker=None).rank([query], k=RERANKED + 1)
+        (whole,) = replace(searcher, reranker=None).rank([query], k=RERANKED + 21)
         gone, read = whole.doc_ids[2], searcher.store.get
 
         def get(doc_ids: Sequence[str]) -> list[Document]:
@@ -166,7 +166,7 @@ def test_a_document_that_is_deleted_meanwhile_is_left_out(
             return read(doc_ids)
 
         monkeypatch.setattr(searcher.store, "get", get)
-        (ranking,) = searcher.rank([query], k=RERANKED)
+        (ranking,) = searcher.rank([query], k=RERANKED + 20)
     assert gone not in ranking.doc_ids
     assert set(ranking.doc_ids) <= set(whole.doc_ids)
 
