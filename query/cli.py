@@ -19,7 +19,7 @@ _SECTIONS = {
         "demo": "Do the whole job on the collection that ships with Dragoman.",
         "index": "Read, encode and store documents; go on where it stopped.",
         "search": "Find documents in any language.",
-        "similar": "Find the documents like a document, in other languages.",
+        "similar": "Find documents similar to a document, in other languages.",
         "serve": "HTTP: JSON, an Elasticsearch-shaped search, and a web page.",
         "mcp": "Tools for agents (MCP), over standard input and output.",
         "calibrate": "Make languages comparable; index does this at its end, too.",

@@ -167,7 +167,17 @@ def _values(document: Document, name: str) -> set[str]:
     if name == LANGUAGE_FACET:
         return {document.lang}
     scalars = [value for value in values(document.fields, name) if not isinstance(value, Mapping)]
-    return {value if isinstance(value, str) else json.dumps(value) for value in scalars}
+    return set(map(_text, scalars))
+
+
+def _text(value: object) -> str:
+    """A value as a text, as the filters of the embedded store compare it: numbers have fifteen digits."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, float):
+        return json.dumps(value)
+    digits, _, exponent = f"{value:.15g}".partition("e")
+    return (digits if "." in digits else f"{digits}.0") + (f"e{exponent}" if exponent else "")
 
 
 class Hits(list[Hit]):

@@ -43,7 +43,7 @@ _DOCUMENTS_A_SECOND = 1_000
 _FOLDED = (50, 1_000)
 """Hits ranked before folding; and the maximum if the first are about fewer than k subjects."""
 _REACH = 50
-"""Hits that facets count at least: those of the first stretch, which are ranked anyway."""
+"""Minimum hits that facets count: those of the first stretch, which are ranked anyway."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
 _WEIGHTS = 4
@@ -253,7 +253,7 @@ class Searcher:
         parts of each hit's score. ``fold`` shows documents about the same thing once, the others under the best.
         ``passages`` is the number of best passages that each hit has in ``Hit.passages``.
         ``facets`` are names of fields, or ``lang``: the best documents are counted by their values, those of the first
-        fifty hits, or of all if k is more.
+        fifty hits, or of all if k is more; with ``fold`` those of as many subjects.
 
         Returns:
             A list of hits, which also has ``lang``, the language of the query, and ``facets``.
@@ -281,10 +281,10 @@ class Searcher:
 
         reach = max(k, _REACH) if facets else k
 
-        def result(hits: Sequence[Hit], ranked_count: int | None) -> Hits:
+        def result(hits: Sequence[Hit]) -> Hits:
             if not hits and filters and isinstance(self.store, ChecksFields):
                 self.store.require_fields(filters)
-            counts = self._facets(hits[:reach], facets, ranked_count, targets, filters) if facets else None
+            counts = self._facets(hits[:reach], facets, targets, filters) if facets else None
             return Hits(hits[:k], query.lang, confidence, counts, sum(seconds) if self.reranker else None)
 
         def ranked(count: int) -> Ranking:
@@ -302,14 +302,13 @@ class Searcher:
             try:
                 count, deeper = max(reach, depth, _FOLDED[0] if fold else 1), min(k * len(targets), _FOLDED[1])
                 ranking = ranked(count)
-                complete = len(ranking.doc_ids) if len(ranking.doc_ids) < count else None
                 if not fold:
                     hits = self._hits(ranking.first(reach), plain, explain=explain, passages=passages)
-                    return result(hits, complete)
+                    return result(hits)
                 hits = subjects(ranking)
                 if len(hits) < k and len(ranking.doc_ids) == count < deeper:
                     hits = subjects(ranked(deeper))
-                return result(hits, complete)
+                return result(hits)
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
         raise self._vanishing()
@@ -318,21 +317,15 @@ class Searcher:
         self,
         hits: Sequence[Hit],
         names: Sequence[str],
-        ranked_count: int | None,
         targets: Sequence[str],
         filters: Filters | None,
     ) -> Facets:
-        """Facets of the documents of hits; ``ranked_count`` is the number of all documents that pass, if it is known.
+        """Facets of the documents of hits.
 
         Raises:
             BadInput: no document has a field of one of the names.
         """
-        if ranked_count is not None:
-            total = ranked_count
-        elif filters:
-            total = self.store.count_passing(targets, filters)
-        else:
-            total = sum(self.languages[lang] for lang in targets)
+        total = self.store.count_passing(targets, filters) if filters else sum(self.languages[lang] for lang in targets)
         documents = [shown.document for hit in hits for shown in (hit, *hit.also)]
         facets = Facets.of(documents, list(dict.fromkeys(names)), max(total, len(documents)))
         if isinstance(self.store, ChecksFields):
@@ -365,7 +358,7 @@ class Searcher:
         self._check(k)
         ranker = self._ranker(replace(MATES, lift=self.choice.lift, bar=self.choice.bar) if self.calibration else PLAIN)
         document = self.document(doc_id)
-        targets = self.other_languages(document.lang) if to is None else self.targets(to)
+        targets = self._other_languages(document.lang) if to is None else self.targets(to)
         for depth in _DEPTHS:
             try:
                 ranking, vector = ranker.rank_similar(doc_id, document.lang, targets, max(k, depth), filters)
@@ -399,7 +392,7 @@ class Searcher:
     def _vanishing(self) -> StoreError:
         return StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
 
-    def other_languages(self, lang: str) -> list[str]:
+    def _other_languages(self, lang: str) -> list[str]:
         """The languages of the collection but one.
 
         Raises:
@@ -408,7 +401,7 @@ class Searcher:
         others = sorted(set(self.languages) - {lang})
         if not others:
             raise BadInput(
-                f"collection {self.collection} has documents in {lang} alone; name it to find similar ones: --to {lang}"
+                f"collection {self.collection} has documents in {lang} alone; ask for similar documents in {lang}"
             )
         return others
 

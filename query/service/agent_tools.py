@@ -114,7 +114,7 @@ class AgentTools:
                 _search_text,
             ),
             "similar": _AgentTool(
-                "Find documents like a document",
+                "Find documents similar to a document",
                 "Finds the documents most similar to a document, by its id, best first; in other languages than its "
                 "own unless languages are named.",
                 SimilarArguments,
@@ -235,7 +235,9 @@ def _tool_hit(hit: HitAnswer) -> ToolHit:
         passage=hit.passage.text if hit.passage else "",
         start=hit.passage.start if hit.passage else 0,
         score=hit.score,
-        why=explanation(hit.parts, hit.lang) if hit.parts else f"Its similarity to the document is {hit.score:.3f}.",
+        why=explanation(hit.parts, hit.lang)
+        if hit.parts
+        else f"Its similarity, raised by its mates, is {hit.score:.3f}.",
         fields=fields,
         omitted_fields=omitted,
     )

@@ -140,7 +140,7 @@ class SearchRequest(StrictModel):
 
 
 class SimilarRequest(StrictModel):
-    """A document whose like is wanted, in other languages."""
+    """A document, to find similar ones in other languages, in other languages."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "en-17", "collection": "news", "k": 5}]})
 

@@ -104,7 +104,7 @@ class Api:
         router = APIRouter(prefix="/api", responses=_ERROR_RESPONSES)
         token = [Depends(HTTPBearer(auto_error=False))] if tokens else []
         router.post("/search", dependencies=token, summary="Find documents in any language")(self.search)
-        router.post("/similar", dependencies=token, summary="Find documents like a document, in other languages")(
+        router.post("/similar", dependencies=token, summary="Find documents similar to a document, in other languages")(
             self.similar
         )
         router.get("/collections", dependencies=token, summary="What can be searched")(self.collections)

@@ -1,16 +1,20 @@
-"""Facets count the documents that can be paged through, by language and by the values of fields."""
+"""Facets count the best documents, by language and by the values of fields."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from encoders.document import Document
+from encoders.document import Document, Passages
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
+from indexer.stores.contract import StoredDocument
+from indexer.stores.embedded import EmbeddedStore
 from query.ranking.hits import Facets
 from query.ranking.searcher import Searcher
 
@@ -77,3 +81,14 @@ def test_a_field_that_no_document_has_is_refused(searcher: Searcher) -> None:
         searcher.search(QUERY, facets=["lable"])
     with pytest.raises(BadInput, match="facets is the string 'lang'"):
         searcher.search(QUERY, facets="lang")
+
+
+@pytest.mark.parametrize("value", [1e-07, 52.52000659999999, 1e20, 2.0, -0.5, 3, True])
+def test_a_number_is_counted_as_the_filter_of_the_embedded_store_compares_it(tmp_path: Path, value: float) -> None:
+    store = EmbeddedStore(tmp_path, "numbers")
+    store.create("m", 2)
+    document = Document("a", "en", "text", fields={"number": value})
+    nothing = Passages(np.zeros((0, 2), np.int8), np.zeros((0, 2), np.int32))
+    store.put("m", [StoredDocument(document, np.array([1, 0], dtype=np.float32), nothing)])
+    (text,) = Facets.of([document], ["number"], 1).counts["number"]
+    assert store.count_passing(["en"], {"number": [text]}) == 1

@@ -107,7 +107,7 @@ def test_a_collection_of_one_language_has_no_other(tmp_path: Path, word_model: M
     (tmp_path / "docs.jsonl").write_text("\n".join(records), encoding="utf-8")
     index([str(tmp_path / "docs.jsonl")], "one", settings=settings, encoder=str(word_model.path), device="cpu")
     with Searcher.open("one", settings, device="cpu") as searcher:
-        with pytest.raises(BadInput, match="documents in de alone; name it to find similar ones: --to de"):
+        with pytest.raises(BadInput, match="documents in de alone; ask for similar documents in de"):
             searcher.similar("0")
         assert {hit.doc_id for hit in searcher.similar("0", to=["de"], k=2)} == {"1", "2"}
 

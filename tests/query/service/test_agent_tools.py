@@ -138,7 +138,7 @@ def test_similar_finds_what_the_service_finds(api: Api) -> None:
     ]
     assert len(found["hits"]) == 4
     assert text(result).startswith("4 documents of demo like demo:de:sourdough [de]\n\n1. [")
-    assert f"Why: Its similarity to the document is {answer.hits[0].score:.3f}." in text(result)
+    assert f"Why: Its similarity, raised by its mates, is {answer.hits[0].score:.3f}." in text(result)
     assert {hit["lang"] for hit in call(api, "similar", id=asked["id"], to=["ja"]).structured_content["hits"]} == {"ja"}
 
 
