@@ -297,9 +297,9 @@ def main() -> None:
             with harness.Stopwatch() as watch:
                 loss = train(data, folder / "trained", arguments.steps)
             shutil.copytree(folder / "trained", trained)
-            print(f"trained in {watch.seconds / 60:.1f} min, loss {loss:.3f}", flush=True)
+            print(f"trained in {watch.seconds / 60:.1f} min, {watch.cpu / 60:.1f} of a core; loss {loss:.3f}", flush=True)
         if not exported.is_dir():
-            export_model(str(trained), exported, "int8", StatedLayout(), console)
+            export_model(str(trained), exported, "fp32", StatedLayout(), console)
         reranker = HitReranker(Reranker(ModelFolder.open(exported), device="cpu"))
         scorers: dict[str, Scorer] = {"reranked": lambda query, hits: reranker.scores(query, hits, 0.0)}
         if arguments.maxsim:
