@@ -297,7 +297,8 @@ def main() -> None:
             with harness.Stopwatch() as watch:
                 loss = train(data, folder / "trained", arguments.steps)
             shutil.copytree(folder / "trained", trained)
-            print(f"trained in {watch.seconds / 60:.1f} min, {watch.cpu / 60:.1f} of a core; loss {loss:.3f}", flush=True)
+            minutes = f"{watch.seconds / 60:.1f} min, {watch.cpu / 60:.1f} min of a core"
+            print(f"trained in {minutes}; loss {loss:.3f}", flush=True)
         if not exported.is_dir():
             export_model(str(trained), exported, "fp32", StatedLayout(), console)
         reranker = HitReranker(Reranker(ModelFolder.open(exported), device="cpu"))
