@@ -313,7 +313,8 @@ def main() -> None:
         queries, qrels = asked(ntrex, "ntrex", arguments.every)
         sections += ["", f"ntrex, {len(queries):,} queries:", "", *lines(ntrex, scorers, queries, qrels)]
     command = harness.command("reranker --home HOME --folder FOLDER", arguments, "steps", "titles", "every")
-    harness.write("Reranking", f"{command}{' --maxsim' if arguments.maxsim else ''}", sections)
+    name, option = ("Reranking, MaxSim too", " --maxsim") if arguments.maxsim else ("Reranking", "")
+    harness.write(name, f"{command}{option}", sections)
 
 
 if __name__ == "__main__":
