@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from query.calibration.calibration import Calibration, Component, Components, LanguageStatistics, VectorKind
+from query.calibration.calibration import Calibration, Component, Components, LanguageStatistics
 from query.calibration.mapped_calibration import MappedCalibration
 
 SEPARATOR = "/"
 """Stands between a collection's name, which has none, and the id of its document."""
-_KINDS: tuple[VectorKind, ...] = get_args(VectorKind)
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def _statistics(collections: Mapping[str, CalibratedCollection], lang: str) -> L
 def _mean_components(components: Sequence[Components], counts: Sequence[int]) -> Components:
     """The mean of components, weighted by numbers of documents; all weigh the same if there are none."""
     weights = np.asarray(counts if any(counts) else [1] * len(counts), dtype=np.float32)
-    return {kind: _mean([of_collection[kind] for of_collection in components], weights) for kind in _KINDS}
+    return {kind: _mean([of_collection[kind] for of_collection in components], weights) for kind in components[0]}
 
 
 def _mean(components: Sequence[Component], weights: FloatArray) -> Component:

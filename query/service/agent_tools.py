@@ -46,8 +46,8 @@ from query.service.routes import Api
 
 _INSTRUCTIONS = (
     "Dragoman finds documents in any language for a query in any language. Do not translate the query. "
-    "The tool collections lists what can be searched, search finds documents, similar finds documents like "
-    "a document in other languages, document returns a document's text."
+    "The tool collections lists what can be searched, search finds documents, similar finds documents similar to "
+    "a document, in other languages, document returns a document's text."
 )
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 

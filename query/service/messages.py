@@ -140,7 +140,7 @@ class SearchRequest(StrictModel):
 
 
 class SimilarRequest(StrictModel):
-    """A document, to find similar ones in other languages, in other languages."""
+    """A document, to find similar ones in other languages."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "en-17", "collection": "news", "k": 5}]})
 
@@ -185,7 +185,10 @@ class FacetsAnswer(BaseModel):
         description="Documents of the wanted languages that pass the filters. All of them are ranked, the far ones at "
         "the end, so not all are answers."
     )
-    counted: int = Field(description="The best of these, which are counted: the first fifty, or k if that is more.")
+    counted: int = Field(
+        description="The best of these, which are counted: the first fifty, or k if that is "
+        "more; of a folded search the documents of as many subjects."
+    )
     counts: dict[str, dict[str, int]] = Field(
         description="By facet, how many of the counted documents have each value, the largest count first. Values are "
         "texts that a filter takes; a document whose field is a list counts for each of its items."
