@@ -18,6 +18,7 @@ from tests.docker.files import DOCKER, instructions
 from trials import ROOT
 
 _BIN = Path(sys.executable).parent
+_SCRIPTS = sorted([*DOCKER.rglob("*.sh"), *(ROOT / "trials").rglob("*.sh")])
 
 
 def test_hadolint_finds_nothing() -> None:
@@ -25,9 +26,9 @@ def test_hadolint_finds_nothing() -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("script", sorted(DOCKER.rglob("*.sh")), ids=lambda script: script.name)
+@pytest.mark.parametrize("script", _SCRIPTS, ids=lambda script: f"{script.parent.name}/{script.name}")
 def test_shellcheck_finds_nothing(script: Path) -> None:
-    assert script.read_text().startswith("#!/bin/sh\n")
+    assert script.read_text().startswith(("#!/bin/sh\n", "#!/bin/bash\n"))
     done = subprocess.run([_BIN / "shellcheck", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

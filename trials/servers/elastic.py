@@ -57,7 +57,7 @@ class ElasticServer(ServerProcess):
         self.java = _java_home()
         self.port, self._transport = free_port(), free_port()
         self.settings = {"xpack.security.enabled": "false", **(settings or {})}
-        shutil.copytree(once("elasticsearch-distribution", _distribution), folder / "server")
+        shutil.copytree(once("elasticsearch-distribution", distribution), folder / "server")
         (folder / "snapshots").mkdir()
         (folder / "tmp").mkdir()
         folder.chmod(0o755)
@@ -193,7 +193,7 @@ def running(
         yield server
 
 
-def _distribution(folder: Path) -> Path:
+def distribution(folder: Path) -> Path:
     """Fetch and unpack the distribution into an empty folder."""
     maven = shutil.which("mvn")
     if maven is None:

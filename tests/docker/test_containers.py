@@ -1,0 +1,149 @@
+"""The images, built, and the services of the Compose file, run: what ``docker/README.md`` promises."""
+
+import base64
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import skip_or_fail
+from trials.containers import Containers, containers
+from trials.servers.process import ServerMissing
+
+pytestmark = pytest.mark.long
+_WITHOUT_RIGHTS = "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--tmpfs=/tmp", "--network=none"
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Containers]:
+    """The images, the CPU's built as the README says."""
+    try:
+        with containers() as made:
+            made.compose("build", "dragoman")
+            yield made
+    except ServerMissing as missing:
+        skip_or_fail(str(missing))
+
+
+@pytest.fixture(scope="module")
+def started(built: Containers) -> Containers:
+    """The servers, the service and a worker, started in the order that ``depends_on`` demands."""
+    built.compose("up", "-d", "--no-build", "elasticsearch", "account", "postgres", "rabbitmq")
+    for server in ("postgres", "elasticsearch", "rabbitmq"):
+        built.wait_until_healthy(server)
+    built.dragoman("db", "upgrade")
+    built.compose("up", "-d", "--no-build", "--no-deps", "serve", "worker")
+    return built
+
+
+@pytest.fixture
+def under_systemd(built: Containers) -> Iterator[Callable[..., str]]:
+    """Runs a command in a container whose first process is systemd."""
+    built.make_systemd_image()
+    built.podman("run", "-d", "--name", "systemd", "--systemd=always", "--privileged", "localhost/systemd")
+    yield lambda *command: built.podman("exec", "systemd", *command).strip()
+    built.podman("rm", "--force", "systemd")
+
+
+def _write(folder: Path, name: str, *documents: dict[str, str]) -> str:
+    (folder / name).write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
+    return name
+
+
+def test_the_image_runs_as_a_user_without_rights_on_a_file_system_that_it_cannot_write(built: Containers) -> None:
+    def inside(*command: str) -> str:
+        return built.podman("run", "--rm", *_WITHOUT_RIGHTS, *command).strip()
+
+    assert inside("localhost/dragoman:cpu", "--version").startswith("dragoman ")
+    assert inside("--entrypoint=id", "localhost/dragoman:cpu", "-u") == "10001"
+    with pytest.raises(RuntimeError, match="Read-only file system"):
+        inside("--entrypoint=touch", "localhost/dragoman:cpu", "/opt/dragoman/x")
+
+
+def test_every_health_check_of_compose_succeeds(started: Containers) -> None:
+    for service in ("postgres", "elasticsearch", "rabbitmq", "serve", "worker"):
+        started.wait_until_healthy(service)
+
+
+def test_a_health_check_fails_when_its_service_hangs(started: Containers) -> None:
+    started.podman("pause", "dragoman_serve_1")
+    with pytest.raises(RuntimeError):
+        started.wait_until_healthy("serve", seconds=0)
+    started.podman("unpause", "dragoman_serve_1")
+    started.wait_until_healthy("serve")
+
+
+def test_what_one_container_indexes_another_finds_and_the_service_answers(started: Containers) -> None:
+    name = _write(
+        started.documents,
+        "news.jsonl",
+        {"id": "flood", "lang": "en", "text": "The flood broke the bridge over the river."},
+        {"id": "bread", "lang": "de", "text": "Die Bäckerei öffnet morgens um sechs."},
+    )
+    started.dragoman("index", "-q", name, "-c", "news")
+    found = json.loads(started.dragoman("search", "Hochwasser am Fluss", "-c", "news", "--lang", "de", "--json"))
+    assert found["hits"][0]["id"] == "flood"
+    started.wait_until_healthy("serve")
+    answer = _ask(started, {"query": "boulangerie", "lang": "fr", "collection": "news"})
+    assert answer["hits"][0]["id"] == "bread"
+
+
+def test_a_worker_in_its_container_indexes_what_the_publisher_hands_out(started: Containers) -> None:
+    name = _write(started.documents, "bread.jsonl", {"id": "pain", "lang": "fr", "text": "Le pain est cuit le matin."})
+    started.wait_until_healthy("worker")
+    started.dragoman("index", "-q", name, "-c", "bread", service="publisher")
+    status = json.loads(started.dragoman("status", "-c", "bread", "--json"))
+    assert status["documents"] == 1
+    assert "pain" in started.dragoman("search", "bread", "-c", "bread", "--lang", "en")
+
+
+def test_systemd_starts_service_and_worker_and_starts_them_again_when_they_die(
+    under_systemd: Callable[..., str],
+) -> None:
+    run = under_systemd
+    environment = "DRAGOMAN_TOKEN=0123456789abcdef01234567\nDRAGOMAN_BROKER=redis://127.0.0.1/0\n"
+    run("sh", "-c", f"umask 027; printf '{environment}' > /etc/dragoman.env")
+    units = "dragoman@serve", "dragoman@worker"
+    run("systemctl", "enable", "--now", "redis-server", *units)
+    for unit in units:
+        run("systemctl", "kill", "--signal=KILL", unit)
+        _until("1", run, "systemctl", "show", "--property=NRestarts", "--value", unit)
+    _until('{"status":"ok"}', run, "curl", "-s", "http://127.0.0.1:8300/api/health")
+    as_user = "runuser", "-u", "dragoman", "--", "env", "DRAGOMAN_HOME=/var/lib/dragoman", "/opt/dragoman/bin/dragoman"
+    run("sh", "-c", 'echo \'{"id": "flood", "lang": "en", "text": "The flood broke the bridge."}\' > /srv/d.jsonl')
+    run(*as_user, "index", "-q", "/srv/d.jsonl", "-c", "news", "--broker", "redis://127.0.0.1/0")
+    assert "flood" in run(*as_user, "search", "Hochwasser", "-c", "news", "--lang", "de")
+    run("systemctl", "stop", *units)
+    for unit in units:
+        assert run("systemctl", "show", "--property=Result", "--value", unit) == "success"
+
+
+def _until(said: str, run: Callable[..., str], *command: str, seconds: float = 60.0) -> None:
+    """Run a command until it says this."""
+    end = time.monotonic() + seconds
+    while True:
+        with suppress(RuntimeError):
+            if run(*command) == said:
+                return
+        assert time.monotonic() < end, command
+        time.sleep(1)
+
+
+def test_the_demo_runs_in_a_container(started: Containers) -> None:
+    assert "MAP" in started.dragoman("demo")
+
+
+def _ask(started: Containers, body: dict[str, str]) -> Any:
+    credentials = base64.b64encode(f"user:{started.passwords['SERVE_PASSWORD']}".encode()).decode()
+    request = urllib.request.Request(
+        "http://127.0.0.1:8300/api/search",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json", "Authorization": f"Basic {credentials}"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.load(response)

@@ -1,0 +1,208 @@
+"""The services of ``docker/compose.yml`` in containers, on images made of Debian's packages instead of a hub's.
+
+Podman builds and runs them in a folder of its own. The image of Python that the Dockerfile builds on is made by
+mmdebstrap, and so are stand-ins for the servers' images (``trials/stand_ins``): Elasticsearch from Maven Central,
+Debian's PostgreSQL and RabbitMQ. Stand-ins have the names of the published images and read the same variables.
+
+What stand-ins can't show: the published images, their versions of PostgreSQL and RabbitMQ, and the service ``account``,
+because Maven's Elasticsearch can't keep accounts. ``account`` does nothing; the account is in a file of the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from trials import ROOT
+from trials.servers.elastic import distribution
+from trials.servers.process import ServerMissing
+from trials.servers.shared import once
+
+_DOCKER, _STAND_INS = ROOT / "docker", ROOT / "trials" / "stand_ins"
+_DEBIAN = "trixie"
+_PYTHON = "python3", "python3-venv", "python3-pip", "python-is-python3", "ca-certificates"
+_SERVERS = "openjdk-21-jre-headless", "curl", "unzip", "ca-certificates", "postgresql", "rabbitmq-server"
+_PROGRAMS = {
+    "/usr/bin/podman": "podman",
+    "/usr/sbin/runc": "runc",
+    "/usr/bin/mmdebstrap": "mmdebstrap",
+    "/usr/lib/podman/aardvark-dns": "aardvark-dns",
+    "/usr/lib/podman/netavark": "netavark",
+    "/usr/libexec/podman/catatonit": "catatonit",
+}
+"""Programs, and Debian's packages that have them."""
+_CHANGES = """\
+x-checked: &checked
+  healthcheck: {start_interval: !reset null}
+services:
+  account:
+    entrypoint: ["true"]
+  elasticsearch:
+    environment:
+      DRAGOMAN_ELASTIC_PASSWORD: ${DRAGOMAN_ELASTIC_PASSWORD}
+    ulimits: !reset null
+    <<: *checked
+  postgres: *checked
+  rabbitmq: *checked
+  serve: *checked
+  worker: *checked
+"""
+"""Changes to the Compose file: Elasticsearch has the account, this machine may have a lower limit of open files, and
+Podman 4 has no interval of health checks for the start.
+"""
+
+
+class Containers:
+    """The services of Compose, in one folder.
+
+    Attributes:
+        folder: images, containers, passwords.
+        documents: the folder that Compose's services see as ``/documents``.
+        passwords: by variable of ``.env``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Prepare a folder.
+
+        Raises:
+            ServerMissing: a program is missing, or this user is not root.
+        """
+        if os.geteuid() or not all(Path(program).exists() for program in _PROGRAMS):
+            raise ServerMissing(f"no containers for tests: as root, apt-get install {' '.join(_PROGRAMS.values())}")
+        self.folder, self.documents = folder, folder / "documents"
+        self.documents.mkdir()
+        example = (_DOCKER / ".env.example").read_text(encoding="utf-8")
+        names = re.findall(r"^(\w+_PASSWORD)=$", example, re.MULTILINE)
+        self.passwords = {name: secrets.token_hex(16) for name in names}
+        filled = re.sub(r"(?m)^(\w+_PASSWORD)=$", lambda name: f"{name[1]}={self.passwords[name[1]]}", example)
+        self._write("env", re.sub(r"(?m)^DOCUMENTS=.*$", f"DOCUMENTS={self.documents}", filled))
+        self._write("changes.yml", _CHANGES)
+        most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65535)
+        self._write(
+            "containers.conf",
+            f'[containers]\ndefault_ulimits = ["nofile={most}:{most}", "nproc=8192:8192"]\n'
+            '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\n[network]\nnetwork_backend = "netavark"\n',
+        )
+        places = f"--root {folder}/storage --runroot {folder}/run --network-config-dir {folder}/networks"
+        self._write("podman", f'#!/bin/sh\nexec podman {places} "$@"\n')
+        (folder / "podman").chmod(0o755)
+
+    def _write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def podman(self, *arguments: str | Path) -> str:
+        """Run Podman; returns its output.
+
+        Raises:
+            RuntimeError: it failed, with what it said.
+        """
+        return self._run(self.folder / "podman", *arguments)
+
+    def compose(self, *arguments: str) -> str:
+        """Run ``docker compose`` by Podman, with all profiles; returns its output.
+
+        Raises:
+            RuntimeError: it failed, with what it said.
+        """
+        files = "-f", _DOCKER / "compose.yml", "-f", self.folder / "changes.yml", "--env-file", self.folder / "env"
+        profiles = [part for profile in ("tools", "serve", "workers") for part in ("--profile", profile)]
+        podman = "--podman-path", self.folder / "podman"
+        return self._run(sys.executable, "-m", "podman_compose", *podman, *files, *profiles, *arguments)
+
+    def _run(self, *command: str | Path) -> str:
+        own = {"CONTAINERS_CONF": str(self.folder / "containers.conf"), "BUILDAH_ISOLATION": "chroot"}
+        return _output(subprocess.run(command, capture_output=True, text=True, env={**os.environ, **own}, check=False))
+
+    def dragoman(self, *arguments: str, service: str = "dragoman") -> str:
+        """Run a command as ``docker compose run --rm`` does; returns its output."""
+        return self.compose("run", "-T", "--rm", "--no-deps", service, *arguments)
+
+    def make_images(self) -> None:
+        """Make the image that the Dockerfile builds on, and the stand-ins."""
+        (based_on,) = set(re.findall(r"^FROM (python:\S+)", (_DOCKER / "Dockerfile").read_text("utf-8"), re.MULTILINE))
+        self._make_base(f"docker.io/library/{based_on}", _PYTHON)
+        self._make_base("localhost/servers:trixie", _SERVERS)
+        compose = (_DOCKER / "compose.yml").read_text("utf-8")
+        for server in ("elasticsearch", "postgres", "rabbitmq"):
+            (image,) = set(re.findall(rf"image: ({server}:\S+)", compose))
+            context = self.folder / server
+            shutil.copytree(_STAND_INS / server, context)
+            if server == "elasticsearch":
+                shutil.copytree(once("elasticsearch-distribution", distribution), context / "distribution")
+            self.build(f"docker.io/library/{image}", context / "Dockerfile", context)
+
+    def make_systemd_image(self) -> None:
+        """Make ``localhost/systemd`` from Dragoman's image: systemd with the unit, and Redis."""
+        self.build("localhost/systemd", _STAND_INS / "systemd" / "Dockerfile", _DOCKER)
+
+    def build(self, image: str, dockerfile: Path, context: Path) -> None:
+        """Build an image; no image is pulled."""
+        self.podman("build", "-q", "--pull=never", "-f", dockerfile, "-t", image, context)
+
+    def _make_base(self, image: str, packages: tuple[str, ...]) -> None:
+        archive = self.folder / "base.tar"
+        certificates = os.environ.get("SSL_CERT_FILE", "")  # of a machine behind a proxy that signs anew
+        hooks = ["rm -f $1/usr/lib/python3*/EXTERNALLY-MANAGED"]
+        hooks += [f"upload {certificates} /etc/ssl/certs/ca-certificates.crt"] if certificates else []
+        changes = ["ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"] if certificates else []
+        _output(
+            subprocess.run(
+                ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}",
+                 *(f"--customize-hook={hook}" for hook in hooks), _DEBIAN, archive],
+                capture_output=True, text=True, check=False,
+            )
+        )  # fmt: skip
+        self.podman("import", "-q", *(part for change in changes for part in ("--change", change)), archive, image)
+        archive.unlink()
+
+    def wait_until_healthy(self, service: str, seconds: float = 180.0) -> None:
+        """Run a service's health check until it succeeds.
+
+        Raises:
+            RuntimeError: it did not succeed in time, with the end of the service's log.
+        """
+        container = f"dragoman_{service}_1"
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                self.podman("healthcheck", "run", container)
+            except RuntimeError as unhealthy:
+                if time.monotonic() > until:
+                    log = self.podman("logs", "--tail", "50", container)
+                    raise RuntimeError(f"{service}: {unhealthy} {log}") from None
+            else:
+                return
+            time.sleep(1)
+
+
+@contextlib.contextmanager
+def containers() -> Iterator[Containers]:
+    """Images and an empty project in a temporary folder; afterwards all of it is gone.
+
+    Raises:
+        ServerMissing: they can't be made here.
+    """
+    with tempfile.TemporaryDirectory(prefix="dragoman-containers-") as scratch:
+        made = Containers(Path(scratch))
+        try:
+            made.make_images()
+            yield made
+        finally:
+            made.compose("down", "-v", "-t", "5")
+            made.podman("rm", "--all", "--force")
+
+
+def _output(done: subprocess.CompletedProcess[str]) -> str:
+    if done.returncode:
+        raise RuntimeError(f"{done.args} failed: {done.stdout[-2000:]} {done.stderr[-4000:]}")
+    return done.stdout
