@@ -20,6 +20,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -198,20 +199,23 @@ class ModelFolder:
                 raise BadInput(f"{folder} lacks {required.name}; export the model again")
         return model_folder
 
-    def check_files(self) -> None:
-        """Check graph and tokenizer against their hashes in ``config.json``; every byte of them is read.
+    def check_files(self, *, again: bool = False) -> None:
+        """Check graph and tokenizer against their hashes in ``config.json``.
+
+        Files that are as they were at an earlier check are not read, unless they shall be read ``again``.
 
         Raises:
             BadInput: a file can't be read, is damaged, or belongs to another model.
         """
         advice = "delete the folder and make it again (the default encoder's is made by its next use)"
+        hash_of = file_hash if again else _kept_hash
         try:
             matches = {
-                self.graph: _graph_hash(self.graph) == self.config.graph,
-                self.tokenizer: file_hash(self.tokenizer) == self.config.tokenizer,
+                self.graph: hash_of(*_graph_files(self.graph)) == self.config.graph,
+                self.tokenizer: hash_of(self.tokenizer) == self.config.tokenizer,
             }
             if self.pieces:
-                matches[self.pieces] = file_hash(self.pieces) == self.config.pieces
+                matches[self.pieces] = hash_of(self.pieces) == self.config.pieces
         except OSError as error:
             raise BadInput(f"{error.filename or self.path} can't be read ({error.strerror}); {advice}") from error
         for file, is_match in matches.items():
@@ -251,7 +255,7 @@ def publishing(
             tokenizer, pieces = temporary / config.tokenizer_name, temporary / _PIECES
             config = replace(
                 config,
-                graph=_graph_hash(temporary / "model.onnx"),
+                graph=file_hash(*_graph_files(temporary / "model.onnx")),
                 tokenizer=file_hash(tokenizer),
                 pieces=file_hash(pieces) if not config.is_reranker and save_pieces(tokenizer, pieces) else "",
                 forced=report.exists() and is_forced(read_json(report)),
@@ -327,9 +331,9 @@ def _sync_all(folder: Path) -> None:
         sync(path)
 
 
-def _graph_hash(graph: Path) -> str:
-    """Hash of a graph and of its weights in the files beside it."""
-    return file_hash(graph, *sorted(graph.parent.glob("*.onnx.data")))
+def _graph_files(graph: Path) -> list[Path]:
+    """A graph, and its weights in the files beside it."""
+    return [graph, *sorted(graph.parent.glob("*.onnx.data"))]
 
 
 def is_forced(report: object) -> bool:
@@ -475,6 +479,36 @@ def file_hash(*files: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+_TICK = 2.0
+"""Seconds within which a file may change twice without another time of change, on the coarsest file system."""
+
+
+def _kept_hash(*files: Path) -> str:
+    """``file_hash``, kept in the cache until a file's size, times or place on the disk change.
+
+    The SHA-256 of the default encoder takes half a second on a processor without instructions for it.
+    """
+    status = [file.stat() for file in files]
+    states = [(now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_dev) for now in status]
+    record = _cache() / "hashes" / short_hash(*(str(file.resolve()) for file in files), json.dumps(states))
+    with suppress(OSError):  # no file of this state has been read, or the cache can't be read
+        return record.read_text(encoding="ascii")
+    before = time.time()
+    digest = file_hash(*files)
+    if before - max(now.st_ctime for now in status) < _TICK:
+        return digest
+    with suppress(OSError):  # the cache can't be written: the next process reads the files, too
+        record.parent.mkdir(parents=True, exist_ok=True)
+        draft = record.with_name(f"{record.name}.{secrets.token_hex(4)}")
+        draft.write_text(digest, encoding="ascii")
+        draft.replace(record)
+    return digest
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("DRAGOMAN_CACHE") or platformdirs.user_cache_dir("dragoman", appauthor=False))
+
+
 def model_cache() -> Path:
     """Folder of exported and downloaded models, in ``DRAGOMAN_CACHE`` or the platform's cache folder."""
-    return Path(os.environ.get("DRAGOMAN_CACHE") or platformdirs.user_cache_dir("dragoman", appauthor=False)) / "models"
+    return _cache() / "models"

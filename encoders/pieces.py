@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import tokenizers
@@ -71,7 +73,10 @@ class PieceTable:
             OSError: the file can't be read.
             sqlite3.Error: it is no such table.
         """
-        self._file = table.read_bytes()
+        self._lock = Lock()
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._database.close)
+        self._database.deserialize(table.read_bytes())
         settings = json.loads(self._select("SELECT value FROM settings")[0][0])
         self.around: tuple[list[int], list[int]] | None = settings["around"]
         self._layout = settings["layout"]
@@ -114,9 +119,8 @@ class PieceTable:
         return self._select(sql, json.dumps(pieces))
 
     def _select(self, sql: str, *values: str) -> list[Any]:
-        with closing(sqlite3.connect(":memory:")) as database:
-            database.deserialize(self._file)
-            return database.execute(sql, values).fetchall()
+        with self._lock:
+            return self._database.execute(sql, values).fetchall()
 
     def _tokenizer(self, vocabulary: Sequence[Sequence[Any]]) -> tokenizers.Tokenizer:
         """A tokenizer of some pieces with their scores; the first is for what is unknown."""

@@ -397,7 +397,7 @@ class Life:
             if folder.name == "mapping":
                 read_mapping(folder)
             else:
-                ModelFolder.open(folder).check_files()
+                ModelFolder.open(folder).check_files(again=True)
 
     def _state(self) -> dict[str, Any]:
         """All that commands are to leave, but for times and numbers of generations: each rebuild makes another."""

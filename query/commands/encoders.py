@@ -75,6 +75,7 @@ def check_command(name: str, device: Device, console: Console) -> None:
         folder, of_part = locate(part, placement, device, console)
         if folder.config.pooling == "sum":
             raise BadInput(f"{part} sums words (Cr5) and has no graph that a device could run")
+        folder.check_files(again=True)
         reference = encode(default_folder(console, "fp32"), texts) if part == DEFAULT else None
         check = check_device(folder, of_part, texts, reference)
         show_check(part, check, console)

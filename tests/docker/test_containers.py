@@ -2,16 +2,14 @@
 
 import base64
 import json
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import skip_or_fail
+from tests.conftest import skip_or_fail, until
 from trials.containers import Containers, containers
 from trials.servers.process import ServerMissing
 
@@ -112,8 +110,8 @@ def test_systemd_starts_service_and_worker_and_starts_them_again_when_they_die(
     run("systemctl", "enable", "--now", "redis-server", *units)
     for unit in units:
         run("systemctl", "kill", "--signal=KILL", unit)
-        _until("1", run, "systemctl", "show", "--property=NRestarts", "--value", unit)
-    _until('{"status":"ok"}', run, "curl", "-s", "http://127.0.0.1:8300/api/health")
+    until(lambda: run("systemctl", "show", "--property=NRestarts", "--value", *units) == "1\n\n1")
+    until(lambda: "ok" in run("sh", "-c", "curl -s http://127.0.0.1:8300/api/health || true"))
     as_user = "runuser", "-u", "dragoman", "--", "env", "DRAGOMAN_HOME=/var/lib/dragoman", "/opt/dragoman/bin/dragoman"
     run("sh", "-c", 'echo \'{"id": "flood", "lang": "en", "text": "The flood broke the bridge."}\' > /srv/d.jsonl')
     run(*as_user, "index", "-q", "/srv/d.jsonl", "-c", "news", "--broker", "redis://127.0.0.1/0")
@@ -121,17 +119,6 @@ def test_systemd_starts_service_and_worker_and_starts_them_again_when_they_die(
     run("systemctl", "stop", *units)
     for unit in units:
         assert run("systemctl", "show", "--property=Result", "--value", unit) == "success"
-
-
-def _until(said: str, run: Callable[..., str], *command: str, seconds: float = 60.0) -> None:
-    """Run a command until it says this."""
-    end = time.monotonic() + seconds
-    while True:
-        with suppress(RuntimeError):
-            if run(*command) == said:
-                return
-        assert time.monotonic() < end, command
-        time.sleep(1)
 
 
 def test_the_demo_runs_in_a_container(started: Containers) -> None:

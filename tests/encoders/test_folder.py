@@ -371,3 +371,40 @@ def test_an_encoder_is_opened_with_the_graph_and_the_tokenizer_that_were_publish
     (tmp_path / "m" / file).unlink()
     with pytest.raises(BadInput, match=rf"{file} can't be read \(No such file or directory\); delete the folder"):
         folder.check_files()
+
+
+def test_files_are_read_again_only_when_they_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _publish(tmp_path / "m", b"graph")
+    model = ModelFolder.open(tmp_path / "m")
+    read: list[str] = []
+    hash_of = folder.file_hash
+
+    def counted(*files: Path) -> str:
+        read.extend(file.name for file in files)
+        return hash_of(*files)
+
+    monkeypatch.setattr(folder, "file_hash", counted)
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    model.check_files()
+    model.check_files()
+    assert read.count("model.onnx") == 2, "a new file may change again at the same time of a coarse clock"
+    monkeypatch.setattr(folder, "_TICK", -1.0)
+    read.clear()
+    model.check_files()
+    model.check_files()
+    assert sorted(read) == ["model.onnx", "tokenizer.json"]
+    model.check_files(again=True)
+    assert read.count("model.onnx") == 2
+    before = model.graph.stat()
+    model.graph.write_bytes(b"other")
+    os.utime(model.graph, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(BadInput, match=r"model\.onnx is not the one"):
+        model.check_files()
+
+
+def test_files_are_checked_where_no_cache_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _publish(tmp_path / "m", b"graph")
+    (tmp_path / "cache").write_bytes(b"no folder")
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(folder, "_TICK", -1.0)
+    ModelFolder.open(tmp_path / "m").check_files()

@@ -1,0 +1,15 @@
+"""Candidates: the best passage of each document."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query.ranking.candidates import _largest_of_groups
+
+
+@given(st.lists(st.integers(1, 6), max_size=20), st.integers(1, 4), st.integers(0, 2**31))
+def test_the_largest_values_of_groups_are_numpys(lengths: list[int], columns: int, seed: int) -> None:
+    values = np.random.default_rng(seed).standard_normal((sum(lengths), columns)).astype(np.float32)
+    starts = np.cumsum([0, *lengths[:-1]], dtype=np.intp)[: len(lengths)]
+    expected = np.maximum.reduceat(values, starts, axis=0) if lengths else values
+    assert np.array_equal(_largest_of_groups(values, starts), expected)
