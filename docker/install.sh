@@ -12,7 +12,7 @@ cpu:?* | gpu:?*) ;;
 esac
 source=$(cd "$(dirname "$0")/.." && pwd)
 
-uv venv --quiet --python python3 "$folder"
+uv venv --quiet --no-managed-python --python python3 "$folder"
 uv pip install --quiet --python "$folder/bin/python" --compile-bytecode \
     --constraints "$source/docker/constraints.txt" "${source}[$runtime,elastic,postgres,serve,workers]"
 "$folder/bin/dragoman" --version

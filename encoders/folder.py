@@ -21,7 +21,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -202,20 +202,17 @@ class ModelFolder:
     def check_files(self, *, again: bool = False) -> None:
         """Check graph and tokenizer against their hashes in ``config.json``.
 
-        Files that are as they were at an earlier check are not read, unless they shall be read ``again``.
+        Files whose size and times are as they were at an earlier check are not read; with ``again`` all are.
 
         Raises:
             BadInput: a file can't be read, is damaged, or belongs to another model.
         """
         advice = "delete the folder and make it again (the default encoder's is made by its next use)"
-        hash_of = file_hash if again else _kept_hash
+        wanted = {tuple(_graph_files(self.graph)): self.config.graph, (self.tokenizer,): self.config.tokenizer}
+        if self.pieces:
+            wanted[self.pieces,] = self.config.pieces
         try:
-            matches = {
-                self.graph: hash_of(*_graph_files(self.graph)) == self.config.graph,
-                self.tokenizer: hash_of(self.tokenizer) == self.config.tokenizer,
-            }
-            if self.pieces:
-                matches[self.pieces] = hash_of(self.pieces) == self.config.pieces
+            matches = {files[0]: _has_hash(files, digest, again=again) for files, digest in wanted.items()}
         except OSError as error:
             raise BadInput(f"{error.filename or self.path} can't be read ({error.strerror}); {advice}") from error
         for file, is_match in matches.items():
@@ -483,26 +480,31 @@ _TICK = 2.0
 """Seconds within which a file may change twice without another time of change, on the coarsest file system."""
 
 
-def _kept_hash(*files: Path) -> str:
-    """``file_hash``, kept in the cache until a file's size, times or place on the disk change.
+def _has_hash(files: Sequence[Path], digest: str, *, again: bool) -> bool:
+    """Whether files have a hash; that they had it is kept in the cache until their size, times or places change.
 
-    The SHA-256 of the default encoder takes half a second on a processor without instructions for it.
+    The SHA-256 of the default encoder takes half a second on a processor without instructions for it. ``again`` reads
+    the files in any case.
     """
+    state = _state(files)
+    record = _cache() / "checked" / short_hash(digest, json.dumps([str(file) for file in files]), json.dumps(state))
+    if record.exists() and not again:
+        return True
+    before = time.time_ns()
+    if file_hash(*files) != digest:
+        return False
+    settled = all(before - max(changed, modified) > _TICK * 1e9 for _, changed, modified, *_ in state)
+    if settled and _state(files) == state:
+        with suppress(OSError):  # the cache can't be written: the next process reads the files, too
+            record.parent.mkdir(parents=True, exist_ok=True)
+            record.touch()
+    return True
+
+
+def _state(files: Sequence[Path]) -> list[tuple[int, ...]]:
+    """Size, times and place on the disk of each file."""
     status = [file.stat() for file in files]
-    states = [(now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_dev) for now in status]
-    record = _cache() / "hashes" / short_hash(*(str(file.resolve()) for file in files), json.dumps(states))
-    with suppress(OSError):  # no file of this state has been read, or the cache can't be read
-        return record.read_text(encoding="ascii")
-    before = time.time()
-    digest = file_hash(*files)
-    if before - max(now.st_ctime for now in status) < _TICK:
-        return digest
-    with suppress(OSError):  # the cache can't be written: the next process reads the files, too
-        record.parent.mkdir(parents=True, exist_ok=True)
-        draft = record.with_name(f"{record.name}.{secrets.token_hex(4)}")
-        draft.write_text(digest, encoding="ascii")
-        draft.replace(record)
-    return digest
+    return [(now.st_size, now.st_ctime_ns, now.st_mtime_ns, now.st_ino, now.st_dev) for now in status]
 
 
 def _cache() -> Path:

@@ -60,7 +60,7 @@ def special_tokens_around(tokenizer: tokenizers.Tokenizer) -> tuple[list[int], l
 
 
 class PieceTable:
-    """A table that ``save_pieces`` wrote.
+    """A table that ``save_pieces`` wrote, for all threads of the process that reads it.
 
     Attributes:
         around: ids that the tokenizer puts before and after a text; none if it then changes the text's own ids.
@@ -75,7 +75,7 @@ class PieceTable:
         """
         self._lock = Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        weakref.finalize(self, self._database.close)
+        weakref.finalize(self, self._database.close).atexit = False  # a thread may still ask
         self._database.deserialize(table.read_bytes())
         settings = json.loads(self._select("SELECT value FROM settings")[0][0])
         self.around: tuple[list[int], list[int]] | None = settings["around"]

@@ -129,6 +129,7 @@ class Containers:
 
     def make_images(self) -> None:
         """Make the image that the Dockerfile builds on, and the stand-ins."""
+        elasticsearch = once("elasticsearch-distribution", distribution)
         (based_on,) = set(re.findall(r"^FROM (python:\S+)", (_DOCKER / "Dockerfile").read_text("utf-8"), re.MULTILINE))
         self._make_base(f"docker.io/library/{based_on}", _PYTHON)
         self._make_base("localhost/servers:trixie", _SERVERS)
@@ -138,11 +139,11 @@ class Containers:
             context = self.folder / server
             shutil.copytree(_STAND_INS / server, context)
             if server == "elasticsearch":
-                shutil.copytree(once("elasticsearch-distribution", distribution), context / "distribution")
+                shutil.copytree(elasticsearch, context / "distribution")
             self.build(f"docker.io/library/{image}", context / "Dockerfile", context)
 
     def make_systemd_image(self) -> None:
-        """Make ``localhost/systemd`` from Dragoman's image: systemd with the unit, and Redis."""
+        """Make ``localhost/systemd`` of Dragoman's image: systemd, Redis, the unit's file, no user ``dragoman``."""
         self.build("localhost/systemd", _STAND_INS / "systemd" / "Dockerfile", _DOCKER)
 
     def build(self, image: str, dockerfile: Path, context: Path) -> None:
@@ -192,14 +193,12 @@ def containers() -> Iterator[Containers]:
     Raises:
         ServerMissing: they can't be made here.
     """
-    with tempfile.TemporaryDirectory(prefix="dragoman-containers-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="dragoman-containers-") as scratch, contextlib.ExitStack() as ends:
         made = Containers(Path(scratch))
-        try:
-            made.make_images()
-            yield made
-        finally:
-            made.compose("down", "-v", "-t", "5")
-            made.podman("rm", "--all", "--force")
+        ends.callback(made.podman, "rm", "--all", "--force")
+        ends.callback(made.compose, "down", "-v", "-t", "5")
+        made.make_images()
+        yield made
 
 
 def _output(done: subprocess.CompletedProcess[str]) -> str:

@@ -55,7 +55,7 @@ class RetrievedDocuments:
                 if hits.vectors is not None:
                     doc_ids_of_rows += hits.doc_ids
                     vectors.append(hits.vectors)
-        if vectors and doc_ids_of_rows == list(doc_ids):
+        if doc_ids_of_rows and doc_ids_of_rows == list(doc_ids):
             return np.concatenate(vectors)
         row_of = {doc_id: row for row, doc_id in enumerate(doc_ids_of_rows)}
         rows = [row_of.get(doc_id, -1) for doc_id in doc_ids]
@@ -173,14 +173,21 @@ class CandidatesWithPassages(CandidateDocuments):
         return CosinesByPart(document, title, opening, best), passages
 
 
+_SMALL_GROUP = 64
+"""Most rows of a group for which taking the groups' rows by place is faster."""
+
+
 def _largest_of_groups(values: FloatArray, starts: Rows) -> FloatArray:
     """The largest values of each column in groups of adjacent rows of (n, columns), by the groups' first rows.
 
-    The same as ``np.maximum.reduceat(values, starts, axis=0)``, but seven times faster for hundreds of columns.
+    The same as ``np.maximum.reduceat(values, starts, axis=0)``, but faster for many columns and small groups.
     """
     lengths = np.diff(starts, append=len(values))
+    most = int(lengths.max(initial=0))
+    if most > _SMALL_GROUP:
+        return np.maximum.reduceat(values, starts, axis=0)
     largest = values[starts]
-    for place in range(1, int(lengths.max(initial=0))):
+    for place in range(1, most):
         longer = np.flatnonzero(lengths > place)
         largest[longer] = np.maximum(largest[longer], values[starts[longer] + place])
     return largest

@@ -2,6 +2,9 @@
 
 import base64
 import json
+import os
+import re
+import signal
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +13,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import skip_or_fail, until
+from trials import ROOT
 from trials.containers import Containers, containers
 from trials.servers.process import ServerMissing
 
 pytestmark = pytest.mark.long
+GUIDE = ROOT / "docs" / "guides" / "systemd.md"
 _WITHOUT_RIGHTS = "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--tmpfs=/tmp", "--network=none"
 
 
@@ -69,10 +74,14 @@ def test_every_health_check_of_compose_succeeds(started: Containers) -> None:
 
 
 def test_a_health_check_fails_when_its_service_hangs(started: Containers) -> None:
-    started.podman("pause", "dragoman_serve_1")
-    with pytest.raises(RuntimeError):
-        started.wait_until_healthy("serve", seconds=0)
-    started.podman("unpause", "dragoman_serve_1")
+    init = started.podman("inspect", "--format", "{{.State.Pid}}", "dragoman_serve_1").strip()
+    (process,) = map(int, Path(f"/proc/{init}/task/{init}/children").read_text(encoding="ascii").split())
+    os.kill(process, signal.SIGSTOP)
+    try:
+        with pytest.raises(RuntimeError, match="unhealthy"):
+            started.wait_until_healthy("serve", seconds=0)
+    finally:
+        os.kill(process, signal.SIGCONT)
     started.wait_until_healthy("serve")
 
 
@@ -104,18 +113,20 @@ def test_systemd_starts_service_and_worker_and_starts_them_again_when_they_die(
     under_systemd: Callable[..., str],
 ) -> None:
     run = under_systemd
-    environment = "DRAGOMAN_TOKEN=0123456789abcdef01234567\nDRAGOMAN_BROKER=redis://127.0.0.1/0\n"
-    run("sh", "-c", f"umask 027; printf '{environment}' > /etc/dragoman.env")
+    install, _, start = re.findall(r"```\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    run("bash", "-ec", install.replace("sh docker/install.sh cpu /opt/dragoman\n", ""))  # the image has it
+    environment = "# A comment\nDRAGOMAN_TOKEN=0123456789abcdef01234567\nDRAGOMAN_BROKER=redis://127.0.0.1/0\n"
+    run("bash", "-c", f"printf '{environment}' > /etc/dragoman.env; systemctl enable --now redis-server")
+    run("bash", "-ec", start.replace("journalctl -u dragoman@serve -f\n", ""))
     units = "dragoman@serve", "dragoman@worker"
-    run("systemctl", "enable", "--now", "redis-server", *units)
-    for unit in units:
-        run("systemctl", "kill", "--signal=KILL", unit)
+    run("systemctl", "kill", "--signal=KILL", *units)
     until(lambda: run("systemctl", "show", "--property=NRestarts", "--value", *units) == "1\n\n1")
     until(lambda: "ok" in run("sh", "-c", "curl -s http://127.0.0.1:8300/api/health || true"))
-    as_user = "runuser", "-u", "dragoman", "--", "env", "DRAGOMAN_HOME=/var/lib/dragoman", "/opt/dragoman/bin/dragoman"
-    run("sh", "-c", 'echo \'{"id": "flood", "lang": "en", "text": "The flood broke the bridge."}\' > /srv/d.jsonl')
-    run(*as_user, "index", "-q", "/srv/d.jsonl", "-c", "news", "--broker", "redis://127.0.0.1/0")
-    assert "flood" in run(*as_user, "search", "Hochwasser", "-c", "news", "--lang", "de")
+    as_dragoman, _, _ = start.partition("as_dragoman db upgrade")
+    document = json.dumps({"id": "flood", "lang": "en", "text": "The flood broke the bridge."})
+    run("bash", "-c", f"echo '{document}' > /srv/d.jsonl")
+    run("bash", "-ec", f"{as_dragoman} as_dragoman index -q /srv/d.jsonl -c news")
+    assert "flood" in run("bash", "-ec", f"{as_dragoman} as_dragoman search Hochwasser -c news --lang de")
     run("systemctl", "stop", *units)
     for unit in units:
         assert run("systemctl", "show", "--property=Result", "--value", unit) == "success"

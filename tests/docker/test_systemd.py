@@ -36,6 +36,12 @@ def test_the_guide_installs_what_the_unit_starts() -> None:
     assert _setting("EnvironmentFile").removeprefix("-") in guide
 
 
+def test_the_guide_s_variables_have_nothing_behind_them_that_systemd_would_take_for_their_value() -> None:
+    variables = re.findall(r"^[A-Z_]+=.*$", (ROOT / "docs/guides/systemd.md").read_text(), re.MULTILINE)
+    assert len(variables) > 5
+    assert not any(" " in variable for variable in variables)
+
+
 def test_systemd_finds_nothing_to_say_about_it(tmp_path: Path) -> None:
     checker = shutil.which("systemd-analyze")
     if checker is None:
@@ -43,4 +49,5 @@ def test_systemd_finds_nothing_to_say_about_it(tmp_path: Path) -> None:
     unit = tmp_path / "dragoman@serve.service"
     unit.write_text(UNIT.read_text().replace("/opt/dragoman/bin/dragoman", "/bin/true"))
     done = subprocess.run([checker, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    said = [line for line in done.stderr.splitlines() if "dragoman@" in line]
+    assert (done.returncode, said) == (0, [])

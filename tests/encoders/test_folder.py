@@ -407,4 +407,8 @@ def test_files_are_checked_where_no_cache_can_be_written(tmp_path: Path, monkeyp
     (tmp_path / "cache").write_bytes(b"no folder")
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(folder, "_TICK", -1.0)
-    ModelFolder.open(tmp_path / "m").check_files()
+    model = ModelFolder.open(tmp_path / "m")
+    model.check_files()
+    model.graph.write_bytes(b"other")
+    with pytest.raises(BadInput, match=r"model\.onnx is not the one"):
+        model.check_files()
