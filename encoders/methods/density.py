@@ -24,7 +24,7 @@ _MOST_COMPARED = 10_000
 """Maximum points in the cross-validation: its cost grows with n², the bandwidth changes only with n^(-1/20)."""
 _BLOCK = 256
 _SAME = 1e-5
-"""Distance of unit vectors in float32 below which the difference is rounding."""
+"""Distance of vectors in float32, over their length, below which the difference is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class DensityWeights:
 
     @classmethod
     def fit(cls, vectors: FloatArray, seed: int = 0) -> DensityWeights:
-        """Estimate the density from a sample: (n, dim) unit rows, a row for each time that a sentence occurs.
+        """Estimate the density from a sample: (n, dim) rows of about one length, one for each time a sentence occurs.
 
         Raises:
             BadInput: there are no vectors, or a vector is not finite.
@@ -60,9 +60,10 @@ class DensityWeights:
             raise BadInput("a density needs at least one sentence; give sources that have some")
         if not np.isfinite(vectors).all():
             raise BadInput("a sentence's vector is not finite; export the encoder again")
-        mean, components = _principal(vectors.astype(np.float64))
+        same = _SAME * _length(vectors)
+        mean, components = _principal(vectors.astype(np.float64), same)
         reduced = _reduce(vectors, mean, components)
-        bandwidth = _cross_validated(reduced, seed)
+        bandwidth = _cross_validated(reduced, same, seed)
         unweighted = cls(mean, components, reduced.astype(np.float32), bandwidth, b=0.0)
         return cls(mean, components, unweighted.points, bandwidth, b=float(unweighted.shares(vectors).mean() / 2))
 
@@ -138,12 +139,18 @@ class DensityWeights:
         return cKDTree(self.points)
 
 
-def _principal(vectors: Float64Array) -> tuple[FloatArray, FloatArray]:
+def _length(vectors: FloatArray) -> float:
+    """Root of the mean squared length of (n, dim) vectors, exactly 1 for unit rows in float32; 1 if all are zero."""
+    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+    return round(float(np.sqrt(squares.mean())), 4) or 1.0
+
+
+def _principal(vectors: Float64Array, same: float) -> tuple[FloatArray, FloatArray]:
     """Mean and first principal components: as many as the vectors' rank, from 1 to ``DIMENSIONS``."""
     mean = vectors.mean(axis=0)
     centred = vectors - mean
     variances, directions = np.linalg.eigh(centred.T @ centred / len(vectors))
-    rank = int((variances > _SAME**2).sum())
+    rank = int((variances > same**2).sum())
     leading = directions[:, ::-1][:, : min(max(rank, 1), DIMENSIONS)].T
     return mean.astype(np.float32), np.ascontiguousarray(leading, dtype=np.float32)
 
@@ -153,7 +160,7 @@ def _reduce(vectors: FloatArray, mean: FloatArray, components: FloatArray) -> Fl
     return reduced
 
 
-def _cross_validated(points: Float64Array, seed: int) -> float:
+def _cross_validated(points: Float64Array, same: float, seed: int) -> float:
     """The bandwidth that gives held-out points the largest likelihood.
 
     A point with no neighbour within the bandwidth has tophat density 0, and a single such point would rule out the
@@ -162,18 +169,18 @@ def _cross_validated(points: Float64Array, seed: int) -> float:
     integrates to 1, and its floor is the same for every h. The score is the logarithm of density over floor,
     log(1 + c (R/h)^k).
 
-    Points that coincide count once: a copy in another fold would favour a bandwidth of zero. The smallest candidate is
+    Points within ``same`` of each other count once: a copy in another fold would favour a bandwidth of zero. The smallest candidate is
     the distance within which half of the points have a neighbour.
     """
     from scipy.spatial import cKDTree  # noqa: PLC0415 - a search needs no scipy.spatial
 
     random = np.random.default_rng(seed)
     radius = float(np.linalg.norm(points, axis=1).max())
-    distinct = np.unique(np.round(points / _SAME), axis=0) * _SAME
+    distinct = np.unique(np.round(points / same), axis=0) * same
     if len(distinct) > _MOST_COMPARED:
         distinct = distinct[random.permutation(len(distinct))[:_MOST_COMPARED]]
-    if len(distinct) < 2 or radius <= _SAME:
-        return _SAME
+    if len(distinct) < 2 or radius <= same:
+        return same
     nearest, _ = cKDTree(distinct).query(distinct, k=[2])
     least = float(np.median(nearest))
     candidates = np.geomspace(least, max(least, radius), _CANDIDATES)
@@ -183,7 +190,7 @@ def _cross_validated(points: Float64Array, seed: int) -> float:
     for fold in range(_FOLDS):
         near = _neighbours(distinct[folds == fold], distinct[folds != fold], candidates)
         scores += np.log1p(near * gains).sum(axis=0)
-    return max(float(candidates[scores.argmax()]), _SAME)
+    return max(float(candidates[scores.argmax()]), same)
 
 
 def _neighbours(held_out: Float64Array, training: Float64Array, distances: Float64Array) -> Float64Array:

@@ -114,16 +114,21 @@ class Data:
         return [Group(lang, partial(_pages, file, lang), name) for file in self.lett for lang in LANGS]
 
     def articles(self) -> list[Group]:
-        """The documents of WMT19, corpus by corpus."""
+        """The documents of WMT19, corpus by corpus.
 
-        def name(number: int, article: Document) -> str:
-            return f"{number}:{article.fields['concept']}"
+        Several corpora may have the same English article; its text is the name of the article and its translations.
+        """
 
-        return [
-            Group(lang, partial(list, documents), partial(name, number))
-            for number, corpus in enumerate(self.corpora, 1)
-            for lang, documents in corpus.items()
-        ]
+        def name(number: int, originals: Mapping[str, str], article: Document) -> str:
+            concept = article.fields["concept"]
+            return originals.get(concept, f"{number}:{concept}")
+
+        groups = []
+        for number, corpus in enumerate(self.corpora, 1):
+            originals = {article.fields["concept"]: article.text for article in corpus.get("en", ())}
+            of_corpus = partial(name, number, originals)
+            groups += [Group(lang, partial(list, documents), of_corpus) for lang, documents in corpus.items()]
+        return groups
 
 
 def _pages(file: Path, lang: str) -> Sequence[Document]:

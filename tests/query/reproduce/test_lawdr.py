@@ -16,7 +16,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Pooling, link_files, publishing
 from encoders.methods.density import DensityWeights
 from query.cli import run
-from query.reproduce.lawdr import wmt16, wmt19
+from query.reproduce.lawdr import Data, wmt16, wmt19
 from query.reproduce.lawdr_data import lett_files, match_urls, neutral, read_commentary, read_site
 from query.reproduce.lawdr_paper import PAPER, VARIANTS, Variant, paper_column
 from query.reproduce.lawdr_vectors import (
@@ -112,6 +112,18 @@ def test_commentary_is_read_from_pairs_of_sentences_with_empty_rows_between_docu
         assert [document.text for document in corpus["de"]] == ["Titel\nEin Satz.", "Zweites", "Nur deutsch"]
         assert [document.text for document in corpus["en"]] == ["Title\nA sentence.", "Second"]
         assert [document.fields["concept"] for document in corpus["en"]] == ["1", "2"]
+
+
+def test_an_english_article_of_two_corpora_has_one_name(tmp_path: Path) -> None:
+    for lang in ("de", "fr"):
+        rows = [f"Satz {lang}\tOne sentence", "\t", f"Nur {lang}\tOther of " + lang]
+        (tmp_path / f"news-commentary-v14.{lang}-en.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    groups = Data([], set(), list(read_commentary(tmp_path))).articles()
+    names: dict[str, list[str]] = {group.lang: [] for group in groups}
+    for group in groups:
+        names[group.lang] += [group.name(article) for article in group.read()]
+    assert names["de"][0] == names["fr"][0] == names["en"][0] == names["en"][2]
+    assert len({names["de"][1], names["fr"][1]}) == 2
 
 
 @pytest.mark.parametrize(
