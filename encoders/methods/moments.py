@@ -14,34 +14,52 @@ from encoders.methods.vector_parts import VectorParts
 class Moments:
     """Count, sum and uncentred second moment of the vectors seen so far, in float64 whatever their order.
 
+    A few vectors are kept as they are, because a language with one document needs no (dim, dim) matrix.
+
     Attributes:
         total: (dim,) sum of the vectors.
-        second: (dim, dim) sum of the vectors' outer products.
     """
 
     dim: int
     count: int = 0
     total: Float64Array = field(init=False)
-    second: Float64Array = field(init=False)
+    _few: list[Float64Array] = field(default_factory=list, init=False, repr=False)
+    _second: Float64Array | None = field(default=None, init=False, repr=False)
     _axes: FloatArray | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Start without vectors."""
         self.total = np.zeros(self.dim)
-        self.second = np.zeros((self.dim, self.dim))
 
     def add(self, vectors: FloatArray) -> None:
         """Add (n, dim) vectors."""
         rows = vectors.astype(np.float64)
         self.count += len(rows)
         self.total += rows.sum(axis=0)
-        self.second += rows.T @ rows
         self._axes = None
+        if self._second is not None:
+            self._second += rows.T @ rows
+        elif len(rows):
+            self._few.append(rows)
+            if self.count > self.dim // _MATRIX:
+                self._second = self.second
+                self._few = []
+
+    @property
+    def second(self) -> Float64Array:
+        """(dim, dim) sum of the vectors' outer products; not to be changed."""
+        if self._second is not None:
+            return self._second
+        return sum((rows.T @ rows for rows in self._few), np.zeros((self.dim, self.dim)))
 
     def __add__(self, other: Moments) -> Moments:
         """Moments of the vectors of both."""
         result = Moments(self.dim, self.count + other.count)
-        result.total, result.second = self.total + other.total, self.second + other.second
+        result.total = self.total + other.total
+        if self._second is None and other._second is None and len(self._few) < 2 and len(other._few) < 2:
+            result._few = [*self._few, *other._few]
+        else:
+            result._second = self.second + other.second
         return result
 
     @property
@@ -108,5 +126,7 @@ def principal_axes(second: Float64Array) -> FloatArray:
     return axes
 
 
+_MATRIX = 8
+"""Dimensions a vector from which on a matrix takes less memory than so many vectors, or little more."""
 _NOTHING = 1e-9
 """Share of the largest eigenvalue below which an eigenvalue is rounding."""
