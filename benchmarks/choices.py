@@ -14,7 +14,7 @@ from ir_measures import Qrel
 from benchmarks import harness
 from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.document import Document, Encoder
-from encoders.methods.moments import Moments, PartMoments
+from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import VectorStore
 from indexer.stores.embedded import EmbeddedStore
@@ -95,10 +95,7 @@ def drift_lines(searcher: Searcher, calibration: Calibration, news: Searcher) ->
 
 def _times(part_moments: PartMoments, factor: float) -> PartMoments:
     """The moments of ``factor`` times as many vectors."""
-    scaled = tuple(Moments(part.dim, round(part.count * factor)) for part in part_moments.moments)
-    for part, scaled_part in zip(part_moments.moments, scaled, strict=True):
-        scaled_part.total, scaled_part.second = part.total * factor, part.second * factor
-    return PartMoments(part_moments.parts, scaled)
+    return PartMoments(part_moments.parts, tuple(part.times(factor) for part in part_moments.moments))
 
 
 def mislabelled(searcher: Searcher, encoder: Encoder, folder: Path, seed: int = 0) -> tuple[Searcher, Calibration]:

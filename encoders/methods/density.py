@@ -169,8 +169,8 @@ def _cross_validated(points: Float64Array, same: float, seed: int) -> float:
     integrates to 1, and its floor is the same for every h. The score is the logarithm of density over floor,
     log(1 + c (R/h)^k).
 
-    Points within ``same`` of each other count once: a copy in another fold would favour a bandwidth of zero. The smallest candidate is
-    the distance within which half of the points have a neighbour.
+    Points within ``same`` of each other count once: a copy in another fold would favour a bandwidth of zero. The
+    smallest candidate is the distance within which half of the points have a neighbour.
     """
     from scipy.spatial import cKDTree  # noqa: PLC0415 - a search needs no scipy.spatial
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sqlite3
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from encoders.folder import FILE_MODE
@@ -26,6 +28,8 @@ _FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=FULL"
 """FULL: each commit is on the disk when it returns. With NORMAL a power loss takes the latest commits back, in one file
 more than in another: the ledger would say that documents are stored, and the store would have lost them."""
 _STATE = "dragoman_state"
+_PATIENCE = 30.0
+"""Seconds to wait for another process that opens the same new file."""
 
 
 def sqlite_engine(
@@ -100,10 +104,28 @@ def _connect_for_reading(
 def _with_pragmas(connection: DBAPIConnection, pragmas: tuple[str, ...]) -> DBAPIConnection:
     cursor = connection.cursor()
     for pragma in pragmas:
-        cursor.execute(f"PRAGMA {pragma}")
+        _execute_patiently(cursor, f"PRAGMA {pragma}")
     cursor.execute("SELECT count(*) FROM sqlite_master").fetchone()  # SQLite opens the files only now
     cursor.close()
     return connection
+
+
+def _execute_patiently(cursor: DBAPICursor, statement: str) -> None:
+    """Execute a statement again while the file is locked.
+
+    Two processes that turn a new file to WAL mode at once wait for each other; SQLite refuses one of them at once,
+    whatever its busy timeout is.
+    """
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            cursor.execute(statement)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(random.uniform(0.01, 0.05))  # noqa: S311 - not for secrets
+        else:
+            return
 
 
 def _reconnect_if_changed(_connection: DBAPIConnection, entry: ConnectionPoolEntry, _proxy: Any) -> None:

@@ -96,11 +96,11 @@ def test_copies_do_not_shrink_the_bandwidth_to_nothing() -> None:
 
 def test_longer_vectors_have_a_bandwidth_longer_by_as_much() -> None:
     once = _clouds([30, 10, 5, 1, 1])
-    noise = np.random.default_rng(1).normal(scale=3e-7, size=once.shape)
+    noise = np.random.default_rng(1).normal(scale=6e-8, size=once.shape)
     sample = np.concatenate((once, once, (once + noise).astype(np.float32)))
-    unit, longer = DensityWeights.fit(sample), DensityWeights.fit(30 * sample)
-    assert longer.bandwidth == pytest.approx(30 * unit.bandwidth, rel=1e-3)
-    assert longer.weights(30 * once) == pytest.approx(unit.weights(once), rel=1e-3)
+    unit, longer = DensityWeights.fit(sample), DensityWeights.fit(32 * sample)
+    assert longer.bandwidth == pytest.approx(32 * unit.bandwidth, rel=1e-6)
+    assert longer.weights(32 * once) == pytest.approx(unit.weights(once), rel=1e-3)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 15, 16, 17])

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 import sqlalchemy as sa
@@ -82,6 +83,32 @@ def test_a_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
     tmp_path.chmod(0o750)
     make_private_folder(tmp_path / "store")
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o750
+
+
+class _BusyAtFirst(sqlite3.Connection):
+    """A connection whose file another process turns to WAL mode at the same time."""
+
+    refusals = 0
+
+    def cursor(self, *_: object) -> sqlite3.Cursor:  # type: ignore[override]
+        class Cursor(sqlite3.Cursor):
+            def execute(self, sql: str, *parameters: Any) -> Self:
+                if "journal_mode" in sql and _BusyAtFirst.refusals < 2:
+                    _BusyAtFirst.refusals += 1
+                    error = sqlite3.OperationalError("database is locked")
+                    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                    raise error
+                return super().execute(sql, *parameters)
+
+        return Cursor(self)
+
+
+def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    engine = sqlite_engine(f"sqlite:///{tmp_path / 'new.db'}", connect_args={"factory": _BusyAtFirst})
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+    assert _BusyAtFirst.refusals == 2
+    engine.dispose()
 
 
 def test_a_home_may_have_any_name(tmp_path: Path) -> None:
