@@ -87,14 +87,14 @@ class Containers:
         filled = re.sub(r"(?m)^(\w+_PASSWORD)=$", lambda name: f"{name[1]}={self.passwords[name[1]]}", example)
         self._write("env", re.sub(r"(?m)^DOCUMENTS=.*$", f"DOCUMENTS={self.documents}", filled))
         self._write("changes.yml", _CHANGES)
-        most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65535)
+        open_files = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65535)
         self._write(
             "containers.conf",
-            f'[containers]\ndefault_ulimits = ["nofile={most}:{most}", "nproc=8192:8192"]\n'
+            f'[containers]\ndefault_ulimits = ["nofile={open_files}:{open_files}", "nproc=8192:8192"]\n'
             '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\n[network]\nnetwork_backend = "netavark"\n',
         )
-        places = f"--root {folder}/storage --runroot {folder}/run --network-config-dir {folder}/networks"
-        self._write("podman", f'#!/bin/sh\nexec podman {places} "$@"\n')
+        options = f"--root {folder}/storage --runroot {folder}/run --network-config-dir {folder}/networks"
+        self._write("podman", f'#!/bin/sh\nexec podman {options} "$@"\n')
         (folder / "podman").chmod(0o755)
 
     def _write(self, name: str, text: str) -> None:
@@ -132,7 +132,7 @@ class Containers:
         elasticsearch = once("elasticsearch-distribution", distribution)
         (based_on,) = set(re.findall(r"^FROM (python:\S+)", (_DOCKER / "Dockerfile").read_text("utf-8"), re.MULTILINE))
         self._make_base(f"docker.io/library/{based_on}", _PYTHON)
-        self._make_base("localhost/servers:trixie", _SERVERS)
+        self._make_base(f"localhost/servers:{_DEBIAN}", _SERVERS)
         compose = (_DOCKER / "compose.yml").read_text("utf-8")
         for server in ("elasticsearch", "postgres", "rabbitmq"):
             (image,) = set(re.findall(rf"image: ({server}:\S+)", compose))
@@ -193,10 +193,10 @@ def containers() -> Iterator[Containers]:
     Raises:
         ServerMissing: they can't be made here.
     """
-    with tempfile.TemporaryDirectory(prefix="dragoman-containers-") as scratch, contextlib.ExitStack() as ends:
+    with tempfile.TemporaryDirectory(prefix="dragoman-containers-") as scratch, contextlib.ExitStack() as cleanup:
         made = Containers(Path(scratch))
-        ends.callback(made.podman, "rm", "--all", "--force")
-        ends.callback(made.compose, "down", "-v", "-t", "5")
+        cleanup.callback(made.podman, "rm", "--all", "--force")
+        cleanup.callback(made.compose, "down", "-v", "-t", "5")
         made.make_images()
         yield made
 

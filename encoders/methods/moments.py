@@ -41,7 +41,7 @@ class Moments:
             self._second += rows.T @ rows
         elif len(rows):
             self._few.append(rows)
-            if self.count > self.dim // _MATRIX:
+            if self.count > self.dim // _DIMENSIONS_PER_VECTOR:
                 self._second = self.second
                 self._few = []
 
@@ -132,7 +132,7 @@ def principal_axes(second: Float64Array) -> FloatArray:
     return axes
 
 
-_MATRIX = 8
-"""Dimensions a vector from which on a matrix takes less memory than so many vectors, or little more."""
+_DIMENSIONS_PER_VECTOR = 8
+"""A matrix replaces the vectors as soon as there is more than one vector for so many dimensions."""
 _NOTHING = 1e-9
 """Share of the largest eigenvalue below which an eigenvalue is rounding."""

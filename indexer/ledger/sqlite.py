@@ -23,13 +23,13 @@ from encoders.zstd import ZstdError
 UNREADABLE = (json.JSONDecodeError, UnicodeDecodeError, ZstdError)
 """What reading a damaged value raises: SQLite notices a damaged page only where the page has a structure."""
 _SIGNS_OF_DAMAGE = "malformed", "not a database", "unsupported file format", "no such table", "no such column", "decode"
-_FOR_READING = "foreign_keys=ON", "busy_timeout=30000"
+_PATIENCE = 30.0
+"""Seconds to wait for another process that holds the file."""
+_FOR_READING = "foreign_keys=ON", f"busy_timeout={1000 * _PATIENCE:.0f}"
 _FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=FULL"
 """FULL: each commit is on the disk when it returns. With NORMAL a power loss takes the latest commits back, in one file
 more than in another: the ledger would say that documents are stored, and the store would have lost them."""
 _STATE = "dragoman_state"
-_PATIENCE = 30.0
-"""Seconds to wait for another process that opens the same new file."""
 
 
 def sqlite_engine(

@@ -28,7 +28,8 @@ def test_hadolint_finds_nothing() -> None:
 
 @pytest.mark.parametrize("script", _SCRIPTS, ids=lambda script: f"{script.parent.name}/{script.name}")
 def test_shellcheck_finds_nothing(script: Path) -> None:
-    assert script.read_text().startswith(("#!/bin/sh\n", "#!/bin/bash\n"))
+    shells = ("#!/bin/sh\n",) if DOCKER in script.parents else ("#!/bin/sh\n", "#!/bin/bash\n")
+    assert script.read_text().startswith(shells)
     done = subprocess.run([_BIN / "shellcheck", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Start Elasticsearch as its image does: the variables with a dot are settings, ELASTIC_PASSWORD is the superuser's.
-# This distribution can't keep accounts, so the account that Compose's service makes is one of a file.
+# This distribution can't keep accounts. So Dragoman's account is in a file, and Compose's service `account` does nothing.
 set -eu
 
 if [ ! -f config/elasticsearch.keystore ]; then
