@@ -24,8 +24,9 @@ from query.ranking.fair_ranker import FairRanker
 from query.ranking.search_choice import SearchChoice
 
 QUERIES = 256
-"""Maximum pseudo-queries over all languages; slightly more if there are many languages."""
+"""Maximum pseudo-queries over all languages."""
 _EACH = 8
+"""Least pseudo-queries of a language; so the ``QUERIES / _EACH`` languages with the most documents are looked at."""
 _HITS = 10
 _CHANCE = 0.9
 """Quantile, over a language's queries, of the changes between the halves: up to there a change counts as chance."""
@@ -85,16 +86,16 @@ def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> C
 def changed_hits(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, npt.NDArray[np.intp]]:
     """By language, (pseudo-queries,) how many of the first ten documents differ between two calibrations.
 
-    The pseudo-queries are those of ``before``. Passages are not compared, because their statistics do not
-    change. Mates do not lift, so that a small difference stays small.
+    The pseudo-queries are those of ``before``, of the languages with the most documents. Passages are not compared,
+    because their statistics do not change. Mates do not lift, so that a small difference stays small.
     """
     targets = store.count()
     if not targets:
         return {}
-    each = max(_EACH, QUERIES // max(len(before.languages), 1))
+    languages = sorted(before.languages, key=lambda lang: -targets.get(lang, 0))[: QUERIES // _EACH]
     changed = {}
-    for lang, statistics in before.languages.items():
-        queries = unit_rows(statistics.bank[:each])
+    for lang in languages:
+        queries = unit_rows(before.languages[lang].bank[: QUERIES // len(languages)])
         if len(queries):
             old, new = (_first_tens(store, calibration, queries, lang, targets) for calibration in (before, after))
             changed[lang] = np.array([len(old_ids - new_ids) for old_ids, new_ids in zip(old, new, strict=True)])

@@ -21,7 +21,9 @@ from query.calibration.summary import MatesSummary
 from query.fitting.statistics import PseudoQuery
 
 _NEIGHBOURS = 4
-"""Nearest documents of a language in a document's neighbourhood."""
+"""Nearest documents of a language in a document's neighbourhood; mates are sought among languages with as many."""
+_MOST_LANGUAGES = 64
+"""Maximum languages that mates are sought in: those with the most documents."""
 _LEAST_MARGINS = (0.0, 1.1, 1.2, 1.3)
 """Least margins of a mate to try."""
 _SURE = 0.85
@@ -35,7 +37,7 @@ class MinedMates:
     """Mates of sampled documents.
 
     Attributes:
-        queries: the pseudo-queries of the sampled documents.
+        queries: the pseudo-queries of the sampled documents of the languages in which mates were sought.
         mates: id of each document's mate by language; only mates that another mate of the document confirms, but in a
             collection of two languages all.
         margin: least margin of a mate.
@@ -90,11 +92,11 @@ def mine_mates(store: VectorStore, calibration: Calibration, sample: Sequence[Ps
     are not sure. In a collection of two languages nothing checks a mate; there, nearly all of the nearest documents
     must be mutual.
     """
-    by_lang: dict[str, list[str]] = {}
-    for query in sample:
-        by_lang.setdefault(query.lang, []).append(query.doc_id)
-    languages = sorted(store.count(calibration.model))
-    pairs = [pair for lang, doc_ids in by_lang.items() for pair in _pairs(store, calibration, lang, doc_ids, languages)]
+    documents = store.count(calibration.model)
+    large = [lang for lang in documents if documents[lang] >= _NEIGHBOURS]
+    languages = sorted(sorted(large, key=lambda lang: -documents[lang])[:_MOST_LANGUAGES])
+    sample = [query for query in sample if query.lang in languages]
+    pairs = _pairs(store, calibration, {query.doc_id: query.lang for query in sample}, languages)
     mutual = [pair for pair in pairs if pair.mutual]
     if len(languages) <= 2:
         sure = len(mutual) >= _FEWEST and len(mutual) >= _SURE * len(pairs)
@@ -141,7 +143,7 @@ def _checks(store: VectorStore, calibration: Calibration, mutual: Sequence[_Pair
         vectors = corrected_documents(store, calibration, {first.mate: first.lang for first, _ in of_language})
         stored = [(first, second) for first, second in of_language if first.mate in vectors]
         queries = [vectors[first.mate] for first, _ in stored]
-        nearest = _nearest(store, calibration, {lang: np.stack(queries)})[lang] if queries else []
+        nearest = _nearest(store, calibration, lang, queries)
         for (first, second), document in zip(stored, nearest, strict=True):
             confirmed = document is not None and document.doc_id == second.mate
             checks.append(_Check(second, min(first.margin, second.margin), confirmed))
@@ -163,20 +165,32 @@ class _Nearest(NamedTuple):
 
 
 def _pairs(
-    store: VectorStore, calibration: Calibration, lang: str, doc_ids: Sequence[str], languages: Sequence[str]
+    store: VectorStore, calibration: Calibration, sampled: Mapping[str, str], languages: Sequence[str]
 ) -> list[_Pair]:
-    """The nearest document of each other language to each document of a language."""
-    others = [other for other in languages if other != lang]
-    vectors = corrected_documents(store, calibration, dict.fromkeys(doc_ids, lang))
-    if not vectors or not others:
-        return []
-    nearest = _nearest(store, calibration, dict.fromkeys(others, np.stack(list(vectors.values()))))
-    known = [mate for of_language in nearest.values() for mate in of_language if mate]
-    back = iter(_nearest(store, calibration, {lang: np.stack([mate.vector for mate in known])})[lang] if known else ())
+    """The nearest document of each other language to each sampled document, whose languages are given.
+
+    A language is searched once for all documents, so that the time grows with the languages, not with their pairs.
+    """
+    vectors = corrected_documents(store, calibration, sampled)
+    nearest: dict[tuple[str, str], _Nearest] = {}
+    vectors_of_mates: dict[str, FloatArray] = {}
+    for lang in languages:
+        doc_ids = [doc_id for doc_id in vectors if sampled[doc_id] != lang]
+        mates = _nearest(store, calibration, lang, [vectors[doc_id] for doc_id in doc_ids])
+        for doc_id, mate in zip(doc_ids, mates, strict=True):
+            if mate:
+                vector = vectors_of_mates.setdefault(mate.doc_id, mate.vector)
+                nearest[doc_id, lang] = mate._replace(vector=vector)
+    by_language: dict[str, list[str]] = {}
+    for doc_id in vectors:
+        by_language.setdefault(sampled[doc_id], []).append(doc_id)
     pairs = []
-    for other in others:
-        for doc_id, mate in zip(vectors, nearest[other], strict=True):
-            if mate and (returned := next(back)):
+    for lang, doc_ids in by_language.items():
+        searched = [(other, doc_id) for other in languages for doc_id in doc_ids if (doc_id, other) in nearest]
+        known = [nearest[doc_id, other] for other, doc_id in searched]
+        back = _nearest(store, calibration, lang, [mate.vector for mate in known])
+        for (other, doc_id), mate, returned in zip(searched, known, back, strict=True):
+            if returned:
                 mean = max((mate.mean + returned.mean) / 2, float(FLOOR))
                 pairs.append(_Pair(doc_id, other, mate.doc_id, mate.cosine / mean, returned.doc_id == doc_id))
     return pairs
@@ -199,21 +213,25 @@ def corrected_documents(
 
 
 def _nearest(
-    store: VectorStore, calibration: Calibration, vectors: Mapping[str, FloatArray]
-) -> dict[str, list[_Nearest | None]]:
-    """For each language the nearest of its documents to each of its corrected vectors; none if it has no documents."""
-    queries = {lang: calibration.queries_for_store(of_language, lang) for lang, of_language in vectors.items()}
-    hits = store.search(VectorQuery(calibration.model, queries, _NEIGHBOURS, with_vectors=True))
-    nearest: dict[str, list[_Nearest | None]] = {}
-    for lang, of_language in vectors.items():
-        nearest[lang] = []
-        for vector, of_vector in zip(of_language, hits[lang], strict=True):
-            if not of_vector.doc_ids or of_vector.vectors is None:
-                nearest[lang].append(None)
-                continue
-            corrected = calibration.correct_documents(of_vector.vectors, {lang: slice(0, len(of_vector.doc_ids))})
-            cosines = calibration.vector_parts.cosines(corrected, vector[None])[:, 0]
-            best = int(cosines.argmax())
-            cosine, mean = float(cosines[best]), float(cosines.mean())
-            nearest[lang].append(_Nearest(of_vector.doc_ids[best], corrected[best], cosine, mean))
+    store: VectorStore, calibration: Calibration, lang: str, vectors: Sequence[FloatArray]
+) -> list[_Nearest | None]:
+    """The nearest document of a language to each corrected vector; none if the language has no documents."""
+    if not vectors:
+        return []
+    queries = calibration.queries_for_store(np.stack(vectors), lang)
+    hits = store.search(VectorQuery(calibration.model, {lang: queries}, _NEIGHBOURS, with_vectors=True))[lang]
+    raw = [of_vector.vectors for of_vector in hits if of_vector.vectors is not None]
+    rows = sum(map(len, raw))
+    corrected = calibration.correct_documents(np.concatenate(raw), {lang: slice(0, rows)}) if rows else None
+    nearest: list[_Nearest | None] = []
+    start = 0
+    for vector, of_vector in zip(vectors, hits, strict=True):
+        if not of_vector.doc_ids or of_vector.vectors is None or corrected is None:
+            nearest.append(None)
+            continue
+        neighbours = corrected[start : (start := start + len(of_vector.vectors))]
+        cosines = calibration.vector_parts.cosines(neighbours, vector[None])[:, 0]
+        best = int(cosines.argmax())
+        cosine, mean = float(cosines[best]), float(cosines.mean())
+        nearest.append(_Nearest(of_vector.doc_ids[best], neighbours[best], cosine, mean))
     return nearest

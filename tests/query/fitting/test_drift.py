@@ -72,6 +72,17 @@ def test_a_large_language_has_as_many_candidates_as_in_a_search(
     assert set(candidates) == {100}
 
 
+def test_of_many_languages_those_with_the_most_documents_are_looked_at(
+    store: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 queries are for two languages."""
+    monkeypatch.setattr(drifting, "QUERIES", 16)
+    shutil.copytree(Path(store.path).parent, tmp_path / "more")
+    more = [page(lang, f"t{at % 40}", 800 + at) for lang in ("ja", "de") for at in range(40)]
+    with closing(filled(tmp_path / "more", TopicEncoder(bias=1.0, noise=1.0), more)) as larger:
+        assert drift(larger, calibrated(store)).keys() == {"de", "ja"}
+
+
 def test_nothing_has_changed_where_nothing_has(store: EmbeddedStore) -> None:
     assert set(drift(store, calibrated(store)).values()) == {0.0}
 

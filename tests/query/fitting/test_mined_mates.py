@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ import numpy as np
 import pytest
 
 from encoders.document import Document
-from indexer.stores.contract import VectorStore
+from indexer.stores.contract import NearestDocuments, VectorQuery, VectorStore
+from indexer.stores.embedded import EmbeddedStore
+from query.fitting import mined_mates
 from query.fitting.evidence import from_mates
 from query.fitting.mined_mates import MinedMates, mine_mates
 from query.fitting.statistics import draw_samples, fit_statistics
@@ -133,6 +136,34 @@ def test_a_language_whose_documents_are_deleted_meanwhile_has_no_mates(tmp_path:
     assert mates.sure
     assert {doc_id[:2] for doc_id in mates.mates} == {"de", "en", "fr"}
     assert {lang for by_lang in mates.mates.values() for lang in by_lang} == {"de", "en", "fr"}
+
+
+def test_hundreds_of_languages_with_a_document_each_have_no_mates_and_take_no_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each such document would be the mate of all."""
+    searched: list[str] = []
+    search = EmbeddedStore.search
+
+    def counted(self: EmbeddedStore, query: VectorQuery) -> Mapping[str, Sequence[NearestDocuments]]:
+        searched.extend(query.vectors)
+        return search(self, query)
+
+    monkeypatch.setattr(EmbeddedStore, "search", counted)
+    small = [page(f"{first}{second}", "t0") for first in "bcg" for second in "bcdghjklmpqrtvwxyz"]
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(40), *small]))
+    assert mates.sure
+    assert {doc_id[:2] for doc_id in mates.mates} == set(LANGUAGES)
+    assert Counter(searched) == dict.fromkeys(LANGUAGES, 3)  # there, back, and to check
+
+
+def test_mates_are_sought_in_the_languages_with_the_most_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mined_mates, "_MOST_LANGUAGES", 3)
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(40, ("de", "ja", "ru")), *counterparts(39, ("en", "fr"))]))
+    assert {query.lang for query in mates.queries} == {"de", "ja", "ru"}
+    assert {lang for by_lang in mates.mates.values() for lang in by_lang} == {"de", "ja", "ru"}
 
 
 def test_where_some_documents_have_counterparts_a_bar_leaves_out_most_of_the_others(tmp_path: Path) -> None:
