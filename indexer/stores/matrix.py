@@ -99,7 +99,8 @@ def _products(documents: FloatArray, queries: FloatArray) -> Iterator[FloatArray
     block_size = max(1, _SCORES // max(1, len(documents)))
     for start in range(0, len(queries), block_size):
         block = queries[start : start + block_size]
-        yield from (documents @ block[0])[None] if len(block) == 1 else block @ documents.T
+        # a product of many rows by few columns: half of the time of few rows by many columns
+        yield from (documents @ block[0])[None] if len(block) == 1 else np.ascontiguousarray((documents @ block.T).T)
 
 
 def largest(scores: FloatArray, k: int) -> npt.NDArray[np.intp]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Requests a minute of one token, or address; 0: no bound.",
 )
-@click.option("--threads", type=click.IntRange(1, 256), help="Searches at once.  [default: twice the cores]")
+@click.option("--threads", type=click.IntRange(1, 256), help="Searches at once.  [default: 8 times the cores]")
 @click.option(
     "--waiting",
     "max_waiting",
@@ -133,7 +133,7 @@ def command(
         settings=settings,
         tokens=accepted_tokens,
         hosts=_hosts(host, hosts, local=local),
-        threads=threads or 2 * (os.cpu_count() or 1),
+        threads=threads or 8 * (os.cpu_count() or 1),
         **service,
     )
     http_server = server(Service(options), options)

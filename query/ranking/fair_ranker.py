@@ -2,8 +2,8 @@
 
 Mates among the candidates of the first stretch lift each other (``query/ranking/mates.py``).
 
-Queries of one language are ranked together: the candidates' neighbourhoods among that language's pseudo-queries take
-most of the time, and all these queries share them.
+Queries of one language are ranked together, so that the stored vectors are read once for all of them. So are queries of
+several threads that wait while as many others are ranked as there are cores.
 
 A ranking is made in stretches: hits 1–50 come from fifty candidates of each language (more in one or two languages, and
 in large collections), the hits to 1,000 from a thousand, and so on. Each stretch ranks the candidates that earlier
@@ -14,9 +14,11 @@ for: an evaluation to depth 1,000 scores what a search shows.
 
 from __future__ import annotations
 
+import json
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 import numpy as np
@@ -45,6 +47,7 @@ from query.ranking.passages import with_passages
 from query.ranking.scores import ScoredCandidates
 from query.ranking.search_choice import SearchChoice
 from query.ranking.stored_vectors import StoredVectors
+from query.ranking.waiting_calls import WaitingCalls
 
 STRETCHES = (50, 1_000, 10_000)
 """Last rank of each stretch, and its candidates per language by raw vectors: fifty hold 99.5 % of the exact ten best
@@ -61,8 +64,22 @@ MANY = 10_000
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
 _BANKS = 16
 """Maximum banks in memory: with a common space of 42 languages a bank takes 17 MB."""
+_TOGETHER = 8
+"""Maximum waiting queries that are ranked together: each has its own candidates in memory."""
 RESCORED = 150
 """Documents at the head of the merged ranking that are compared by passages too; more if a stretch ends later."""
+
+
+@dataclass(frozen=True)
+class _Search:
+    """All but the query that decides a ranking; searches are equal if their filters are so as JSON."""
+
+    lang: str
+    targets: tuple[str, ...]
+    k: int
+    filters_as_json: str
+    detailed: int
+    filters: Filters | None = field(compare=False)
 
 
 class FairRanker:
@@ -97,6 +114,7 @@ class FairRanker:
         self._banks: dict[str, Bank] = {}
         self._lock = Lock()
         self._rankers: dict[str, FairRanker] = {}
+        self._waiting = WaitingCalls(self._rank_waiting, at_once=os.cpu_count() or 1, most=_TOGETHER)
 
     def rank(
         self,
@@ -119,9 +137,21 @@ class FairRanker:
             return self._ranker(calibration, lang).rank(
                 queries, lang, targets, k, filters, texts=texts, detailed=detailed
             )
+        search = _Search(lang, tuple(targets), k, json.dumps(filters, sort_keys=True, default=repr), detailed, filters)
+        if len(queries) == 1:
+            return self._waiting.call(search, [(queries[0], tuple(texts))])
+        return self._rank_together(search, queries, texts)
+
+    def _rank_waiting(self, search: _Search, queries: Sequence[tuple[FloatArray, tuple[str, ...]]]) -> list[Ranking]:
+        """The rankings of queries of one search, each given by its vector and its text, if it has one."""
+        vectors, texts = zip(*queries, strict=True)
+        return self._rank_together(search, np.stack(vectors), [text for of_query in texts for text in of_query])
+
+    def _rank_together(self, search: _Search, queries: FloatArray, texts: Sequence[str]) -> list[Ranking]:
+        lang, targets, k, detailed = search.lang, search.targets, search.k, search.detailed
         corrected = self.calibration.correct_queries(queries, lang, self._share)
         plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
-        return self._rank(corrected, lang, targets, k, filters, texts=texts, plain=plain, detailed=detailed)
+        return self._rank(corrected, lang, targets, k, search.filters, texts=texts, plain=plain, detailed=detailed)
 
     def rank_similar(
         self, doc_id: str, lang: str, targets: Sequence[str], k: int, filters: Filters | None = None

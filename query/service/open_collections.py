@@ -235,7 +235,7 @@ class OpenCollections:
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
-        """No encoder is closed meanwhile: the collection that is being opened may need it."""
+        """No encoder is let go meanwhile: the collection that is being opened may need it."""
         with self._lock:
             self._openings += 1
         try:
@@ -269,10 +269,7 @@ class OpenCollections:
             loaded = open_query_encoder(collection, calibration, self._options.device, Console())
             batcher = QueryBatcher(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
             with self._lock:
-                previous = self._encoders.get(key)
                 self._encoders[key] = batcher
-            if previous is not None:
-                previous.close()
         return batcher
 
     def _named_calibration(self, opened: _OpenCollection, calibration: str) -> Searcher:
@@ -343,7 +340,7 @@ class OpenCollections:
             searcher.search("a", lang=min(searcher.languages), k=1)
 
     def close_unused(self) -> None:
-        """Close the collections that were deleted, and the encoders that no open collection needs.
+        """Close the collections that were deleted, and let go the encoders that no open collection needs.
 
         Raises:
             SQLAlchemyError: the database does not answer.
@@ -362,20 +359,13 @@ class OpenCollections:
                 for opened in self._open.values()
                 for searcher in (opened.searcher, *opened.by_calibration.values())
             }
-            unused = {key: encoder for key, encoder in self._encoders.items() if id(encoder) not in needed}
-            for key in unused:
-                self._encoders.pop(key)
-        for encoder in unused.values():
-            encoder.close()
+            self._encoders = {key: encoder for key, encoder in self._encoders.items() if id(encoder) in needed}
 
     def close(self) -> None:
-        """Close collections, encoders and the database."""
+        """Close collections and the database, and let go the encoders."""
         with self._lock:
             for opened in self._open.values():
                 self._retire(opened)
             self._open.clear()
-            encoders = list(self._encoders.values())
             self._encoders.clear()
-        for encoder in encoders:
-            encoder.close()
         self._engine.dispose()

@@ -1,7 +1,9 @@
 """Fair ranking, against a plain transcription over all documents of a real collection."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -141,6 +143,35 @@ def test_a_query_is_ranked_the_same_alone_and_among_others(searcher: Searcher) -
 
 
 @pytest.mark.parts
+def test_queries_that_wait_are_ranked_together_each_as_alone(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two languages, two numbers of hits and a filter."""
+    queries = [topic for lang in ("de", "en") for topic in topics(lang)[:6]]
+    searches = [
+        partial(searcher.search, query.text, lang=query.lang, k=k, filters=filters)
+        for query in queries
+        for k, filters in ((5, None), (60, None), (5, {"source": "demo"}))
+    ]
+    monkeypatch.setattr(type(searcher.store), "require_fields", lambda *_: None)
+    alone = [search() for search in searches]
+    looked_up: list[int] = []
+    rank_together = FairRanker._rank_together
+
+    def counted(self: FairRanker, search: Any, vectors: Any, texts: Any) -> Any:
+        looked_up.append(len(vectors))
+        return rank_together(self, search, vectors, texts)
+
+    monkeypatch.setattr(FairRanker, "_rank_together", counted)
+    with ThreadPoolExecutor(len(searches)) as pool:
+        together = list(pool.map(lambda search: search(), searches))
+    assert sum(looked_up) == len(searches)
+    assert len(looked_up) < len(searches)
+    for hits, expected in zip(together, alone, strict=True):
+        assert [hit.doc_id for hit in hits] == [hit.doc_id for hit in expected]
+        np.testing.assert_allclose([hit.score for hit in hits], [hit.score for hit in expected], atol=1e-5)
+
+
 def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Searcher, demo: Settings) -> None:
     """MAP of thirty topics in ten languages at least half again as high; a third of the bias at most."""
     qrels = read_qrels([DEMO / "qrels.txt"])

@@ -1,4 +1,4 @@
-"""Queries that wait are encoded together, a lone one at once, and none waits for ever."""
+"""Queries that wait are encoded together, a lone query at once, and each query once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def waiting(encoder: Slow) -> Iterator[QueryBatcher]:
     made = QueryBatcher(encoder, encoded=lambda _: None, kept=lambda _: None)
     yield made
     encoder.may.set()
-    made.close()
 
 
 def query(text: str) -> Document:
@@ -64,7 +63,7 @@ def test_a_lone_query_is_encoded_at_once_and_those_that_came_meanwhile_in_one_ca
         assert encoder.begun.wait(60)
         assert encoder.calls == [["a"]]
         following = [pool.submit(waiting.encode_queries, [query(text)]) for text in others * 2]
-        until(lambda: len(waiting._pending) == 1 + len(others))
+        until(lambda: sum(map(len, waiting._waiting._waiting.values())) == 2 * len(others))
         encoder.may.set()
         assert first.result()[0, 0] == 1
         assert [one.result()[0, 0] for one in following] == [len(text) for text in others * 2]
@@ -90,18 +89,3 @@ def test_a_failure_is_that_of_those_who_waited_for_it_alone(encoder: Slow, waiti
     with pytest.raises(ValueError, match="bad"):
         waiting.encode_queries([query("bad")])
     assert waiting.encode_queries([query("good")])[0, 0] == 4
-
-
-def test_once_it_is_closed_its_thread_ends_and_whoever_asks_still_gets_a_vector(
-    encoder: Slow, waiting: QueryBatcher
-) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        before = pool.submit(waiting.encode_queries, [query("a")])
-        assert encoder.begun.wait(60)
-        waiting.close()
-        after = pool.submit(waiting.encode_queries, [query("ab"), query("abc")])
-        encoder.may.set()
-        assert before.result(60)[0, 0] == 1
-        assert after.result(60)[:, 0].tolist() == [2, 3]
-    waiting._thread.join(60)
-    assert not waiting._thread.is_alive()

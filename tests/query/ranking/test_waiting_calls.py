@@ -1,0 +1,111 @@
+"""Calls that wait are made together, each of its kind, and none waits for ever."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from query.ranking.waiting_calls import WaitingCalls
+from tests.conftest import until
+
+
+class Held:
+    """A function that waits until it may go on, and remembers what it was called with."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, list[int]]] = []
+        self.begun, self.may = threading.Event(), threading.Event()
+
+    def __call__(self, kind: str, given: Sequence[int]) -> list[int]:
+        self.made.append((kind, list(given)))
+        self.begun.set()
+        assert self.may.wait(60)
+        if -1 in given:
+            raise ValueError("minus one")
+        return [number * number for number in given]
+
+
+def until_waiting(calls: WaitingCalls[str, int, int], count: int) -> None:
+    until(lambda: sum(map(len, calls._waiting.values())) == count)
+
+
+def test_a_lone_call_is_made_at_once_and_those_that_came_meanwhile_by_their_kinds() -> None:
+    held = Held()
+    calls = WaitingCalls(held, at_once=1, most=3)
+    with ThreadPoolExecutor(20) as pool:
+        first = pool.submit(calls.call, "a", [1])
+        assert held.begun.wait(60)
+        assert held.made == [("a", [1])]
+        following = []
+        for number in range(8):
+            following.append(pool.submit(calls.call, "ab"[number % 2], [number]))
+            until_waiting(calls, number + 1)
+        held.may.set()
+        assert first.result(60) == [1]
+        assert [call.result(60) for call in following] == [[number * number] for number in range(8)]
+    assert sorted(held.made[1:]) == [("a", [0, 2, 4]), ("a", [6]), ("b", [1, 3, 5]), ("b", [7])]
+
+
+def test_several_calls_of_a_thread_wait_together() -> None:
+    held = Held()
+    held.may.set()
+    assert WaitingCalls(held, at_once=1, most=2).call("a", [1, 2, 3]) == [1, 4, 9]
+    assert held.made == [("a", [1, 2]), ("a", [3])]
+    assert WaitingCalls(held, at_once=1, most=2).call("a", []) == []
+
+
+def one_result(kind: str, given: Sequence[int]) -> list[int]:
+    return [1]
+
+
+def test_a_failure_is_that_of_those_that_were_made_together_alone() -> None:
+    held = Held()
+    calls = WaitingCalls(held, at_once=1, most=2)
+    with ThreadPoolExecutor(20) as pool:
+        submitted = []
+        for place, number in enumerate((1, 2, -1, 3)):
+            submitted.append(pool.submit(calls.call, "a", [number]))
+            until_waiting(calls, place)
+        held.may.set()
+        with pytest.raises(ValueError, match="minus one"):
+            submitted[2].result(60)
+        with pytest.raises(ValueError, match="minus one"):
+            submitted[1].result(60)
+        assert (submitted[0].result(60), submitted[3].result(60)) == ([1], [9])
+    with pytest.raises(ValueError, match="shorter"):
+        WaitingCalls(one_result, at_once=1, most=2).call("a", [1, 2])
+
+
+@pytest.mark.parametrize(("at_once", "most"), [(1, 1), (1, 4), (3, 2)])
+def test_each_of_many_calls_gets_its_own_result_and_only_so_many_are_made_at_once(at_once: int, most: int) -> None:
+    lock = threading.Lock()
+    now, largest = 0, 0
+
+    def make(kind: int, given: Sequence[int]) -> list[tuple[int, int]]:
+        nonlocal now, largest
+        with lock:
+            now += 1
+            largest = max(largest, now)
+        assert len(given) <= most
+        with lock:
+            now -= 1
+        return [(kind, number) for number in given]
+
+    calls = WaitingCalls(make, at_once, most)
+
+    def several(seed: int) -> bool:
+        draw = random.Random(seed)
+        for _ in range(200):
+            kind, given = draw.randrange(3), [draw.randrange(1000) for _ in range(draw.randrange(4))]
+            if calls.call(kind, given) != [(kind, number) for number in given]:
+                return False
+        return True
+
+    with ThreadPoolExecutor(12) as pool:
+        assert all(pool.map(several, range(12)))
+    assert largest <= at_once
+    assert not calls._waiting
