@@ -487,7 +487,8 @@ def _has_hash(files: Sequence[Path], digest: str, *, again: bool) -> bool:
     the files in any case.
     """
     state = _state(files)
-    record = _cache() / "checked" / short_hash(digest, json.dumps([str(file) for file in files]), json.dumps(state))
+    names = [str(file) for file in files]
+    record = cache_folder() / "checked" / short_hash(digest, json.dumps(names), json.dumps(state))
     if not again and os.access(record, os.F_OK):  # false where the cache is closed to this user
         return True
     before = time.time_ns()
@@ -507,10 +508,11 @@ def _state(files: Sequence[Path]) -> list[tuple[int, ...]]:
     return [(now.st_size, now.st_ctime_ns, now.st_mtime_ns, now.st_ino, now.st_dev) for now in status]
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Folder of what can be made again: ``DRAGOMAN_CACHE``, or the platform's cache folder."""
     return Path(os.environ.get("DRAGOMAN_CACHE") or platformdirs.user_cache_dir("dragoman", appauthor=False))
 
 
 def model_cache() -> Path:
-    """Folder of exported and downloaded models, in ``DRAGOMAN_CACHE`` or the platform's cache folder."""
-    return _cache() / "models"
+    """Folder of exported and downloaded models, in the cache."""
+    return cache_folder() / "models"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -12,6 +11,7 @@ from typing import Any
 
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
+from indexer.text.detection_model import detection_model
 
 SURE = 0.9
 """Confidence from which on 99.9 % of the detections are right in ``benchmarks/language_detection.py``."""
@@ -20,7 +20,6 @@ _CHARACTERS = 2000
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 _KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
 _REPERTOIRES = {"zh": "gb2312", "zh-Hant": "big5", "ja": "shift_jis"}
-_LOADING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Detector:
         self._rank: Callable[[str], list[tuple[str, float]]] | None = None
 
     def load(self) -> None:
-        """Load the model now (half a second, other threads can run meanwhile); else the first ``detect`` loads it."""
+        """Load the model now; else the first ``detect`` loads it."""
         if self._rank is None and (self.languages is None or len(self.languages) > 1):
             self._rank = _restricted(self.languages).rank
 
@@ -116,27 +115,9 @@ def _language(label: str) -> str:
         return UNDETERMINED
 
 
-@cache
-def _model() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415 - slow to import, and often not needed
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-def preload() -> None:
-    """Begin to load the model in another thread; loading is mostly decompression, which lets this thread go on."""
-    threading.Thread(target=_load, name="detection", daemon=True).start()
-
-
-def _load() -> None:
-    with _LOADING:
-        _model()
-
-
 def _restricted(languages: Collection[str] | None) -> Any:
     """A copy of the model with only the labels of these languages; with all labels if it lacks a language."""
-    with _LOADING:
-        model = copy.copy(_model())
+    model = copy.copy(detection_model())
     if languages is not None:
         bases = {lang.split("-")[0] for lang in languages}
         labels = [label for label in model.labels if _language(label) in bases]

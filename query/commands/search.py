@@ -10,7 +10,6 @@ from encoders.console import Console
 from encoders.devices import Device
 from encoders.languages import normalise, typed_languages
 from indexer.collection.settings import Settings
-from indexer.text.language_detection import preload
 from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import collection_option, common_options, device_option, filter_option, ranking_options
@@ -65,9 +64,7 @@ def command(
     """Find the documents that answer TEXT, whatever their language, best first."""
     stated_language = normalise(lang or "")
     to_languages = None if to is None else typed_languages(to)
-    if not lang:
-        preload()
-    with console.waiting("starting"):  # a second of imports, during which detection is loaded
+    with console.waiting("starting"):  # a second of imports
         from query.ranking.searcher import Searcher, require_query  # noqa: PLC0415
 
     require_query(text)
