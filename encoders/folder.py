@@ -208,7 +208,7 @@ class ModelFolder:
             BadInput: a file can't be read, is damaged, or belongs to another model.
         """
         advice = "delete the folder and make it again (the default encoder's is made by its next use)"
-        wanted = {tuple(_graph_files(self.graph)): self.config.graph, (self.tokenizer,): self.config.tokenizer}
+        wanted = {tuple(graph_files(self.graph)): self.config.graph, (self.tokenizer,): self.config.tokenizer}
         if self.pieces:
             wanted[self.pieces,] = self.config.pieces
         try:
@@ -252,7 +252,7 @@ def publishing(
             tokenizer, pieces = temporary / config.tokenizer_name, temporary / _PIECES
             config = replace(
                 config,
-                graph=file_hash(*_graph_files(temporary / "model.onnx")),
+                graph=file_hash(*graph_files(temporary / "model.onnx")),
                 tokenizer=file_hash(tokenizer),
                 pieces=file_hash(pieces) if not config.is_reranker and save_pieces(tokenizer, pieces) else "",
                 forced=report.exists() and is_forced(read_json(report)),
@@ -328,9 +328,10 @@ def _sync_all(folder: Path) -> None:
         sync(path)
 
 
-def _graph_files(graph: Path) -> list[Path]:
-    """A graph, and its weights in the files beside it."""
-    return [graph, *sorted(graph.parent.glob("*.onnx.data"))]
+def graph_files(graph: Path) -> list[Path]:
+    """A graph, and the file beside it that has its large weights, if there is one."""
+    weights = graph.with_name(f"{graph.name}.data")
+    return [graph, weights] if weights.exists() else [graph]
 
 
 def is_forced(report: object) -> bool:

@@ -12,7 +12,7 @@ from encoders.devices import Device, place
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.field_types import with_field_types
-from encoders.folder import ModelFolder, file_hash, is_forced, read_json
+from encoders.folder import ModelFolder, file_hash, graph_files, is_forced, read_json
 from encoders.session import load_graph
 
 GRAPH, ABOUT = "upper.onnx", "hmde.json"
@@ -57,7 +57,7 @@ class UpperFile:
 
     Attributes:
         weights: hash of the trained weights; all builds share it.
-        graph: hash of ``upper.onnx``.
+        graph: hash of ``upper.onnx`` and of its weights beside it.
         forced: whether the upper encoder was published although both graphs together failed the parity check.
         frozen: whether the lower encoder stayed as it was.
     """
@@ -96,7 +96,7 @@ class UpperFile:
                 f"{folder.config.dim}; {_AGAIN}"
             )
         graph = folder.path / GRAPH
-        if not graph.is_file() or file_hash(graph) != upper.graph:
+        if not graph.is_file() or file_hash(*graph_files(graph)) != upper.graph:
             raise BadInput(f"{graph} is missing or damaged; {_AGAIN}")
         return upper
 

