@@ -81,6 +81,9 @@ class SearchArguments(StrictModel):
         [],
         description=f"Names of fields, or {LANGUAGE_FACET}: count the best documents by their values.",
     )
+    rerank: bool = Field(
+        False, description="Order the best 30 hits by the service's reranker; slower. Refused where there is none."
+    )
 
 
 class SimilarArguments(StrictModel):
@@ -127,6 +130,7 @@ class ToolSearchAnswer(BaseModel):
     collection: str
     lang: str = Field(description="Language of the query, stated or detected.")
     unread: str = Field(description="The end of a query that is too long to be read whole; usually empty.")
+    reranking: int | None = Field(description="Milliseconds that reranking took; null if the hits were not reranked.")
     hits: list[ToolHit]
     facets: FacetsAnswer | None = Field(description="Counts of the best documents, if facets were named.")
 

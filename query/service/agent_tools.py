@@ -171,6 +171,7 @@ class AgentTools:
             collection=answer.collection,
             lang=answer.lang,
             unread=answer.unread,
+            reranking=answer.reranking,
             hits=[_tool_hit(hit) for hit in answer.hits],
             facets=answer.facets,
         )
@@ -223,6 +224,8 @@ def explanation(parts: ScoreParts, lang: str) -> str:
         sentence += f"; {parts.mate}, a better hit about the same thing, lifts its score by {parts.lift:.3f}"
     if parts.words is not None:
         sentence += f"; its BM25 score is {parts.words:.2f} of the best document's"
+    if parts.reranked is not None:
+        sentence += f"; the reranker, which orders the first hits, gives it {parts.reranked:.3f}"
     return f"{sentence}."
 
 
@@ -259,6 +262,8 @@ def _hits_text(hits: Sequence[ToolHit]) -> list[str]:
 def _search_text(answer: ToolSearchAnswer) -> str:
     unread = f"The end of the query was not read: {answer.unread}" if answer.unread else ""
     head = f"{counted(len(answer.hits), 'document')} of {answer.collection} for a query in {answer.lang}"
+    if answer.reranking is not None:
+        head += f"; reranking took {answer.reranking:,} ms"
     return _paragraphs([head, unread, *_hits_text(answer.hits), _facets_text(answer.facets)])
 
 

@@ -26,15 +26,9 @@ from query.ranking.hits import RERANKED, Hits
 from query.ranking.language_effects import LanguageEffects
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
-from tests.query.synthetic import make_token_reranker
 from trials import DEMO
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
-
-
-@pytest.fixture(scope="module")
-def reranker(word_model: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    return make_token_reranker(tmp_path_factory.mktemp("reranker") / "tokens", word_model)
 
 
 def opened(settings: Settings, reranker: ModelFolder, **options: object) -> Searcher:

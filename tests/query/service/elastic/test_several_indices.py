@@ -82,6 +82,13 @@ def test_a_search_of_several_indices_is_counted_for_each_and_not_logged(service:
         ("north,nope", {}, 404, "no collection is served for the index 'nope'"),
         ("nope*", {}, 404, "no collection is served for the index 'nope*'"),
         ("north,south", {"hybrid": True}, 400, "hybrid can't be combined with several indices"),
+        ("north,south", {"rerank": True}, 400, "rerank can't be combined with several indices"),
+        (
+            "north",
+            {"rerank": True},
+            400,
+            "searches are not reranked here; start the service with dragoman serve --rerank",
+        ),
         ("north,south", {"calibration": "abc"}, 400, "calibration can't be combined with several indices"),
         ("north,south", {"to": ["tlh"]}, 400, "collection north, south has no documents in 'tlh'"),
     ],
