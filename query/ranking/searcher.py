@@ -33,7 +33,7 @@ from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage, best_passages
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker
-from query.ranking.hits import RERANKED, Facets, Hit, Hits, Ranking, folded
+from query.ranking.hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, folded
 from query.ranking.open_reranker import open_hit_reranker
 from query.ranking.query_encoder import open_query_encoder
 from query.ranking.search_choice import MATES, PLAIN, RankingOptions, SearchChoice, choose
@@ -345,13 +345,15 @@ class Searcher:
         """Facets of the documents of hits.
 
         Raises:
-            BadInput: no document has a field of one of the names.
+            BadInput: no document has a field of one of the names, or it can't be filtered by.
         """
+        checks = self.store if isinstance(self.store, ChecksFields) else None
+        paths = {name: checks.value_path(name) if checks and name != LANGUAGE_FACET else name for name in names}
         total = self.store.count_passing(targets, filters) if filters else sum(self.languages[lang] for lang in targets)
         documents = [shown.document for hit in hits for shown in (hit, *hit.also)]
-        facets = Facets.of(documents, list(dict.fromkeys(names)), max(total, len(documents)))
-        if isinstance(self.store, ChecksFields):
-            self.store.require_fields([name for name, of_name in facets.counts.items() if not of_name and documents])
+        facets = Facets.of(documents, paths, max(total, len(documents)))
+        if checks:
+            checks.require_fields([name for name, of_name in facets.counts.items() if not of_name and documents])
         return facets
 
     def similar(

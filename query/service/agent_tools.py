@@ -34,13 +34,15 @@ from query.service.agent_messages import (
     ToolCollection,
     ToolCollectionsAnswer,
     ToolDocumentAnswer,
+    ToolFacets,
     ToolHit,
     ToolSearchAnswer,
     ToolSimilarAnswer,
     field_text,
+    short_facets,
     short_fields,
 )
-from query.service.messages import FacetsAnswer, HitAnswer, SearchRequest, SimilarRequest
+from query.service.messages import HitAnswer, SearchRequest, SimilarRequest
 from query.service.refusals import Refused, refusal
 from query.service.routes import Api
 
@@ -173,7 +175,7 @@ class AgentTools:
             unread=answer.unread,
             reranking=answer.reranking,
             hits=[_tool_hit(hit) for hit in answer.hits],
-            facets=answer.facets,
+            facets=short_facets(answer.facets) if answer.facets else None,
         )
 
     async def _similar(self, arguments: SimilarArguments) -> ToolSimilarAnswer:
@@ -267,14 +269,15 @@ def _search_text(answer: ToolSearchAnswer) -> str:
     return _paragraphs([head, unread, *_hits_text(answer.hits), _facets_text(answer.facets)])
 
 
-def _facets_text(facets: FacetsAnswer | None) -> str:
+def _facets_text(facets: ToolFacets | None) -> str:
     """The counts, a line for each facet; empty without facets."""
     if facets is None:
         return ""
-    lines = [
-        one_line(f"{name}: {', '.join(f'{value} ({count})' for value, count in counts.items())}")
-        for name, counts in facets.counts.items()
-    ]
+    lines = []
+    for name, counts in facets.counts.items():
+        values = [f"{value} ({count})" for value, count in counts.items()]
+        values += [f"{facets.omitted[name]} more"] if name in facets.omitted else []
+        lines.append(one_line(f"{name}: {', '.join(values)}"))
     return _lines(f"The best {facets.counted} of {counted(facets.total, 'document')} searched:", *lines)
 
 
