@@ -35,7 +35,7 @@ from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker
 from query.ranking.hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, folded
 from query.ranking.open_reranker import open_hit_reranker
-from query.ranking.query_encoder import open_query_encoder
+from query.ranking.query_encoder import open_query_encoder, without_queries
 from query.ranking.search_choice import MATES, PLAIN, RankingOptions, SearchChoice, choose
 
 _DEPTHS = (1, 100, 1000)
@@ -129,12 +129,14 @@ class Searcher:
         encoder: Encoder | None = None,
         to: Sequence[str] | None = None,
         filters: Filters | None = None,
+        queries: bool = True,
     ) -> Self:
         """Open a collection by its name.
 
         ``ranking`` says how to rank otherwise than by the active calibration. Progress is shown if the default encoder
         or the store's lexical index has to be made. A caller who gives the loaded encoder of queries checks that it is
         of the right model. ``to`` and ``filters`` of searches to come are checked before the encoder is loaded.
+        ``queries=False`` loads no encoder, for ``similar`` and ``document`` alone.
 
         Raises:
             BadInput: there is no such collection, calibration or balance, a language of ``to`` is not in the
@@ -162,7 +164,8 @@ class Searcher:
             if filters and isinstance(store, ChecksFields):
                 store.require_fields(filters)
             detector = Detector(languages.keys())
-            encoder = encoder or open_query_encoder(row, calibration, device, console)
+            opened = open_query_encoder if queries else without_queries
+            encoder = encoder or opened(row, calibration, device, console)
             if choice.hybrid:
                 _index_words(store, languages, console)
             searcher = cls(collection, encoder, store, languages, detector, calibration, choice, ranking.weights)
