@@ -14,6 +14,7 @@ from mcp import Client
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
+from query.cli import run
 from query.ranking import open_reranker
 from query.ranking.hits import as_json
 from query.ranking.search_choice import RankingOptions
@@ -139,6 +140,14 @@ def test_where_there_is_no_reranker_a_sentence_refuses(calibrated_by_words: Sett
 def test_a_folder_that_is_no_reranker_ends_the_start(calibrated_by_words: Settings, word_model: ModelFolder) -> None:
     with pytest.raises(BadInput, match="is an encoder and scores no pairs"), opened(calibrated_by_words, word_model):
         pass
+
+
+@pytest.mark.parametrize("command", ["serve", "mcp"])
+def test_the_commands_open_it_before_they_answer(
+    command: str, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--rerank", "nowhere", "--home", str(calibrated_by_words.home)]) == 1
+    assert "there is no reranker 'nowhere'" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
