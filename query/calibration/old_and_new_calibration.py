@@ -68,16 +68,20 @@ class OldAndNewCalibration(MappedCalibration):
         return np.concatenate([super().queries_in_stored_space(queries, lang), queries], axis=1)
 
     def comparable_with_stored(self, vectors: FloatArray, lang: str) -> FloatArray:
-        """Documents of a language as old and new vectors, side by side: the half that a row lacks comes of the map."""
+        """Documents of a language as old and new vectors, side by side: the half that a row lacks comes of the map.
+
+        A row of zeros, of a document that the encoder does not know, stays.
+        """
         weights = None if isinstance(self.maps, Networks) else self.maps.document(lang, lang)
         if weights is None:
             return vectors
-        has_new, width, whole = self.has_new_vector(vectors), self.stored_width, vectors.copy()
+        width, whole = self.stored_width, vectors.copy()
+        has_new, has_old = self.has_new_vector(vectors), vectors[:, :width].any(axis=1)
         old_mean, new_mean = (kind.component("document", lang).mean for kind in (self, self.new))
         old = (vectors[has_new, width:] - new_mean) @ weights.T + old_mean
-        new = (vectors[~has_new, :width] - old_mean) @ weights + new_mean
+        new = (vectors[has_old, :width] - old_mean) @ weights + new_mean
         whole[has_new, :width] = unit_rows(np.asarray(old, dtype=np.float32))
-        whole[~has_new, width:] = unit_rows(np.asarray(new, dtype=np.float32))
+        whole[has_old, width:] = unit_rows(np.asarray(new, dtype=np.float32))
         return whole
 
 

@@ -33,7 +33,7 @@ class CalibratedCollection:
 class PooledCalibrations:
     """The newest pooled calibrations: a search of several collections need not make theirs again."""
 
-    def __init__(self, most: int = 4) -> None:
+    def __init__(self, most: int = 2) -> None:
         self._most = most
         self._newest: dict[_Key, Calibration] = {}
         self._lock = threading.Lock()

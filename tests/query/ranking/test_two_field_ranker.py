@@ -157,6 +157,12 @@ def test_a_document_is_like_documents_with_either_vector_by_true_cosines_or_by_t
         assert detail.parts.cosine == pytest.approx(expected, abs=1e-5)
 
 
+def test_a_document_that_no_encoder_knows_stays_unknown(tmp_path: Path) -> None:
+    migrating = Migrating(tmp_path, ())
+    calibration = OldAndNewCalibration.of(migrating.mapped, migrating.fresh)
+    assert not calibration.comparable_with_stored(np.zeros((1, DIM + WIDTH), np.float32), "de").any()
+
+
 @pytest.mark.parametrize("choice", [MARGIN, MATES])
 def test_words_find_documents_with_either_vector_and_none_without(tmp_path: Path, choice: SearchChoice) -> None:
     migrating = Migrating(tmp_path, range(0, 90, 2))
