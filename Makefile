@@ -34,7 +34,7 @@ check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
 test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; 24 min
 	$(PYTEST) -m 'not long' $(ARGS)
 
-test-elastic-8: $(VENV)/.dev ## the tests of test that use Elasticsearch, on version 8.19; about 20 min
+test-elastic-8: $(VENV)/.dev ## the tests of test that use Elasticsearch, on version 8.19
 	TESTS_ELASTIC_VERSION=8.19.0 $(PYTEST) -m 'elastic and not long' $(ARGS)
 
 test-all: $(VENV)/.dev ## test, and trainings, accidents, races, installations; 47 min
