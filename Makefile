@@ -4,11 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: help demo install check test test-all lint bench docs dist clean
+.PHONY: help demo install check test test-elastic-8 test-all lint bench docs dist clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made; times are of two quiet cores
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.base ## the whole job on articles in ten languages: indexed, calibrated, searched, scored; 1 min
 	$(BIN)/dragoman demo
@@ -33,6 +33,9 @@ check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
 
 test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; 24 min
 	$(PYTEST) -m 'not long' $(ARGS)
+
+test-elastic-8: $(VENV)/.dev ## the tests of test that use Elasticsearch, on version 8.19
+	TESTS_ELASTIC_VERSION=8.19.0 $(PYTEST) -m 'elastic and not long' $(ARGS)
 
 test-all: $(VENV)/.dev ## test, and trainings, accidents, races, installations; 47 min
 	$(PYTEST) $(ARGS)

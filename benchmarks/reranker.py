@@ -204,7 +204,7 @@ class MaxSim:
 def effects(searcher: Searcher, scorer: Scorer) -> LanguageEffects:
     """A scorer's language effects, as ``query/ranking/open_reranker.py`` fits them."""
     pools = []
-    for query in pseudo_queries(searcher):
+    for query in pseudo_queries(searcher.calibration, searcher.store) if searcher.calibration else []:
         found = searcher.search(query.text, lang=query.lang, k=RERANKED + 1)
         hits = [hit for hit in found if hit.doc_id != query.doc_id][:RERANKED]
         fair = np.array([hit.score for hit in hits], dtype=np.float32)

@@ -54,8 +54,16 @@ def test_the_five_papers_are_cited_with_authors_year_and_address() -> None:
 
 def test_the_workflow_runs_what_decides_whether_a_change_lands_from_the_oldest_python_on() -> None:
     job = _read(".github/workflows/ci.yml")["jobs"]["ci"]
-    assert job["steps"][-1]["run"] == ".ci/run"
-    assert f">={job['strategy']['matrix']['python'][0]}" == PROJECT["requires-python"]
+    matrix = job["strategy"]["matrix"]
+    assert job["steps"][-1]["run"] == ".ci/run ${{ matrix.targets }}"
+    assert matrix["targets"] == [""]
+    assert f">={matrix['python'][0]}" == PROJECT["requires-python"]
+
+
+def test_the_workflow_runs_the_tests_that_use_elasticsearch_on_an_older_version_too() -> None:
+    (job,) = _read(".github/workflows/ci.yml")["jobs"]["ci"]["strategy"]["matrix"]["include"]
+    assert job["targets"] == "test-elastic-8"
+    assert "test-elastic-8: $(VENV)/.dev ##" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_hooks_run_lint_before_a_commit_and_the_quick_tests_before_a_push() -> None:

@@ -35,6 +35,11 @@ def redis():
     pass
 
 
+@pytest.fixture
+def elastic():
+    pass
+
+
 def test_quick(model):
     pass
 
@@ -68,12 +73,21 @@ def test_long():
 
 def test_server(redis):
     pass
+
+
+def test_shared_elastic(elastic):
+    pass
+
+
+@pytest.mark.elastic
+def test_own_elastic():
+    pass
 """
 
 
 def ran(folder: Path, *options: str, nap: float = 0.0) -> subprocess.CompletedProcess[str]:
     """pytest's run of the tests in a folder."""
-    marks = ["-o", "markers=parts\nlong\ntorch"]
+    marks = ["-o", "markers=parts\nlong\ntorch\nelastic"]
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:randomly", "-p", "no:cacheprovider", *marks, *options]
     environment = {"PYTHONPATH": str(ROOT), "NAP": str(nap)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -124,9 +138,12 @@ def test_a_test_of_check_that_starts_a_server_fails(check: tuple[dict[str, str],
     assert "a test of `make check` starts Redis: mark it `parts`" in check[1]
 
 
+def test_the_tests_that_need_elasticsearch_can_be_run_alone(tmp_path: Path) -> None:
+    assert outcomes(tmp_path, 0, "-m", "elastic")[0].keys() == {"test_shared_elastic", "test_own_elastic"}
+
+
 def test_without_a_choice_every_tier_is_run(tmp_path: Path) -> None:
     ends, _ = outcomes(tmp_path, 0)
     assert ends.pop("test_torch") == ends.pop("test_hidden_server") == "FAILED"
-    assert ends == dict.fromkeys(
-        ("test_long", "test_quick", "test_server", "test_slow", "test_slow_with_a_part"), "PASSED"
-    )
+    passed = ("long", "own_elastic", "quick", "server", "shared_elastic", "slow", "slow_with_a_part")
+    assert ends == {f"test_{name}": "PASSED" for name in passed}

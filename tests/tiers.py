@@ -2,7 +2,8 @@
 
 A test is run by ``make check`` unless it is marked. ``parts``: it needs a real part (a server, torch, the browser), and
 ``make test`` runs it. ``long``: ``make test-all`` alone runs it. Tests that ask for a server's fixture, or are marked
-``torch``, are marked ``parts`` here.
+``torch`` or ``elastic``, are marked ``parts`` here; those that ask for Elasticsearch are marked ``elastic``, too, and
+``make test-elastic-8`` runs these on an older server.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import pytest
 
 from trials.servers.process import ServerProcess
 
-PARTS = frozenset({"elastic", "secured", "killable", "postgres", "killable_postgres", "redis", "rabbitmq", "browser"})
+ELASTIC = frozenset({"elastic", "secured", "killable"})
+"""Fixtures that start Elasticsearch."""
+PARTS = ELASTIC | {"postgres", "killable_postgres", "redis", "rabbitmq", "browser"}
 """Fixtures that start a real part."""
 _TIERS = {"long": "make test-all", "parts": "make test", "": "make check"}
 
@@ -38,7 +41,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need real parts, and begin with the files that take long."""
     for item in items:
         needs = PARTS.intersection(getattr(item, "fixturenames", ()))
-        if needs or item.get_closest_marker("torch"):
+        if needs & ELASTIC:
+            item.add_marker("elastic")
+        if needs or item.get_closest_marker("torch") or item.get_closest_marker("elastic"):
             item.add_marker("parts")
     order = list(_TIERS)
     first: dict[Path, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,23 @@ def values(source: Any, path: str) -> list[Any]:
     if not isinstance(source, Mapping):
         return []
     return [value for name, rest in steps(source, path) for value in values(source[name], rest)]
+
+
+def filter_texts(source: Any, path: str) -> set[str]:
+    """The values at a path as texts that a filter takes; objects have none.
+
+    Numbers have fifteen digits, as the embedded store compares them.
+    """
+    return {_text(value) for value in values(source, path) if not isinstance(value, Mapping)}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, float):
+        return json.dumps(value)
+    digits, _, exponent = f"{value:.15g}".partition("e")
+    return (digits if "." in digits else f"{digits}.0") + (f"e{exponent}" if exponent else "")
 
 
 def join_texts(texts: Sequence[Any], separator: str) -> Any:

@@ -183,6 +183,13 @@ class ChecksFields(Protocol):
             BadInput: no document has a field of this name, or the field can't be filtered by.
         """
 
+    def value_path(self, name: str) -> str:
+        """The path in a document's fields of the values that a filter by this field compares with.
+
+        Raises:
+            BadInput: there is no such field, it can't be filtered by, or its values are none of a document's fields.
+        """
+
 
 @dataclass(frozen=True)
 class VectorQuery:

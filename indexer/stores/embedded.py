@@ -53,6 +53,7 @@ class EmbeddedStore:
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._file = SqliteFile(self.path, make=make)
+        sa.event.listen(self._file.engine, "connect", tables.add_functions)
         if make:
             with self._file.store_errors():
                 make_private_folder(folder)
@@ -226,13 +227,21 @@ class EmbeddedStore:
         return [matrix.doc_ids[rows.start + row] for row in drawn]
 
     def require_fields(self, names: Iterable[str]) -> None:
-        """Raise ``BadInput`` if no document has a field of one of these names."""
+        """Raise ``BadInput`` if no document has a value in a field of one of these names."""
         with self._file.reading() as connection:
             missing = next((name for name in names if not tables.has_field(connection, name)), None)
             fields = tables.field_names(connection) if missing is not None else []
+        if missing in fields:
+            raise BadInput(
+                f"the field {missing!r} has no text, number or boolean; a field in an object is named {missing}.NAME"
+            )
         if missing is not None:
             shown = f" (the fields: {', '.join(fields)})" if fields else ", and none has any field"
             raise BadInput(f"no document has the field {missing!r}{did_you_mean(missing, fields)}{shown}")
+
+    def value_path(self, name: str) -> str:
+        """The field's name, a path through objects."""
+        return name
 
     def ids(self) -> Iterator[str]:
         """Every stored id, ordered."""

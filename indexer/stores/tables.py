@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from encoders.document import Document, Passages
+from indexer.elastic.values import filter_texts
 from indexer.stores.contract import Filters, Stamp, StoredDocument
 
 _metadata = sa.MetaData()
@@ -245,12 +247,30 @@ def ids_after(connection: sa.Connection, after: str, count: int) -> list[str]:
     return list(connection.execute(query.where(_documents.c.doc_id > after)).scalars())
 
 
+def add_functions(connection: sqlite3.Connection, _record: object) -> None:
+    """Let a connection's queries look for values at paths through objects and nested arrays, which SQLite can't."""
+    connection.create_function("has_value", 3, _has_value, deterministic=True)
+
+
+def _has_value(fields: str, path: str, wanted: str | None) -> bool:
+    """Whether a JSON value has one of the wanted texts, a JSON array, at a path; if none are wanted, any value."""
+    texts = filter_texts(json.loads(fields), path)
+    return bool(texts) if wanted is None else not texts.isdisjoint(json.loads(wanted))
+
+
 def has_field(connection: sa.Connection, name: str) -> bool:
-    """Whether a document has a field of the user's with this name."""
+    """Whether a document has a value in the user's field of this name, with dots a path through objects."""
     if "\x00" in name:  # SQLite reads no such path
         return False
-    has = sa.select(_contents.c.row).where(sa.func.json_type(_contents.c.fields, _path(name)).is_not(None))
-    return connection.execute(has.limit(1)).first() is not None
+    kind = sa.func.json_type(_contents.c.fields, _path(name))
+    has = sa.case(
+        (
+            kind.in_(("array", "object")) | kind.is_(None) if "." in name else kind == "array",
+            sa.func.has_value(_contents.c.fields, name, None),
+        ),
+        else_=kind.is_not(None) & (kind != "object"),
+    )
+    return connection.execute(sa.select(_contents.c.row).where(has).limit(1)).first() is not None
 
 
 def field_names(connection: sa.Connection) -> list[str]:
@@ -266,16 +286,28 @@ def _path(name: str) -> str:
 
 
 def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
-    """Ids by row of the documents that pass the filters."""
+    """Ids by row of the documents that pass the filters: of each field one of the wanted values, as text.
+
+    A name with dots is a path through objects, too. Values are found in arrays of any depth, but objects are no values.
+    """
     query = sa.select(_documents.c.row, _documents.c.doc_id).join(_contents, _contents.c.row == _documents.c.row)
     if any("\x00" in name for name in filters):  # SQLite reads no such path
         return {}
     for name, wanted in filters.items():
         values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-        items = sa.func.json_each(_contents.c.fields, _path(name)).table_valued("value", "type")
-        text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
         wanted_texts = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
-        query = query.where(sa.exists().select_from(items).where(text.in_(wanted_texts)))
+        if "." in name:
+            query = query.where(sa.func.has_value(_contents.c.fields, name, json.dumps(wanted_texts)))
+            continue
+        items = sa.func.json_each(_contents.c.fields, _path(name)).table_valued("key", "value", "type")
+        text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
+        passes = sa.case(
+            (items.c.type == "array", sa.func.has_value(items.c.value, "", json.dumps(wanted_texts))),
+            (items.c.type == "object", False),
+            else_=text.in_(wanted_texts),
+        )
+        no_object = sa.func.typeof(items.c.key) != "text"  # of an object its members are the items
+        query = query.where(sa.exists().select_from(items).where(no_object, passes))
     return {row.row: row.doc_id for row in connection.execute(query)}
 
 

@@ -216,6 +216,10 @@ class Calibration:
         """Queries as vectors of the stored documents' model."""
         return queries
 
+    def comparable_with_stored(self, vectors: FloatArray, lang: str) -> FloatArray:  # noqa: ARG002
+        """Stored vectors of a language's documents as vectors whose plain cosines with all others can be taken."""
+        return vectors
+
     def correct_documents(
         self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0, kind: DocumentKind = "document"
     ) -> FloatArray:

@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray, short_hash
+from encoders.document import BoolArray, FloatArray, short_hash, unit_rows
+from encoders.maps.networks import Networks
 from query.calibration.calibration import Calibration, DocumentKind
 from query.calibration.mapped_calibration import MappedCalibration
 
@@ -65,6 +66,23 @@ class OldAndNewCalibration(MappedCalibration):
     def queries_in_stored_space(self, queries: FloatArray, lang: str) -> FloatArray:
         """Queries as old and new vectors, side by side."""
         return np.concatenate([super().queries_in_stored_space(queries, lang), queries], axis=1)
+
+    def comparable_with_stored(self, vectors: FloatArray, lang: str) -> FloatArray:
+        """Documents of a language as old and new vectors, side by side: the half that a row lacks comes of the map.
+
+        A row of zeros, of a document that the encoder does not know, stays.
+        """
+        weights = None if isinstance(self.maps, Networks) else self.maps.document(lang, lang)
+        if weights is None:
+            return vectors
+        width, whole = self.stored_width, vectors.copy()
+        has_new, has_old = self.has_new_vector(vectors), vectors[:, :width].any(axis=1)
+        old_mean, new_mean = (kind.component("document", lang).mean for kind in (self, self.new))
+        old = (vectors[has_new, width:] - new_mean) @ weights.T + old_mean
+        new = (vectors[has_old, :width] - old_mean) @ weights + new_mean
+        whole[has_new, :width] = unit_rows(np.asarray(old, dtype=np.float32))
+        whole[has_old, width:] = unit_rows(np.asarray(new, dtype=np.float32))
+        return whole
 
 
 def rows_after_selection(languages: Mapping[str, slice], chosen: BoolArray) -> dict[str, slice]:

@@ -7,6 +7,7 @@ are pooled, by numbers of documents, and each document is compared with the pseu
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,36 @@ class CalibratedCollection:
 
     calibration: Calibration
     documents: Mapping[str, int]
+
+
+class PooledCalibrations:
+    """The newest pooled calibrations: a search of several collections need not make theirs again."""
+
+    def __init__(self, most: int = 2) -> None:
+        self._most = most
+        self._newest: dict[_Key, Calibration] = {}
+        self._lock = threading.Lock()
+
+    def of(self, collections: Mapping[str, CalibratedCollection]) -> Calibration:
+        """The pooled calibration of collections, by their names.
+
+        Raises:
+            BadInput: as ``pooled``.
+        """
+        key = tuple(
+            (name, collection.calibration.id, tuple(collection.documents.items()))
+            for name, collection in collections.items()
+        )
+        with self._lock:
+            calibration = self._newest.pop(key) if key in self._newest else pooled(collections)
+            self._newest[key] = calibration
+            if len(self._newest) > self._most:
+                del self._newest[next(iter(self._newest))]
+        return calibration
+
+
+_Key = tuple[tuple[str, str, tuple[tuple[str, int], ...]], ...]
+"""What a pooled calibration is made of: names, ids of calibrations, and numbers of documents by language."""
 
 
 def pooled(collections: Mapping[str, CalibratedCollection]) -> Calibration:

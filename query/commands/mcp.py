@@ -12,11 +12,12 @@ from encoders.errors import MissingPart
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
 from query.commands.help import Command
-from query.commands.options import collections_option, common_options, device_option
+from query.commands.options import collections_option, common_options, device_option, rerank_option
 
 
 @click.command("mcp", cls=Command)
 @collections_option("Collection that may be searched; may be repeated.  [default: all]")
+@rerank_option("Reranker for searches that ask for it: dragoman export of a cross-encoder.")
 @device_option
 @common_options
 def command(settings: Settings, console: Console, **service: Any) -> None:

@@ -149,6 +149,11 @@ def collections_option(text: str) -> Decorator:
     return click.option("-c", "--collection", "collections", type=COLLECTION, multiple=True, help=text)
 
 
+def rerank_option(text: str) -> Decorator:
+    """``--rerank`` with a help text; the command gets None unless given."""
+    return click.option("--rerank", type=FILLED, metavar="NAME|FOLDER", help=text)
+
+
 def encoder_option(text: str, *, required: bool = False) -> Decorator:
     """``--encoder`` with a help text; the command gets None unless given."""
     return click.option(
@@ -403,12 +408,7 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
         weights_option(
             "Weights of the encoders that a collection combines, in their order.  [default: the calibration's]"
         ),
-        click.option(
-            "--rerank",
-            type=FILLED,
-            metavar="NAME|FOLDER",
-            help="Order the best 30 hits by this reranker: dragoman export of a cross-encoder.",
-        ),
+        rerank_option("Order the best 30 hits by this reranker: dragoman export of a cross-encoder."),
     )(command)
 
 

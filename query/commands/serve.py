@@ -15,7 +15,7 @@ from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
 from query.commands.help import Command
-from query.commands.options import FILE, PORT, collections_option, common_options, device_option, seconds
+from query.commands.options import FILE, PORT, collections_option, common_options, device_option, rerank_option, seconds
 
 if TYPE_CHECKING:
     from query.server.app import Server
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Index the collections' words at the start, and use them in searches unless a request says no.",
 )
+@rerank_option("Reranker for searches that ask for it: dragoman export of a cross-encoder.")
 @click.option(
     "--elastic",
     metavar="URL",

@@ -44,7 +44,9 @@ def command(
     with console.waiting("starting"):
         from query.ranking.searcher import Searcher  # noqa: PLC0415 - a second of imports
 
-    with Searcher.open(name, settings, device="cpu", console=console, to=languages, filters=filters) as searcher:
+    with Searcher.open(
+        name, settings, device="cpu", console=console, to=languages, filters=filters, queries=False
+    ) as searcher:
         hits = searcher.similar(doc_id, to=languages, k=k, filters=filters)
     console.emit({"id": doc_id, "lang": hits.lang, "collection": name, "hits": [as_json(hit) for hit in hits]})
     show_hits(hits, console)

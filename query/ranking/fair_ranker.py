@@ -162,7 +162,8 @@ class FairRanker:
         out.
 
         Returns:
-            The ranking, and the (1, dim) stored vector of the document.
+            The ranking, and the (1, dim) stored vector of the document; in a collection that is being encoded again
+            as old and new vector.
 
         Raises:
             MissingDocuments: the document is not stored.
@@ -171,7 +172,8 @@ class FairRanker:
             return self._ranker(calibration, lang).rank_similar(doc_id, lang, targets, k, filters)
         raw = self._stored.vectors([doc_id])
         corrected = self.calibration.correct_documents(raw, {lang: slice(0, 1)}, self._share)
-        return self._rank(corrected, lang, targets, k, filters, plain=raw, detailed=k, without=(doc_id,))[0], raw
+        plain = self.calibration.comparable_with_stored(raw, lang)
+        return self._rank(corrected, lang, targets, k, filters, plain=plain, detailed=k, without=(doc_id,))[0], plain
 
     def _rank(
         self,

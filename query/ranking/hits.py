@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from encoders.document import Document, FloatArray, Passages
-from indexer.elastic.values import values
+from indexer.elastic.values import filter_texts
 
 LANGUAGE_FACET = "lang"
 """Name of the facet that counts languages; every other name is a field's."""
@@ -151,33 +150,22 @@ class Facets:
     counts: Mapping[str, Mapping[str, int]]
 
     @classmethod
-    def of(cls, documents: Sequence[Document], names: Sequence[str], total: int) -> Facets:
-        """Count documents by the facets of these names."""
-        counts = {name: Counter(value for document in documents for value in _values(document, name)) for name in names}
+    def of(cls, documents: Sequence[Document], paths: Mapping[str, str], total: int) -> Facets:
+        """Count documents by facets, whose values are at these paths in the documents' fields, by the facets' names."""
+        counts = {
+            name: Counter(
+                value
+                for document in documents
+                for value in ([document.lang] if name == LANGUAGE_FACET else filter_texts(document.fields, path))
+            )
+            for name, path in paths.items()
+        }
         ordered = {name: dict(sorted(of_name.items(), key=_largest_first)) for name, of_name in counts.items()}
         return cls(total, len(documents), ordered)
 
 
 def _largest_first(value_and_count: tuple[str, int]) -> tuple[int, str]:
     return -value_and_count[1], value_and_count[0]
-
-
-def _values(document: Document, name: str) -> set[str]:
-    """The values of a document's facet, as filters compare them."""
-    if name == LANGUAGE_FACET:
-        return {document.lang}
-    scalars = [value for value in values(document.fields, name) if not isinstance(value, Mapping)]
-    return set(map(_text, scalars))
-
-
-def _text(value: object) -> str:
-    """A value as a text, as the filters of the embedded store compare it: numbers have fifteen digits."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, float):
-        return json.dumps(value)
-    digits, _, exponent = f"{value:.15g}".partition("e")
-    return (digits if "." in digits else f"{digits}.0") + (f"e{exponent}" if exponent else "")
 
 
 class Hits(list[Hit]):

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from encoders.console import Console
 from encoders.devices import Device
-from encoders.document import Encoder
-from encoders.errors import ModelMismatch
+from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray
+from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.space import QueryEncoderSpec
+from encoders.methods.combined import SEPARATOR
 from indexer.collection.collection import Collection
 from onnx_export.models import open_named
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
+
+
+class NoQueries:
+    """Stands for the encoder of a collection's queries where stored documents alone are compared."""
+
+    def __init__(self, spec: EncoderSpec) -> None:
+        self.spec = spec
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:  # noqa: ARG002
+        """Raise ``BadInput``."""
+        raise BadInput("this searcher was opened without an encoder, to compare stored documents; open another")
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """Raise ``BadInput``."""
+        self.encode_documents(queries)
+        return np.zeros((0, self.spec.dim), dtype=np.float32)
 
 
 def query_encoder_spec(calibration: Calibration | None) -> QueryEncoderSpec | None:
@@ -47,6 +68,23 @@ def open_query_encoder(
     encoder = open_named(collection.encoder, collection.method, console, device=device)
     collection.check(encoder.spec)
     return encoder
+
+
+def without_queries(
+    collection: Collection, calibration: Calibration | None, device: Device, console: Console
+) -> Encoder:
+    """What takes the place of the encoder of queries where none is asked: it is not loaded.
+
+    Several encoders without a calibration are loaded, as they alone know the widths of their vectors.
+
+    Raises:
+        BadInput, ModelMismatch: as ``open_query_encoder``.
+    """
+    if calibration is None and SEPARATOR in collection.encoder:
+        return open_query_encoder(collection, calibration, device, console)
+    encoder = effective_query_encoder(collection, calibration)
+    name = encoder.encoder.rpartition("/")[2]
+    return NoQueries(EncoderSpec(name, encoder.method, encoder.dim, (), encoder.model, ""))
 
 
 def open_specified(

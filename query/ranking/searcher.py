@@ -18,12 +18,14 @@ from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise, require_list
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
+from encoders.reranker import Reranker
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.stores.contract import ChecksFields, Filters, LexicalQuery, MissingDocuments, VectorStore
 from indexer.text.language_detection import Detection, Detector
+from onnx_export.models import open_reranker
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.margin import centring
@@ -31,9 +33,9 @@ from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage, best_passages
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker
-from query.ranking.hits import RERANKED, Facets, Hit, Hits, Ranking, folded
+from query.ranking.hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, folded
 from query.ranking.open_reranker import open_hit_reranker
-from query.ranking.query_encoder import open_query_encoder
+from query.ranking.query_encoder import open_query_encoder, without_queries
 from query.ranking.search_choice import MATES, PLAIN, RankingOptions, SearchChoice, choose
 
 _DEPTHS = (1, 100, 1000)
@@ -85,7 +87,7 @@ class Searcher:
         calibration: makes languages comparable; none: documents are ranked by plain cosine.
         weights: weights of the parts of combined vectors instead of the calibration's; empty: the calibration's.
         opening: the opening of the store; searchers made from this one share it.
-        reranker: orders the best hits; none: the fair ranking stays.
+        reranker: orders the best hits of searches that don't refuse it; none: the fair ranking stays.
     """
 
     collection: str
@@ -127,12 +129,14 @@ class Searcher:
         encoder: Encoder | None = None,
         to: Sequence[str] | None = None,
         filters: Filters | None = None,
+        queries: bool = True,
     ) -> Self:
         """Open a collection by its name.
 
         ``ranking`` says how to rank otherwise than by the active calibration. Progress is shown if the default encoder
         or the store's lexical index has to be made. A caller who gives the loaded encoder of queries checks that it is
         of the right model. ``to`` and ``filters`` of searches to come are checked before the encoder is loaded.
+        ``queries=False`` loads no encoder, for ``similar`` and ``document`` alone.
 
         Raises:
             BadInput: there is no such collection, calibration or balance, a language of ``to`` is not in the
@@ -160,13 +164,13 @@ class Searcher:
             if filters and isinstance(store, ChecksFields):
                 store.require_fields(filters)
             detector = Detector(languages.keys())
-            encoder = encoder or open_query_encoder(row, calibration, device, console)
+            opened = open_query_encoder if queries else without_queries
+            encoder = encoder or opened(row, calibration, device, console)
             if choice.hybrid:
                 _index_words(store, languages, console)
             searcher = cls(collection, encoder, store, languages, detector, calibration, choice, ranking.weights)
             if ranking.rerank:
-                reranker = open_hit_reranker(searcher, ranking.rerank, settings, console, device)
-                searcher = replace(searcher, reranker=reranker)
+                searcher.add_reranker(open_reranker(ranking.rerank, console, device), settings, console)
             stack.pop_all()
         return searcher
 
@@ -220,7 +224,25 @@ class Searcher:
             for oldest in list(self._weighed)[:-_WEIGHTS]:
                 self._weighed.pop(oldest, None)
         searcher.languages, searcher.detector = self.languages, self.detector  # documents may have come since
+        searcher.reranker = self.reranker
         return searcher
+
+    def add_reranker(self, reranker: Reranker, settings: Settings, console: Console) -> None:
+        """Let a reranker order the best hits.
+
+        Which languages it favours is read from the calibration, or learnt from searches and kept there; nothing is
+        known of it without a calibration, or in a collection of one language.
+        """
+        calibration = self.calibration
+        if calibration is None or len(self.languages) == 1:
+            self.reranker = HitReranker(reranker)
+            return
+        unweighed, choice = replace(self, weights=(), reranker=None), SearchChoice.of(calibration)
+
+        def search(query: Document, k: int) -> Hits:
+            return unweighed.search(query.text, lang=query.lang, k=k, choice=choice)
+
+        self.reranker = open_hit_reranker(reranker, self.collection, calibration, self.store, search, settings, console)
 
     def detect(self, text: str) -> Detection:
         """Detect the language of a query among the collection's languages."""
@@ -245,6 +267,7 @@ class Searcher:
         fold: bool = False,
         passages: int = 0,
         facets: Sequence[str] = (),
+        rerank: bool = True,
     ) -> Hits:
         """The k best documents for a query, best first, with their best passages.
 
@@ -253,7 +276,8 @@ class Searcher:
         parts of each hit's score. ``fold`` shows documents about the same thing once, the others under the best.
         ``passages`` is the number of best passages that each hit has in ``Hit.passages``.
         ``facets`` are names of fields, or ``lang``: the best documents are counted by their values, those of the first
-        fifty hits, or of all if k is more; with ``fold`` those of as many subjects.
+        fifty hits, or of all if k is more; with ``fold`` those of as many subjects. ``rerank=False`` leaves the fair
+        ranking as it is where the searcher has a reranker.
 
         Returns:
             A list of hits, which also has ``lang``, the language of the query, and ``facets``.
@@ -277,6 +301,7 @@ class Searcher:
             )
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
         plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
+        reranker = self.reranker if rerank else None
         seconds: list[float] = []
 
         reach = max(k, _REACH) if facets else k
@@ -285,12 +310,12 @@ class Searcher:
             if not hits and filters and isinstance(self.store, ChecksFields):
                 self.store.require_fields(filters)
             counts = self._facets(hits[:reach], facets, targets, filters) if facets else None
-            return Hits(hits[:k], query.lang, confidence, counts, sum(seconds) if self.reranker else None)
+            return Hits(hits[:k], query.lang, confidence, counts, sum(seconds) if reranker else None)
 
         def ranked(count: int) -> Ranking:
-            texts, count = [query.content], max(count, RERANKED if self.reranker else 1)
+            texts, count = [query.content], max(count, RERANKED if reranker else 1)
             (ranking,) = ranker.rank(vectors, query.lang, targets, count, filters, texts=texts, detailed=count)
-            ranking, taken = self._reranked(ranking, query, plain, ranker)
+            ranking, taken = self._reranked(reranker, ranking, query, plain, ranker)
             seconds.append(taken)
             return ranking
 
@@ -323,13 +348,15 @@ class Searcher:
         """Facets of the documents of hits.
 
         Raises:
-            BadInput: no document has a field of one of the names.
+            BadInput: no document has a field of one of the names, or it can't be filtered by.
         """
+        checks = self.store if isinstance(self.store, ChecksFields) else None
+        paths = {name: checks.value_path(name) if checks and name != LANGUAGE_FACET else name for name in names}
         total = self.store.count_passing(targets, filters) if filters else sum(self.languages[lang] for lang in targets)
         documents = [shown.document for hit in hits for shown in (hit, *hit.also)]
-        facets = Facets.of(documents, list(dict.fromkeys(names)), max(total, len(documents)))
-        if isinstance(self.store, ChecksFields):
-            self.store.require_fields([name for name, of_name in facets.counts.items() if not of_name and documents])
+        facets = Facets.of(documents, paths, max(total, len(documents)))
+        if checks:
+            checks.require_fields([name for name, of_name in facets.counts.items() if not of_name and documents])
         return facets
 
     def similar(
@@ -431,23 +458,23 @@ class Searcher:
         ]
 
     def _reranked(
-        self, ranking: Ranking, query: Document, plain: FloatArray, ranker: FairRanker
+        self, reranker: HitReranker | None, ranking: Ranking, query: Document, plain: FloatArray, ranker: FairRanker
     ) -> tuple[Ranking, float]:
-        """The ranking with its best hits in the order of the reranker, if there is one, and the seconds it took.
+        """The ranking with its best hits in the order of a reranker, if there is one, and the seconds it took.
 
         ``plain`` is the query in the stored space. Each place keeps its score. Documents that were deleted since they
         were ranked are left out.
         """
-        if self.reranker is None:
+        if reranker is None:
             return ranking, 0.0
         start = perf_counter()
         best = ranking.first(min(RERANKED, len(ranking.details or ())))
         try:
             hits = self._hits(best, plain, explain=False, passages=0)
-            scores = self.reranker.scores(query, hits, centring(ranker.choice.balance))
+            scores = reranker.scores(query, hits, centring(ranker.choice.balance))
             scores = ranker.lifted(best, scores, query.lang)
         except MissingDocuments as missing:
-            return self._reranked(ranking.without(missing.doc_ids), query, plain, ranker)
+            return self._reranked(reranker, ranking.without(missing.doc_ids), query, plain, ranker)
         details = [
             replace(detail, parts=replace(detail.parts, reranked=float(score)))
             for detail, score in zip(best.details or (), scores, strict=True)
@@ -455,7 +482,7 @@ class Searcher:
         order = [*np.argsort(-scores, kind="stable").tolist(), *range(len(scores), len(ranking.doc_ids))]
         scored = replace(ranking, details=[*details, *(ranking.details or ())[len(details) :]])
         taken = perf_counter() - start
-        self.reranker.seconds += taken
+        reranker.seconds += taken
         return scored.ordered(order), taken
 
     def rank(
@@ -479,7 +506,8 @@ class Searcher:
         """
         self._check(k)
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
-        depth, detailed = (max(k, RERANKED), RERANKED) if self.reranker else (k, 0)
+        reranker = self.reranker
+        depth, detailed = (max(k, RERANKED), RERANKED) if reranker else (k, 0)
         vectors = self.encoder.encode_queries(queries)
         known = self.vector_parts.comparable(vectors)
         by_lang: dict[str, list[int]] = {}
@@ -491,10 +519,12 @@ class Searcher:
                 block = rows[start : start + _BLOCK]
                 texts = [queries[row].content for row in block]
                 ranked = ranker.rank(vectors[block], lang, targets, depth, filters, texts=texts, detailed=detailed)
-                if self.reranker:
+                if reranker:
                     plain = self._applied.queries_in_stored_space(vectors[block], lang)
                     ranked = [
-                        self._reranked(ranking, queries[row], raw, ranker)[0].first(k) if known[row] else ranking
+                        self._reranked(reranker, ranking, queries[row], raw, ranker)[0].first(k)
+                        if known[row]
+                        else ranking
                         for row, raw, ranking in zip(block, plain, ranked, strict=True)
                     ]
                 rankings.update(zip(block, ranked, strict=True))

@@ -22,11 +22,12 @@ from indexer.stores.contract import (
     read_existing,
 )
 from indexer.text.language_detection import Detector
-from query.calibration.pooled_calibration import SEPARATOR, CalibratedCollection, pooled
+from query.calibration.pooled_calibration import SEPARATOR, CalibratedCollection, PooledCalibrations
 from query.ranking.search_choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
 
 T = TypeVar("T")
+_POOLED = PooledCalibrations()
 
 
 def name_and_id(doc_id: str) -> tuple[str, str]:
@@ -145,7 +146,7 @@ def joined(searchers: Mapping[str, Searcher], filters: Mapping[str, Filters | No
             f"make it: dragoman calibrate -c {uncalibrated[0]}"
         )
     calibration = (
-        pooled(
+        _POOLED.of(
             {
                 name: CalibratedCollection(searcher.calibration, searcher.languages)
                 for name, searcher in searchers.items()

@@ -33,6 +33,8 @@ DOCUMENT_CHARACTERS = 20_000
 """Maximum number of characters that one call of the tool document returns."""
 _FIELD_CHARACTERS = 1000
 """Maximum number of characters of a field in an answer."""
+_FACET_VALUES = 12
+"""Maximum number of values of a facet in an answer, as many as the page shows at first."""
 _OMITTED = f"Names of the fields that are left out, as they have more than {_FIELD_CHARACTERS:,} characters."
 
 
@@ -40,6 +42,20 @@ def short_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The fields that an answer has, and the names of those that are too long for it."""
     short = {name: value for name, value in fields.items() if len(field_text(value)) <= _FIELD_CHARACTERS}
     return short, [name for name in fields if name not in short]
+
+
+def short_facets(facets: FacetsAnswer) -> ToolFacets:
+    """The facets that an answer has: of each the largest counts of values that are not too long."""
+    short = {
+        name: [(value, count) for value, count in counts.items() if len(value) <= _FIELD_CHARACTERS][:_FACET_VALUES]
+        for name, counts in facets.counts.items()
+    }
+    return ToolFacets(
+        total=facets.total,
+        counted=facets.counted,
+        counts={name: dict(pairs) for name, pairs in short.items()},
+        omitted={name: more for name, pairs in short.items() if (more := len(facets.counts[name]) - len(pairs))},
+    )
 
 
 def field_text(value: Any) -> str:
@@ -81,6 +97,9 @@ class SearchArguments(StrictModel):
         [],
         description=f"Names of fields, or {LANGUAGE_FACET}: count the best documents by their values.",
     )
+    rerank: bool = Field(
+        False, description="Order the best 30 hits by the service's reranker; slower. Refused where there is none."
+    )
 
 
 class SimilarArguments(StrictModel):
@@ -121,14 +140,24 @@ class ToolHit(BaseModel):
     omitted_fields: list[str] = Field(description=_OMITTED)
 
 
+class ToolFacets(FacetsAnswer):
+    """Counts of a search's best documents, of the most frequent values."""
+
+    omitted: dict[str, int] = Field(
+        description=f"By facet, how many further values are left out: a facet has the {_FACET_VALUES} most frequent, "
+        f"of at most {_FIELD_CHARACTERS:,} characters."
+    )
+
+
 class ToolSearchAnswer(BaseModel):
     """Documents, best first."""
 
     collection: str
     lang: str = Field(description="Language of the query, stated or detected.")
     unread: str = Field(description="The end of a query that is too long to be read whole; usually empty.")
+    reranking: int | None = Field(description="Milliseconds that reranking took; null if the hits were not reranked.")
     hits: list[ToolHit]
-    facets: FacetsAnswer | None = Field(description="Counts of the best documents, if facets were named.")
+    facets: ToolFacets | None = Field(description="Counts of the best documents, if facets were named.")
 
 
 class ToolSimilarAnswer(BaseModel):

@@ -34,13 +34,15 @@ from query.service.agent_messages import (
     ToolCollection,
     ToolCollectionsAnswer,
     ToolDocumentAnswer,
+    ToolFacets,
     ToolHit,
     ToolSearchAnswer,
     ToolSimilarAnswer,
     field_text,
+    short_facets,
     short_fields,
 )
-from query.service.messages import FacetsAnswer, HitAnswer, SearchRequest, SimilarRequest
+from query.service.messages import HitAnswer, SearchRequest, SimilarRequest
 from query.service.refusals import Refused, refusal
 from query.service.routes import Api
 
@@ -171,8 +173,9 @@ class AgentTools:
             collection=answer.collection,
             lang=answer.lang,
             unread=answer.unread,
+            reranking=answer.reranking,
             hits=[_tool_hit(hit) for hit in answer.hits],
-            facets=answer.facets,
+            facets=short_facets(answer.facets) if answer.facets else None,
         )
 
     async def _similar(self, arguments: SimilarArguments) -> ToolSimilarAnswer:
@@ -223,6 +226,8 @@ def explanation(parts: ScoreParts, lang: str) -> str:
         sentence += f"; {parts.mate}, a better hit about the same thing, lifts its score by {parts.lift:.3f}"
     if parts.words is not None:
         sentence += f"; its BM25 score is {parts.words:.2f} of the best document's"
+    if parts.reranked is not None:
+        sentence += f"; the reranker, which orders the first hits, gives it {parts.reranked:.3f}"
     return f"{sentence}."
 
 
@@ -259,17 +264,20 @@ def _hits_text(hits: Sequence[ToolHit]) -> list[str]:
 def _search_text(answer: ToolSearchAnswer) -> str:
     unread = f"The end of the query was not read: {answer.unread}" if answer.unread else ""
     head = f"{counted(len(answer.hits), 'document')} of {answer.collection} for a query in {answer.lang}"
+    if answer.reranking is not None:
+        head += f"; reranking took {answer.reranking:,} ms"
     return _paragraphs([head, unread, *_hits_text(answer.hits), _facets_text(answer.facets)])
 
 
-def _facets_text(facets: FacetsAnswer | None) -> str:
+def _facets_text(facets: ToolFacets | None) -> str:
     """The counts, a line for each facet; empty without facets."""
     if facets is None:
         return ""
-    lines = [
-        one_line(f"{name}: {', '.join(f'{value} ({count})' for value, count in counts.items())}")
-        for name, counts in facets.counts.items()
-    ]
+    lines = []
+    for name, counts in facets.counts.items():
+        values = [f"{value} ({count})" for value, count in counts.items()]
+        values += [f"{facets.omitted[name]} more"] if name in facets.omitted else []
+        lines.append(one_line(f"{name}: {', '.join(values)}"))
     return _lines(f"The best {facets.counted} of {counted(facets.total, 'document')} searched:", *lines)
 
 

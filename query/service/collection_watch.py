@@ -52,7 +52,7 @@ class CollectionWatch:
     def _collection_state(self, name: str, previous: str) -> str:
         try:
             if previous == READY:
-                with self._open_collections.searcher(name):
+                with self._open_collections.searcher(name, rerank=self._open_collections.reranker is not None):
                     return READY
             self._open_collections.warm(name)
         except EmptyCollection:

@@ -125,6 +125,7 @@ class SearchRequest(StrictModel):
         description="Let documents about the same thing lift each other, with a second look if the calibration has it.",
     )
     hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")
+    rerank: bool = Field(False, description="Order the best 30 hits by the service's reranker, which takes longer.")
     calibration: str = Field("", max_length=64, description="Beginning of an id, or none; the active one if empty.")
     filters: _Filters
     facets: list[Annotated[str, Field(min_length=1, max_length=600)]] = Field(
@@ -236,6 +237,9 @@ class SearchAnswer(BaseModel):
     calibration: str | None
     balance: float
     took: int = Field(description="Milliseconds.")
+    reranking: int | None = Field(
+        None, description="Milliseconds of these that reranking took; null if the search was not reranked."
+    )
     unread: str = Field(description="The end of a query that is longer than the encoder reads.")
     search: str | None = Field(
         description="Id of the search in the query log, for /api/clicks; null if the search is not logged."
@@ -280,6 +284,7 @@ class CollectionAnswer(BaseModel):
     languages: dict[str, int]
     calibration: CalibrationAnswer | None
     hybrid: bool = Field(description="Whether searches are hybrid unless they say otherwise.")
+    reranker: str | None = Field(description="Name of the reranker that searches may ask for; null if there is none.")
 
 
 class CollectionsAnswer(BaseModel):

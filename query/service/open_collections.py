@@ -20,6 +20,7 @@ from indexer.collection.collection import Collection, NoCollection
 from indexer.ledger.database import connect
 from indexer.ledger.tables import IndexRun
 from indexer.text.language_detection import Detector
+from onnx_export.models import open_reranker
 from query.calibration.calibration import Calibration
 from query.calibration.searched_calibration import load_searched
 from query.calibration.table import NONE, CalibrationRow
@@ -29,6 +30,7 @@ from query.ranking.searcher import Searcher
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.query_batcher import QueryBatcher
+from query.service.refusals import Refused
 
 _COUNT_SECONDS = 5.0
 """Seconds between two counts of a collection's documents by language, while no run over documents ends."""
@@ -97,6 +99,7 @@ class _OpenCollection:
         counted_at: time of the last count of its documents, in seconds of ``time.monotonic``.
         counted_for: end of the last run over its documents before that count.
         counting: held while the documents are counted after a run.
+        learning: held while it is learnt which languages the reranker favours.
         searches: number of searches that use it now.
         retired: whether the collection was opened anew or removed; the last search then closes this one.
     """
@@ -107,6 +110,7 @@ class _OpenCollection:
     counted_at: float = 0.0
     counted_for: dt.datetime | None = None
     counting: threading.Lock = field(default_factory=threading.Lock)
+    learning: threading.Lock = field(default_factory=threading.Lock)
     searches: int = 0
     retired: bool = False
 
@@ -115,13 +119,15 @@ class OpenCollections:
     """The collections that are served."""
 
     def __init__(self, options: ServiceOptions, metrics: Metrics) -> None:
-        """Open the database; collections are opened when they are first searched.
+        """Open the database and the reranker; collections are opened when they are first searched.
 
         Raises:
-            BadInput: no collection has one of the names of the options.
+            BadInput: no collection, or no reranker, has one of the names of the options.
             StoreError: the database can't be opened.
+            MissingPart: the requested device is missing.
         """
         self._options, self._metrics = options, metrics
+        self._reranker = open_reranker(options.rerank, Console(), options.device) if options.rerank else None
         self._engine = connect(options.settings.database)
         self._open: dict[str, _OpenCollection] = {}
         self._failures: dict[str, _OpeningFailure] = {}
@@ -136,6 +142,11 @@ class OpenCollections:
     def engine(self) -> sa.Engine:
         """The database."""
         return self._engine
+
+    @property
+    def reranker(self) -> str | None:
+        """Name of the reranker that searches may ask for; none: they can't."""
+        return self._reranker.folder.config.name if self._reranker else None
 
     def names(self) -> list[str]:
         """Names of the collections that are served."""
@@ -153,10 +164,11 @@ class OpenCollections:
         ]
 
     @contextmanager
-    def searcher(self, name: str, calibration: str = "") -> Iterator[Searcher]:
+    def searcher(self, name: str, calibration: str = "", *, rerank: bool = False) -> Iterator[Searcher]:
         """A searcher of the collection as it is now, for one search.
 
-        The calibration is the beginning of an id, or ``none`` for plain cosine; empty: the active one.
+        The calibration is the beginning of an id, or ``none`` for plain cosine; empty: the active one. With ``rerank``
+        the searcher has the reranker; the first one of a calibration learns which languages the reranker favours.
 
         Raises:
             NoCollection: there is no such collection.
@@ -164,7 +176,10 @@ class OpenCollections:
             EmptyCollection: the collection holds no documents.
             ModelMismatch: the encoder is not that of the collection or of its calibration.
             StoreError: the store or the database does not answer.
+            Refused: reranking is asked for, and there is no reranker.
         """
+        if rerank and self._reranker is None:
+            raise Refused(400, "searches are not reranked here; start the service with dragoman serve --rerank FOLDER")
         served = self._options.collections
         if served and name not in served:
             raise NoCollection(
@@ -173,7 +188,12 @@ class OpenCollections:
         opened, last_run_ended = self._acquire(name)
         try:
             self._recount(opened, last_run_ended)
-            yield self._named_calibration(opened, calibration) if calibration else opened.searcher
+            searcher = self._named_calibration(opened, calibration) if calibration else opened.searcher
+            if rerank and self._reranker:
+                with opened.learning:
+                    if searcher.reranker is None:
+                        searcher.add_reranker(self._reranker, self._options.settings, Console())
+            yield searcher
         finally:
             self._release(opened)
 
@@ -291,9 +311,8 @@ class OpenCollections:
         choice = choose(
             collection.name, calibration, RankingOptions(calibration=calibration_id, hybrid=self._options.hybrid)
         )
-        return replace(
-            searcher, encoder=self._query_encoder(collection, calibration), calibration=calibration, choice=choice
-        )
+        encoder = self._query_encoder(collection, calibration)
+        return replace(searcher, encoder=encoder, calibration=calibration, choice=choice, reranker=None)
 
     def _recount(self, opened: _OpenCollection, last_run_ended: dt.datetime | None) -> None:
         """Update the searchers' languages: at once after a run, and from time to time, as others write into a store."""
@@ -336,7 +355,10 @@ class OpenCollections:
 
     def warm(self, name: str) -> None:
         """Open a collection and search it once, so that the first request does not wait."""
-        with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
+        with (
+            self.searcher(name, rerank=self._reranker is not None) as searcher,
+            suppress(BadInput),
+        ):  # an encoder of words may know none of this query
             searcher.search("a", lang=min(searcher.languages), k=1)
 
     def close_unused(self) -> None:

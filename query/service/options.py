@@ -20,6 +20,7 @@ class ServiceOptions:
         collections: names of the collections that are served; empty: all, also collections indexed later.
         device: where queries are encoded.
         hybrid: index the words of collections at the start, and search with them unless a request says otherwise.
+        rerank: folder of a reranker, or its name in the cache, for searches that ask for it; none: there is none.
         tokens: of the callers; empty: everybody who reaches the port may call.
         hosts: names that requests may call the service by; empty: any.
         rate: requests a minute of one token, or of one address if there are no tokens; 0: no bound.
@@ -38,6 +39,7 @@ class ServiceOptions:
     collections: tuple[str, ...] = ()
     device: Device = "auto"
     hybrid: bool = False
+    rerank: str | None = None
     tokens: Sequence[Token] = ()
     hosts: tuple[str, ...] = LOOPBACK
     rate: int = 0

@@ -45,7 +45,7 @@ from query.service.search_threads import SearchThreads
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": text}
     for status, text in {
-        400: "The request can't be read.",
+        400: "The request can't be read, or asks for a reranker that the service does not have.",
         401: "No token, or a wrong one.",
         403: "A page of another site asks.",
         404: "There is no such collection or document.",
@@ -123,7 +123,7 @@ class Api:
 
     def _search(self, request: SearchRequest) -> SearchAnswer:
         name = self._collection_name(request.collection)
-        with self._open_collections.searcher(name, request.calibration) as unweighted:
+        with self._open_collections.searcher(name, request.calibration, rerank=request.rerank) as unweighted:
             searcher = unweighted.weighed(request.weights or ())
             result = self.run_search(searcher, request, request.filters or None)
             unread = searcher.unread(request.query)
@@ -137,6 +137,7 @@ class Api:
             calibration=calibration.id if calibration else None,
             balance=result.choice.balance,
             took=result.took,
+            reranking=None if result.hits.reranking is None else round(1000 * result.hits.reranking),
             unread=unread,
             search=result.logged,
             hits=_hit_answers(result.hits),
@@ -177,6 +178,7 @@ class Api:
             fold=request.fold,
             passages=passages,
             facets=request.facets,
+            rerank=request.rerank,
         )
         took = round(1000 * (time.perf_counter() - begun))
         counted_lang = hits.lang if hits.lang in searcher.languages else "other"
@@ -262,6 +264,7 @@ class Api:
                     languages=languages,
                     calibration=calibration,
                     hybrid=self._hybrid,
+                    reranker=self._open_collections.reranker,
                 )
             )
         return CollectionsAnswer(collections=answers, away=away)

@@ -24,7 +24,7 @@ from onnx_export.models import DEFAULT
 from query.cli import run
 from query.fitting import evidence, probe
 from query.fitting.calibrate import calibrate
-from tests.query.synthetic import make_word_model
+from tests.query.synthetic import make_token_reranker, make_word_model
 from trials import DEMO
 from trials.servers.shared import once
 
@@ -86,6 +86,12 @@ def _migrated(folder: Path, before: Path, encoder: str) -> Path:
 def word_model() -> ModelFolder:
     """A model folder that takes milliseconds for a text, where the default encoder proves nothing more."""
     return ModelFolder.open(once("word-model", lambda folder: make_word_model(folder / "words", SOURCES).path))
+
+
+@pytest.fixture(scope="session")
+def reranker(word_model: ModelFolder) -> ModelFolder:
+    """A reranker that takes milliseconds for a pair; its scores mean nothing."""
+    return ModelFolder.open(once("reranker", lambda folder: make_token_reranker(folder / "tokens", word_model).path))
 
 
 class Homes:

@@ -36,6 +36,10 @@ class AttachedLayout(JoinedLayout):
         """The user's field that a filter compares with."""
         return self.users.filter_field(name)
 
+    def value_path(self, name: str) -> str:
+        """The path in the user's document of the values that a filter by a field compares with."""
+        return self.users.value_path(name)
+
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
         """The document in a source."""
         ours = self.held(source)

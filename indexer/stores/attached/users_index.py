@@ -141,6 +141,26 @@ class UsersIndex:
             raise BadInput(f"{name!r} of {self.name} is text without a keyword beside it, and can't be filtered by")
         return f"{name}.{keyword}"
 
+    def value_path(self, name: str) -> str:
+        """The path in a document's fields of the values that a filter compares with; a multi-field's is its parent's.
+
+        Raises:
+            BadInput: the field can't be filtered by, has words instead of values, or is the text, title or language.
+        """
+        self.filter_field(name)
+        path, mapped = _find(self.properties, name) or (name, {})
+        sub_field = mapped.get("fields", {}).get(name.removeprefix(f"{path}."), {})
+        if sub_field.get("type") in _ANALYSED:
+            raise BadInput(f"{name!r} of {self.name} has words, not values, to count; name a field of keywords")
+        read = next((ours for ours, theirs in self.paths.items() if theirs == path), None)
+        if read == "lang":
+            raise BadInput(f"{name!r} of {self.name} has the documents' languages; count them by the facet lang")
+        if read:
+            raise BadInput(
+                f"{name!r} of {self.name} is the documents' {read}, which is not counted; name another field"
+            )
+        return path
+
     @cached_property
     def ours(self) -> list[str]:
         """Names of Dragoman's object fields in the index: they are no part of the documents."""

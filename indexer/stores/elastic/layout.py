@@ -218,6 +218,10 @@ class Layout:
         """The field that a filter by a user's field compares with."""
         return f"fields.{name}"
 
+    def value_path(self, name: str) -> str:
+        """The path in a document's fields of the values that a filter by a user's field compares with."""
+        return name
+
     def bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
         """Parts of a search body that return only these columns and the id, without sources.
 

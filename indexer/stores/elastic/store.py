@@ -281,6 +281,14 @@ class ServerStore:
             if not answer["hits"]["total"]["value"]:
                 raise BadInput(f"no document has the field {name!r}; see to its name")
 
+    def value_path(self, name: str) -> str:
+        """The path in a document's fields of the values that a filter by this field compares with.
+
+        Raises:
+            BadInput: a user's index has no such field, it can't be filtered by, or its values are no document's fields.
+        """
+        return self._layout.value_path(name)
+
     def count(self, model: str = "") -> dict[str, int]:
         """Number of documents by language; if a model is named, of documents with a vector of that model."""
         self._index.refresh()

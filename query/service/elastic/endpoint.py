@@ -16,11 +16,13 @@ from fastapi import Request, Response
 from encoders.errors import DragomanError
 from indexer.collection.collection import NoCollection
 from query.calibration.table import NONE
+from query.ranking.hits import Hit
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
 from query.service.access import Caller
 from query.service.elastic import query_clause, response
 from query.service.elastic.calls import Call
+from query.service.elastic.collapsed import Group
 from query.service.elastic.places import NamedPlace, Place, matches, named_places
 from query.service.elastic.query_clause import CrossLingual
 from query.service.elastic.search_body import (
@@ -183,31 +185,41 @@ class ElasticEndpoint:
                 "calibration can't be combined with several indices, as a calibration is of one collection; "
                 f"leave it out, or take {NONE}",
             )
+        if len(places) > 1 and search.asked.rerank:
+            raise Refused(
+                400, "rerank can't be combined with several indices: which languages it favours is learnt in each alone"
+            )
         with ExitStack() as stack:
             collections = self._collections(places, search, caller, stack)
             if len(collections) > 1:
                 search = _without_words(search)
             searched = Searched.of(collections, search.asked.weights or ())
+            groups_once: list[list[Group]] = []
+
+            def grouped(hits: Sequence[Hit]) -> list[Group]:
+                if not groups_once:  # the log needs them before the answer
+                    groups_once.append(searched.groups(search, hits))
+                return groups_once[0]
+
+            def shown_in(groups: Sequence[Group]) -> list[Hit]:
+                return [hit for group in groups for hit in response.shown_hits(search, group)]
+
             result = self._api.run_search(
                 searched.searcher,
                 search.asked,
                 searched.filters,
-                shown=lambda hits: [
-                    hit
-                    for group in searched.groups(search, hits)[: search.start + search.size]
-                    for hit in response.shown_hits(search, group)
-                ],
+                shown=lambda hits: shown_in(grouped(hits)[: search.start + search.size]),
                 names=list(searched.collections),
                 passages=search.passages.start + search.passages.size if search.passages else 0,
             )
-            groups, hits = searched.groups(search, result.hits), search.reaching(result.hits)
+            groups, hits = grouped(result.hits), search.reaching(result.hits)
             if not result.hits and len(collections) == 1:
                 collections[0].require_visible()
             elif not result.hits:
                 searched.require_fields()
             matching = searched.matching(search, hits)
             page = groups[search.start : search.start + search.size]
-            shown = searched.shown([hit for group in page for hit in response.shown_hits(search, group)])
+            shown = searched.shown(shown_in(page))
         took = round(1000 * (time.perf_counter() - begun))
         return response.answer(search, hits, page, shown, matching, took), result.logged
 
@@ -224,7 +236,9 @@ class ElasticEndpoint:
         for named in places:
             try:
                 self._check_credentials(named.place, search, caller)
-                searcher = self._open_collections.searcher(named.place.collection, search.asked.calibration)
+                searcher = self._open_collections.searcher(
+                    named.place.collection, search.asked.calibration, rerank=search.asked.rerank
+                )
                 weighed = stack.enter_context(searcher).weighed(search.asked.weights or ())
                 collection = SearchedCollection.of(named.place, weighed, search, caller.authorization)
                 if len(places) > 1:

@@ -15,7 +15,9 @@ from query.service.messages import MOST, SearchRequest
 from query.service.refusals import Refused
 
 NAME = "cross_lingual"
-_REQUEST_NAMES = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "mates", "calibration")
+_REQUEST_NAMES = (
+    "query", "lang", "to", "balance", "margin", "weights", "hybrid", "rerank", "passages", "mates", "calibration",
+)  # fmt: skip
 """Names in the clause that ``SearchRequest`` has, too."""
 _OWN_NAMES = ("filter", "inner_hits")
 """Other names in the clause, as in Elasticsearch's ``knn``."""

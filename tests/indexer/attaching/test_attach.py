@@ -24,6 +24,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.elastic.address import Credentials
 from indexer.elastic.errors import IndexGone
+from indexer.elastic.values import filter_texts
 from indexer.ledger.database import connect, read_database_id
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.address import Attachment, is_attached
@@ -253,6 +254,50 @@ def test_hits_are_filtered_by_the_owners_fields_and_shown_with_them(owner: Owner
     assert dict(store.get(["d2"])[0].fields) == {"section": "help", "year": 1992}
     assert store.get(["d2"])[0].title == "title of text 2"
     assert set(store.stamps("model-c", ["d2", "nobody"])) == {"d2"}
+    store.close()
+
+
+def test_what_is_counted_of_a_field_is_what_its_filter_compares_with(owner: Owner) -> None:
+    for at in range(6):
+        owner.write(f"d{at}", source(f"text {at}", section="news" if at % 3 else "help", year=1990 + at))
+    owner.follow()
+    store = owner.open()
+    query = {"en": FakeEncoder().encode_queries([Document("q", "en", "text")])}
+    names = [("section", "news"), ("year", "1991")]
+    if owner.attachment.companion:
+        with pytest.raises(BadInput, match=r"no document has the field 'section\.keyword'"):
+            store.require_fields(["section.keyword"])
+    else:
+        names.append(("section.keyword", "news"))
+    for name, value in names:
+        found = store.search(VectorQuery("model-c", query, 10, {name: value}))["en"][0].doc_ids
+        path = store.value_path(name)
+        documents = store.get([f"d{at}" for at in range(6)])
+        counted = [document.doc_id for document in documents if value in filter_texts(document.fields, path)]
+        assert sorted(found) == counted != []
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("lang", "'lang' of .* has the documents' languages; count them by the facet lang"),
+        ("headline.raw", "'headline.raw' of .* is the documents' title, which is not counted"),
+        ("section.words", "'section.words' of .* has words, not values, to count"),
+        ("content.body", "'content.body' of .* is text without a keyword beside it, and can't be filtered by"),
+        ("sektion", "has no field 'sektion' to filter by"),
+    ],
+)
+def test_a_field_that_has_nothing_to_count_is_refused(in_place: Owner, name: str, sentence: str) -> None:
+    section = {**MAPPING["properties"]["section"]["fields"], "words": {"type": "text"}}
+    in_place.client.indices.put_mapping(
+        index=in_place.index, properties={"section": {"type": "text", "fields": section}}
+    )
+    in_place.write("a", source("text"))
+    in_place.follow()
+    store = in_place.open()
+    with pytest.raises(BadInput, match=sentence):
+        store.value_path(name)
     store.close()
 
 

@@ -31,7 +31,7 @@ TEXTS = {
 }
 
 
-@pytest.fixture(params=["embedded", pytest.param("elastic", marks=pytest.mark.parts)])
+@pytest.fixture(params=["embedded", pytest.param("elastic", marks=pytest.mark.elastic)])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     """A home with a store of each kind."""
     store = None if request.param == "embedded" else request.getfixturevalue("elastic_url")

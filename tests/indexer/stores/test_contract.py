@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection.store_location import StoreLocation
+from indexer.elastic.values import filter_texts
 from indexer.stores.contract import ChecksFields, LexicalQuery, Stamp, StoredDocument, VectorQuery, VectorStore
 
 MODEL, DIM = "model-a", 8
 
 
-@pytest.fixture(params=["embedded", pytest.param("elastic", marks=pytest.mark.parts)])
+@pytest.fixture(params=["embedded", pytest.param("elastic", marks=pytest.mark.elastic)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of a place for stores of each kind."""
     if request.param == "embedded":
@@ -220,6 +222,32 @@ def test_filters_compare_as_text_and_look_into_lists(store: VectorStore) -> None
     assert found(draft="false") == ["b"]
     assert found(tags=["y", "z"]) == ["a"]
     assert found(tags="z") == []
+
+
+def test_a_filter_lets_through_the_documents_that_have_the_value_at_its_path(store: VectorStore) -> None:
+    """Through objects, nested arrays and names with dots; an object is no value."""
+    fields: dict[str, dict[str, Any]] = {
+        "a": {"shelf": {"row": 1}},
+        "b": {"shelf": [{"row": 2}, {"row": [1, [3, True]]}]},
+        "c": {"shelf.row": 1},
+        "d": {"shelf": 1},
+        "e": {"shelf": [[1, {"row": "2"}]], "row": 2},
+        "f": {"shelf": {"x.row": 3, "x": {"row": "deep"}}},
+    }
+    store.put(MODEL, [item(doc_id, **of_document) for doc_id, of_document in fields.items()])
+    store.publish()
+    query = {"en": random_vectors(1)}
+    for path in ("shelf", "shelf.row", "shelf.x.row", "row", "shelf.nothing"):
+        for value in ("1", "2", "3", "true", "deep", '{"row":1}'):
+            hits = store.search(VectorQuery(MODEL, query, 10, {path: value}))["en"][0].doc_ids
+            expected = [doc_id for doc_id, of_document in fields.items() if value in filter_texts(of_document, path)]
+            assert sorted(hits) == expected, (path, value)
+            assert store.count_passing(["en"], {path: [value, "none"]}) == len(expected)
+    assert isinstance(store, ChecksFields)
+    store.require_fields(["shelf", "shelf.row", "shelf.x.row"])
+    for path in ("shelf.x", "shelf.rwo", "shelf.row.x"):
+        with pytest.raises(BadInput, match="no document has the field"):
+            store.require_fields([path])
 
 
 def test_two_writers_at_once_lose_nothing_and_keep_the_newest(store: VectorStore, place: str) -> None:

@@ -66,12 +66,14 @@ def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_und
         assert worker.poll() is None
 
 
+@pytest.mark.elastic
 @pytest.mark.long
 @pytest.mark.parametrize("broker", sorted(BROKERS))
 def test_nothing_is_lost_doubled_or_other_than_it_was(broker: str, tmp_path: Path, default_folder: ModelFolder) -> None:
     _require_right(broker, tmp_path, (*COMMON, *ALSO[broker]))
 
 
+@pytest.mark.elastic
 @pytest.mark.long
 @pytest.mark.parametrize("broker", sorted(BROKERS))
 def test_clocks_that_are_set_back_and_forth_change_nothing(

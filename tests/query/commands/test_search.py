@@ -11,6 +11,7 @@ import pytest
 
 from encoders.console import Console
 from encoders.document import Document
+from encoders.errors import BadInput
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.commands.output.hits import parts_line, show_hits
@@ -100,6 +101,22 @@ def test_similar_documents_are_those_that_the_searcher_finds(
     assert run(["similar", "nothing", *place]) == 1
     assert capsys.readouterr().err == "Error: collection demo has no document of this id\n"
     assert run(["similar", "a", *place, "--filter", "label"]) == 2
+
+
+def test_similar_documents_are_looked_for_without_an_encoder(
+    calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("an encoder is loaded")
+
+    monkeypatch.setattr("query.ranking.query_encoder.open_named", refuse)
+    place = ["-c", "demo", "--home", str(calibrated_by_words.home)]
+    assert run(["similar", "demo:de:sourdough", *place]) == 0
+    assert capsys.readouterr().out
+    with Searcher.open("demo", calibrated_by_words, queries=False) as searcher:
+        assert "of demo: 235 documents in " in repr(searcher)
+        with pytest.raises(BadInput, match="opened without an encoder, to compare stored documents; open another"):
+            searcher.search("Bienen", lang="de")
 
 
 def test_explain_speaks_of_languages_only_where_they_are_taken_out(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.ranking.hits import Facets
 from query.ranking.searcher import Searcher
+from tests.query.conftest import copied
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
 
@@ -36,7 +38,7 @@ def test_values_are_texts_that_a_filter_takes_and_each_counts_once_a_document() 
         {},
     ]
     documents = [Document(str(at), "de", "text", fields=of_one) for at, of_one in enumerate(fields)]
-    facets = Facets.of(documents, ["x", "a.b", "lang", "none"], 9)
+    facets = Facets.of(documents, {name: name for name in ("x", "a.b", "lang", "none")}, 9)
     assert facets.counts == {"x": {"true": 2, "1": 1, "1.5": 1}, "a.b": {"deep": 1}, "lang": {"de": 5}, "none": {}}
     assert list(facets.counts["x"]) == ["true", "1", "1.5"]
     assert (facets.counted, facets.total) == (5, 9)
@@ -83,6 +85,31 @@ def test_a_field_that_no_document_has_is_refused(searcher: Searcher) -> None:
         searcher.search(QUERY, facets="lang")
 
 
+def test_what_is_counted_at_a_path_through_objects_can_be_filtered_by(
+    calibrated_by_words: Settings, tmp_path: Path
+) -> None:
+    settings = copied(calibrated_by_words.home, tmp_path / "home")
+    with Searcher.open("demo", settings, device="cpu") as searcher:
+        hits = searcher.search(QUERY, lang="de", k=60)
+        for at, hit in enumerate(hits):
+            document = replace(hit.document, fields={"shelf": [{"row": at % 3}, {"row": "x"}]})
+            model = searcher.stored_model
+            (vector,) = searcher.store.vectors(model, [hit.doc_id])
+            (passages,) = searcher.store.passages(model, [hit.doc_id])
+            searcher.store.put(model, [StoredDocument(document, vector, passages)])
+        facets = searcher.search(QUERY, lang="de", k=60, facets=["shelf.row"]).facets
+        assert facets
+        assert facets.counts == {"shelf.row": {"x": 60, "0": 20, "1": 20, "2": 20}}
+        for value, count in facets.counts["shelf.row"].items():
+            narrowed = searcher.search(QUERY, lang="de", filters={"shelf.row": value}, facets=["shelf.row"])
+            assert narrowed.facets
+            assert narrowed.facets.total == count
+        with pytest.raises(
+            BadInput, match=r"'shelf' has no text, number or boolean; a field in an object is named shel"
+        ):
+            searcher.search(QUERY, lang="de", facets=["shelf"])
+
+
 @pytest.mark.parametrize("value", [1e-07, 52.52000659999999, 1e20, 2.0, -0.5, 3, True])
 def test_a_number_is_counted_as_the_filter_of_the_embedded_store_compares_it(tmp_path: Path, value: float) -> None:
     store = EmbeddedStore(tmp_path, "numbers")
@@ -90,5 +117,5 @@ def test_a_number_is_counted_as_the_filter_of_the_embedded_store_compares_it(tmp
     document = Document("a", "en", "text", fields={"number": value})
     nothing = Passages(np.zeros((0, 2), np.int8), np.zeros((0, 2), np.int32))
     store.put("m", [StoredDocument(document, np.array([1, 0], dtype=np.float32), nothing)])
-    (text,) = Facets.of([document], ["number"], 1).counts["number"]
+    (text,) = Facets.of([document], {"number": "number"}, 1).counts["number"]
     assert store.count_passing(["en"], {"number": [text]}) == 1

@@ -22,19 +22,13 @@ from query.cli import run
 from query.ranking import open_reranker
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker, read_text
-from query.ranking.hits import RERANKED
+from query.ranking.hits import RERANKED, Hits
 from query.ranking.language_effects import LanguageEffects
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
-from tests.query.synthetic import make_token_reranker
 from trials import DEMO
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
-
-
-@pytest.fixture(scope="module")
-def reranker(word_model: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    return make_token_reranker(tmp_path_factory.mktemp("reranker") / "tokens", word_model)
 
 
 def opened(settings: Settings, reranker: ModelFolder, **options: object) -> Searcher:
@@ -70,6 +64,14 @@ def test_the_best_thirty_are_ordered_by_fair_scores_and_the_rest_stays(
     assert shown[RERANKED:] == [None] * 10
     assert reranked.reranking
     assert base.reranking is None
+
+
+def test_a_search_can_leave_the_fair_ranking_as_it_is(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40)
+        fair = searcher.search(QUERY, lang="de", k=40, rerank=False)
+    assert fair == base
+    assert fair.reranking is None
 
 
 def test_mates_lift_the_rerankers_scores(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
@@ -134,7 +136,7 @@ def test_what_languages_are_favoured_by_is_learnt_once(
     def refuse(*_: object) -> LanguageEffects:
         raise AssertionError("learnt again")
 
-    monkeypatch.setattr(open_reranker, "fit_effects", refuse)
+    monkeypatch.setattr("query.ranking.open_reranker.fit_effects", refuse)
     with opened(calibrated_by_words, reranker, balance=1.0) as searcher:
         assert searcher.reranker
         assert searcher.reranker.effects == learnt
@@ -142,13 +144,18 @@ def test_what_languages_are_favoured_by_is_learnt_once(
 
 def test_what_is_learnt_comes_of_titles_in_every_language(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
     with opened(calibrated_by_words, reranker) as searcher:
-        queries = open_reranker.pseudo_queries(searcher)
+        assert searcher.calibration
+        queries = open_reranker.pseudo_queries(searcher.calibration, searcher.store)
         documents = searcher.store.get([query.doc_id for query in queries])
         assert {query.lang for query in queries} == set(searcher.languages)
         assert open_reranker.QUERIES <= len(queries) < open_reranker.QUERIES + len(searcher.languages)
         assert [query.text for query in queries] == [document.title for document in documents]
         assert searcher.reranker
-        fitted = open_reranker.fit_effects(replace(searcher, reranker=None), searcher.reranker, Console(quiet=True))
+
+        def search(query: Document, k: int) -> Hits:
+            return searcher.search(query.text, lang=query.lang, k=k, rerank=False)
+
+        fitted = open_reranker.fit_effects(queries, search, searcher.reranker, Console(quiet=True))
         assert fitted == searcher.reranker.effects
 
 

@@ -92,6 +92,19 @@ def test_means_are_weighted_by_documents_and_pseudo_queries_are_all_there(halves
             assert both.languages[lang].sources == tuple(sources)
 
 
+def test_what_several_collections_have_in_common_is_pooled_once_while_they_stay_as_they_are(halves: Settings) -> None:
+    with ExitStack() as stack:
+        north, south = (opened(stack, halves, name) for name in ("north", "south"))
+        first = joined({"north": north, "south": south}, {}).calibration
+        assert first is not None
+        assert joined({"south": south, "north": opened(stack, halves, "north")}, {}).calibration is first
+        grown = replace(south, languages={**south.languages, "de": south.languages["de"] + 1})
+        assert joined({"north": north, "south": grown}, {}).calibration is not first
+        assert south.calibration
+        other = replace(south, calibration=replace(south.calibration, balance=0.3))
+        assert joined({"north": north, "south": other}, {}).calibration is not first
+
+
 def test_a_language_of_one_collection_has_its_statistics(halves: Settings) -> None:
     with ExitStack() as stack:
         north = opened(stack, halves, "north").calibration

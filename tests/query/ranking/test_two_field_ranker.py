@@ -123,6 +123,46 @@ def test_every_document_is_found_once_and_by_its_new_vector_if_it_has_one(tmp_pa
         assert abs(details[doc_id].parts.cosine - float(migrating.all.vectors("new-model", [doc_id])[0] @ raw)) < 1e-5
 
 
+@pytest.mark.parametrize("number", [6, 7], ids=["with a new vector", "with an old vector"])
+def test_a_document_is_like_documents_with_either_vector_by_true_cosines_or_by_the_map(
+    tmp_path: Path, number: int
+) -> None:
+    """Against plain numpy: of one kind by the stored vectors, of two kinds by the map of this document's vector."""
+    fresh = set(range(0, 90, 2))
+    migrating = Migrating(tmp_path, list(fresh))
+    doc_id = migrating.pages[number].doc_id
+    ranking, _ = migrating.ranker(CENTRED).rank_similar(doc_id, "de", LANGS, 89)
+    assert sorted([doc_id, *ranking.doc_ids]) == sorted(one.doc_id for one in migrating.pages)
+    old_mean = migrating.mapped.component("document", "de").mean
+    new_mean = migrating.fresh.component("document", "de").mean
+    weights = migrating.mapped.maps.documents[ANY, ANY]  # type: ignore[union-attr]
+
+    def unit(vector: FloatArray) -> FloatArray:
+        return np.asarray(vector / np.linalg.norm(vector))
+
+    def old(one: str) -> FloatArray:
+        return np.asarray(migrating.store.vectors("topics", [one])[0])
+
+    def new(one: str) -> FloatArray:
+        return np.asarray(migrating.store.vectors("new-model", [one])[0])
+
+    if number in fresh:
+        as_new, as_old = new(doc_id), unit(weights @ (new(doc_id) - new_mean) + old_mean)
+    else:
+        as_old, as_new = old(doc_id), unit((old(doc_id) - old_mean) @ weights + new_mean)
+    numbers = {one.doc_id: at for at, one in enumerate(migrating.pages)}
+    for other, detail in zip(ranking.doc_ids, ranking.details or (), strict=True):
+        is_new = numbers[other] in fresh
+        expected = float(new(other) @ as_new) if is_new else float(old(other) @ as_old)
+        assert detail.parts.cosine == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_document_that_no_encoder_knows_stays_unknown(tmp_path: Path) -> None:
+    migrating = Migrating(tmp_path, ())
+    calibration = OldAndNewCalibration.of(migrating.mapped, migrating.fresh)
+    assert not calibration.comparable_with_stored(np.zeros((1, DIM + WIDTH), np.float32), "de").any()
+
+
 @pytest.mark.parametrize("choice", [MARGIN, MATES])
 def test_words_find_documents_with_either_vector_and_none_without(tmp_path: Path, choice: SearchChoice) -> None:
     migrating = Migrating(tmp_path, range(0, 90, 2))

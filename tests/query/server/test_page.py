@@ -336,6 +336,30 @@ def test_why_names_the_mate_that_lifts_a_document(page: Any) -> None:
     assert name.endswith(f": {title}")
 
 
+def test_the_best_are_reranked_where_that_is_asked_and_served(
+    browser: Any, page: Any, calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    ask(page, "flood in the old town")
+    assert page.locator("#second").is_hidden()
+    reranked = "document.querySelector('#status').textContent.includes(', reranked in 0.')"
+    with serving(ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))) as client:
+        own = browser.new_page()
+        own.goto(f"{client.base_url}?q=flood in the old town")
+        own.wait_for_selector("#hits h2")
+        fair = ids(own)
+        own.locator("#rerank").check()
+        until(own, f"location.search.includes('rerank=1') && {reranked}")
+        assert ids(own) != fair
+        own.locator("#hits li").first.get_by_role("button", name="why here?").click()
+        assert "The reranker’s score" in own.locator("#why0").inner_text()
+        own.reload()
+        until(own, reranked)
+        own.locator("#rerank").uncheck()
+        until(own, f"!location.search.includes('rerank') && !{reranked}")
+        assert ids(own) == fair
+        own.close()
+
+
 def test_subjects_are_not_offered_where_documents_have_no_mates(browser: Any, demo: Settings) -> None:
     with serving(ServiceOptions(demo, device="cpu")) as client:
         page = browser.new_page()

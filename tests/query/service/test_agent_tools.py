@@ -22,7 +22,14 @@ from query.ranking.searcher import Searcher
 from query.service import agent_messages, agent_tools
 from query.service.access import Token
 from query.service.agent_tools import AgentTools, explanation
-from query.service.messages import LONGEST, CollectionsAnswer, DocumentAnswer, SearchRequest, SimilarRequest
+from query.service.messages import (
+    LONGEST,
+    CollectionsAnswer,
+    DocumentAnswer,
+    FacetsAnswer,
+    SearchRequest,
+    SimilarRequest,
+)
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
@@ -120,11 +127,33 @@ def test_search_counts_the_best_documents_where_facets_are_named(api: Api) -> No
     facets = asyncio.run(api.search(request)).facets
     assert facets
     result = call(api, "search", **QUERY, k=2, facets=["lang", "label"])
-    assert result.structured_content["facets"] == facets.model_dump()
+    assert result.structured_content["facets"] == {**facets.model_dump(), "omitted": {}}
     value, count = next(iter(facets.counts["label"].items()))
     assert f"The best {facets.counted} of {facets.total} documents searched:\nlang: " in text(result)
     assert f"\nlabel: {value} ({count}), " in text(result)
     assert call(api, "search", **QUERY).structured_content["facets"] is None
+
+
+def test_a_facet_has_the_most_frequent_values_and_says_how_many_are_left_out(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_messages, "_FACET_VALUES", 2)
+    whole = asyncio.run(api.search(SearchRequest.model_validate({**QUERY, "facets": ["lang", "label"]}))).facets
+    assert whole
+    result = call(api, "search", **QUERY, facets=["lang", "label"])
+    facets = result.structured_content["facets"]
+    for name, counts in whole.counts.items():
+        assert list(facets["counts"][name].items()) == list(counts.items())[:2]
+        assert facets["omitted"][name] == len(counts) - 2 > 0
+        assert f", {len(counts) - 2} more\n" in f"{text(result)}\n"
+
+
+def test_a_facet_s_values_that_are_too_long_are_left_out() -> None:
+    counts = {"x": {"long" * 300: 3, "short": 2}, "y": {"z": 1}}
+    facets = agent_messages.short_facets(FacetsAnswer(total=9, counted=5, counts=counts))
+    assert (facets.total, facets.counted) == (9, 5)
+    assert facets.counts == {"x": {"short": 2}, "y": {"z": 1}}
+    assert facets.omitted == {"x": 1}
 
 
 def test_similar_finds_what_the_service_finds(api: Api) -> None:

@@ -97,7 +97,10 @@ def _secured(folder: Path) -> ElasticServer:
 
 
 @pytest.fixture(
-    params=[pytest.param("plain", marks=pytest.mark.parts), pytest.param("secured", marks=pytest.mark.long)]
+    params=[
+        pytest.param("plain", marks=pytest.mark.elastic),
+        pytest.param("secured", marks=[pytest.mark.elastic, pytest.mark.long]),
+    ]
 )
 def shop(request: pytest.FixtureRequest) -> Iterator[Shop]:
     """A place on a server that may be killed: without security, and in ``make test-all`` with it, too."""
@@ -271,6 +274,7 @@ def test_a_document_that_takes_more_memory_than_the_server_has_is_refused_and_th
     holds_exactly(store, small)
 
 
+@pytest.mark.elastic
 @pytest.mark.long
 @pytest.mark.parametrize("part", ["coordinating", pytest.param("primary", marks=_TAKEN_BY_8)])
 def test_a_document_that_takes_more_memory_than_the_server_has_for_writes_is_refused(part: str) -> None:

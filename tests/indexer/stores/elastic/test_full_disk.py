@@ -14,6 +14,7 @@ from trials.servers.elastic import running
 from trials.servers.process import ServerMissing
 
 
+@pytest.mark.elastic
 @pytest.mark.long
 @pytest.mark.usefixtures("interruptible")
 def test_a_full_disk_of_the_server_ends_in_sentences_and_loses_nothing(

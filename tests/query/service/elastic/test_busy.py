@@ -14,6 +14,7 @@ from trials.servers.elastic import running
 from trials.servers.process import ServerMissing
 
 
+@pytest.mark.elastic
 @pytest.mark.long
 def test_what_a_busy_server_refuses_is_tried_again_or_said(tmp_path: Path, default_folder: ModelFolder) -> None:
     with ExitStack() as stack:

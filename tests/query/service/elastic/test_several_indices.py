@@ -11,6 +11,7 @@ import pytest
 from indexer.collection.settings import Settings
 from query.ranking.searcher import Searcher
 from query.ranking.several_collections import joined
+from query.service.elastic.collapsed import collapsed
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
 
@@ -82,6 +83,13 @@ def test_a_search_of_several_indices_is_counted_for_each_and_not_logged(service:
         ("north,nope", {}, 404, "no collection is served for the index 'nope'"),
         ("nope*", {}, 404, "no collection is served for the index 'nope*'"),
         ("north,south", {"hybrid": True}, 400, "hybrid can't be combined with several indices"),
+        ("north,south", {"rerank": True}, 400, "rerank can't be combined with several indices"),
+        (
+            "north",
+            {"rerank": True},
+            400,
+            "searches are not reranked here; start the service with dragoman serve --rerank",
+        ),
         ("north,south", {"calibration": "abc"}, 400, "calibration can't be combined with several indices"),
         ("north,south", {"to": ["tlh"]}, 400, "collection north, south has no documents in 'tlh'"),
     ],
@@ -100,6 +108,21 @@ def test_by_plain_cosine_several_indices_need_no_calibration(service: httpx.Clie
     both, whole = (search(service, index, query, size=20) for index in ("north,south", "whole"))
     scores = [[hit["_score"] for hit in answer["hits"]["hits"]] for answer in (both, whole)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+def test_hits_are_collapsed_once_for_the_answer_and_the_log(
+    service: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    def counted(hits: Any, value_of: Any) -> Any:
+        calls.append(len(hits))
+        return collapsed(hits, value_of)
+
+    monkeypatch.setattr("query.service.elastic.searched.collapsed", counted)
+    answer = service.post("/north/_search", json={"query": CLAUSE, "collapse": {"field": "label"}})
+    assert answer.headers["x-dragoman-search"]
+    assert len(calls) == 1
 
 
 def test_one_subject_of_several_indices_is_shown_once(service: httpx.Client) -> None:

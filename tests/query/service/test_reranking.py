@@ -1,0 +1,167 @@
+"""Searches that ask for it are reranked by the service's reranker, as the command reranks them; others are not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from indexer.collection.settings import Settings
+from query.cli import run
+from query.ranking import open_reranker
+from query.ranking.hits import as_json
+from query.ranking.search_choice import RankingOptions
+from query.ranking.searcher import Searcher
+from query.service.agent_tools import AgentTools
+from query.service.messages import SearchAnswer, SearchRequest
+from query.service.metrics import Metrics
+from query.service.open_collections import OpenCollections
+from query.service.options import ServiceOptions
+from query.service.refusals import Refused
+from query.service.routes import Api
+from query.service.search_threads import SearchThreads
+from trials.servers.service import serving
+
+QUERY = {"query": "Der Imker Karl von Frisch und die Bienen im Garten", "lang": "de"}
+
+
+@contextmanager
+def opened(settings: Settings, reranker: ModelFolder | None) -> Iterator[tuple[Api, OpenCollections]]:
+    """The service without HTTP."""
+    options = ServiceOptions(settings, device="cpu", rerank=str(reranker.path) if reranker else None)
+    with ExitStack() as stack:
+        collections = stack.enter_context(closing(OpenCollections(options, Metrics())))
+        threads = stack.enter_context(closing(SearchThreads(options, Metrics())))
+        yield Api(collections, threads, Metrics(), None, hybrid=False), collections
+
+
+@pytest.fixture(scope="module")
+def api(calibrated_by_words: Settings, reranker: ModelFolder) -> Iterator[Api]:
+    with opened(calibrated_by_words, reranker) as (api, _):
+        yield api
+
+
+def search(api: Api, **more: Any) -> SearchAnswer:
+    return asyncio.run(api.search(SearchRequest.model_validate({**QUERY, "k": 40, **more})))
+
+
+def call(api: Api, **arguments: Any) -> Any:
+    async def called() -> Any:
+        async with Client(AgentTools(api).server()) as client:
+            return await client.call_tool("search", {**QUERY, **arguments})
+
+    return asyncio.run(called())
+
+
+@pytest.mark.parametrize("calibration", ["", "none"])
+def test_it_reranks_as_the_command_does_and_says_how_long_it_took(
+    calibration: str, calibrated_by_words: Settings, reranker: ModelFolder, api: Api
+) -> None:
+    ranking = RankingOptions(calibration=calibration, rerank=str(reranker.path))
+    with Searcher.open("demo", calibrated_by_words, device="cpu", ranking=ranking) as searcher:
+        expected = searcher.search(QUERY["query"], lang="de", k=40, explain=True)
+    answer = search(api, calibration=calibration, rerank=True, explain=True)
+    assert [hit.id for hit in answer.hits] == [hit.doc_id for hit in expected]
+    assert answer.hits[0].parts
+    assert answer.hits[0].parts.reranked == as_json(expected[0])["parts"]["reranked"]  # type: ignore[index]
+    assert answer.reranking is not None
+    assert 0 <= answer.reranking <= answer.took
+
+
+def test_a_search_that_does_not_ask_for_it_is_not_reranked(
+    calibrated_by_words: Settings, reranker: ModelFolder, api: Api
+) -> None:
+    reranked = search(api, rerank=True)
+    with opened(calibrated_by_words, None) as (without, _):
+        expected = search(without)
+    answer = search(api)
+    assert answer.hits == expected.hits != reranked.hits
+    assert answer.reranking is None
+
+
+def test_other_weights_are_reranked_too(api: Api) -> None:
+    assert search(api, rerank=True, weights=[2.0]).hits == search(api, rerank=True).hits
+
+
+def test_which_languages_it_favours_is_learnt_when_a_collection_is_opened_and_for_each_calibration(
+    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learnt: list[str] = []
+    monkeypatch.setattr("query.calibration.table.reranker_effects", lambda *_: None)
+    monkeypatch.setattr("query.calibration.table.keep_reranker_effects", lambda *_: True)
+    fit = open_reranker.fit_effects
+
+    def counted(*given: Any) -> Any:
+        learnt.append("once")
+        return fit(*given)
+
+    monkeypatch.setattr(open_reranker, "fit_effects", counted)
+    with opened(calibrated_by_words, reranker) as (api, collections):
+        collections.warm("demo")
+        assert learnt == ["once"]
+        search(api, rerank=True)
+        search(api, rerank=True)
+        assert learnt == ["once"]
+        active = search(api).calibration
+        assert search(api, rerank=True, calibration=active).hits == search(api, rerank=True).hits
+        assert learnt == ["once", "once"]
+
+
+def test_an_agent_s_search_is_reranked_and_says_so(api: Api) -> None:
+    found = call(api, rerank=True, k=5)
+    assert [hit["id"] for hit in found.structured_content["hits"]] == [
+        hit.id for hit in search(api, rerank=True).hits[:5]
+    ]
+    assert found.structured_content["reranking"] >= 0
+    assert "; reranking took " in found.content[0].text
+    assert "the reranker, which orders the first hits, gives it" in found.structured_content["hits"][0]["why"]
+    assert call(api).structured_content["reranking"] is None
+
+
+def test_where_there_is_no_reranker_a_sentence_refuses(calibrated_by_words: Settings) -> None:
+    sentence = "searches are not reranked here; start the service with dragoman serve --rerank FOLDER"
+    with opened(calibrated_by_words, None) as (api, _):
+        with pytest.raises(Refused, match=sentence) as refusal:
+            search(api, rerank=True)
+        assert refusal.value.status == 400
+        refused = call(api, rerank=True)
+        assert refused.is_error
+        assert refused.content[0].text == sentence
+        assert asyncio.run(api.collections()).collections[0].reranker is None
+
+
+def test_a_folder_that_is_no_reranker_ends_the_start(calibrated_by_words: Settings, word_model: ModelFolder) -> None:
+    with pytest.raises(BadInput, match="is an encoder and scores no pairs"), opened(calibrated_by_words, word_model):
+        pass
+
+
+@pytest.mark.parametrize("command", ["serve", "mcp"])
+def test_the_commands_open_it_before_they_answer(
+    command: str, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--rerank", "nowhere", "--home", str(calibrated_by_words.home)]) == 1
+    assert "there is no reranker 'nowhere'" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def served(calibrated_by_words: Settings, reranker: ModelFolder) -> Iterator[httpx.Client]:
+    with serving(ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))) as client:
+        yield client
+
+
+def test_it_is_served_in_both_shapes(served: httpx.Client, api: Api) -> None:
+    expected = [hit.id for hit in search(api, rerank=True).hits]
+    found = served.post("/api/search", json={**QUERY, "k": 40, "rerank": True}).json()
+    assert [hit["id"] for hit in found["hits"]] == expected
+    assert found["reranking"] >= 0
+    clause = {"cross_lingual": {**QUERY, "rerank": True}}
+    body = served.post("/demo/_search", json={"query": clause, "size": 40}).json()
+    assert [hit["_id"] for hit in body["hits"]["hits"]] == expected
+    assert served.get("/api/collections").json()["collections"][0]["reranker"] == "tokens"
