@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -31,7 +30,7 @@ def command(settings: Settings, console: Console, **service: Any) -> None:
     except ImportError as error:
         raise MissingPart(f"tools for agents need packages; install them: {install_command('serve')}") from error
     from query.server.agents import serve_agent  # noqa: PLC0415 - seconds of imports
-    from query.service.options import ServiceOptions  # noqa: PLC0415
+    from query.service.options import ServiceOptions, usual_threads  # noqa: PLC0415
 
     console.say("waiting for an agent at standard input (stop with Ctrl-C)")
-    serve_agent(ServiceOptions(settings=settings, threads=2 * (os.cpu_count() or 1), **service))
+    serve_agent(ServiceOptions(settings=settings, threads=usual_threads(), **service))

@@ -118,7 +118,7 @@ def command(
     from query.server.app import Service, server  # noqa: PLC0415 - two seconds of imports
     from query.server.listening import listening  # noqa: PLC0415
     from query.service.access import Token, TokenFile  # noqa: PLC0415
-    from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415
+    from query.service.options import LOOPBACK, ServiceOptions, usual_threads  # noqa: PLC0415
 
     single_token = os.environ.get("DRAGOMAN_TOKEN")
     single_tokens = (Token.of("DRAGOMAN_TOKEN", single_token),) if single_token else ()
@@ -134,7 +134,7 @@ def command(
         settings=settings,
         tokens=accepted_tokens,
         hosts=_hosts(host, hosts, local=local),
-        threads=threads or 8 * (os.cpu_count() or 1),
+        threads=threads or usual_threads(),
         **service,
     )
     http_server = server(Service(options), options)

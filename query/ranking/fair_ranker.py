@@ -3,7 +3,7 @@
 Mates among the candidates of the first stretch lift each other (``query/ranking/mates.py``).
 
 Queries of one language are ranked together, so that the stored vectors are read once for all of them. So are queries of
-several threads that wait while as many others are ranked as there are cores.
+several threads that differ in nothing else, if they wait because the process ranks as many as it may at once.
 
 A ranking is made in stretches: hits 1–50 come from fifty candidates of each language (more in one or two languages, and
 in large collections), the hits to 1,000 from a thousand, and so on. Each stretch ranks the candidates that earlier
@@ -15,16 +15,18 @@ for: an evaluation to depth 1,000 scores what a search shows.
 from __future__ import annotations
 
 import json
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray, unit_rows
+from encoders.session import available_cores
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorStore
+from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Bank, Calibration
 from query.calibration.corrected_queries import CorrectedQueries
@@ -74,12 +76,20 @@ RESCORED = 150
 class _Search:
     """All but the query that decides a ranking; searches are equal if their filters are so as JSON."""
 
+    ranker: FairRanker
     lang: str
     targets: tuple[str, ...]
     k: int
     filters_as_json: str
     detailed: int
     filters: Filters | None = field(compare=False)
+
+
+class _Query(NamedTuple):
+    """A query by its vector, and by its text for hybrid search."""
+
+    vector: FloatArray
+    texts: tuple[str, ...]
 
 
 class FairRanker:
@@ -114,7 +124,6 @@ class FairRanker:
         self._banks: dict[str, Bank] = {}
         self._lock = Lock()
         self._rankers: dict[str, FairRanker] = {}
-        self._waiting = WaitingCalls(self._rank_waiting, at_once=os.cpu_count() or 1, most=_TOGETHER)
 
     def rank(
         self,
@@ -137,17 +146,15 @@ class FairRanker:
             return self._ranker(calibration, lang).rank(
                 queries, lang, targets, k, filters, texts=texts, detailed=detailed
             )
-        search = _Search(lang, tuple(targets), k, json.dumps(filters, sort_keys=True, default=repr), detailed, filters)
+        as_json = json.dumps(filters, sort_keys=True, default=repr)
+        search = _Search(self, lang, tuple(targets), k, as_json, detailed, filters)
         if len(queries) == 1:
-            return self._waiting.call(search, [(queries[0], tuple(texts))])
-        return self._rank_together(search, queries, texts)
+            waiting = _IN_MEMORY if isinstance(self._store, EmbeddedStore) else _ON_SERVERS
+            return waiting.call(search, [_Query(queries[0], tuple(texts))])
+        return self.rank_together(search, queries, texts)
 
-    def _rank_waiting(self, search: _Search, queries: Sequence[tuple[FloatArray, tuple[str, ...]]]) -> list[Ranking]:
-        """The rankings of queries of one search, each given by its vector and its text, if it has one."""
-        vectors, texts = zip(*queries, strict=True)
-        return self._rank_together(search, np.stack(vectors), [text for of_query in texts for text in of_query])
-
-    def _rank_together(self, search: _Search, queries: FloatArray, texts: Sequence[str]) -> list[Ranking]:
+    def rank_together(self, search: _Search, queries: FloatArray, texts: Sequence[str]) -> list[Ranking]:
+        """The rankings of (queries, dim) unit vectors by one search."""
         lang, targets, k, detailed = search.lang, search.targets, search.k, search.detailed
         corrected = self.calibration.correct_queries(queries, lang, self._share)
         plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
@@ -465,3 +472,14 @@ def _rank_stretches(
             next_scores = np.minimum(next_scores - max(np.float32(0), next_scores[0] - scores[-1]), scores[-1])
         rows, scores = np.concatenate((rows, next_rows)), np.concatenate((scores, next_scores))
     return rows, scores
+
+
+def _rank_waiting(search: _Search, queries: Sequence[_Query]) -> list[Ranking]:
+    vectors, texts = zip(*queries, strict=True)
+    return search.ranker.rank_together(search, np.stack(vectors), [text for of_query in texts for text in of_query])
+
+
+_IN_MEMORY = WaitingCalls(_rank_waiting, at_once=available_cores(), most=_TOGETHER)
+"""The rankings of single queries by vectors in memory, of all rankers of the process."""
+_ON_SERVERS = WaitingCalls(_rank_waiting, at_once=4 * available_cores(), most=_TOGETHER)
+"""The rankings of single queries by vectors on servers, which are waited for most of the time."""

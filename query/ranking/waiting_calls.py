@@ -12,12 +12,14 @@ Kind = TypeVar("Kind", bound=Hashable)
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
+_Call = tuple[Kind, Given, "Future[Result]"]
+
 
 class WaitingCalls(Generic[Kind, Given, Result]):
     """Makes the calls of many threads, a bounded number at once.
 
-    A call is made at once if there is room. The calls of one kind that wait for room are made as one, in the thread of
-    one of the callers.
+    A call is made at once if there is room. When there is room again, a waiting thread makes the call that has waited
+    longest, and with it those of its kind.
     """
 
     def __init__(self, make: Callable[[Kind, Sequence[Given]], Sequence[Result]], at_once: int, most: int) -> None:
@@ -25,44 +27,52 @@ class WaitingCalls(Generic[Kind, Given, Result]):
 
         ``at_once`` is the maximum number of calls of ``make`` at a time, ``most`` that of calls made as one.
         """
-        self._make, self._most = make, most
-        self._room = threading.Semaphore(at_once)
-        self._lock = threading.Lock()
-        self._waiting: dict[Kind, deque[tuple[Given, Future[Result]]]] = {}
+        self._make, self._room, self._most = make, at_once, most
+        self._changed = threading.Condition()
+        self._waiting: deque[_Call[Kind, Given, Result]] = deque()
 
     def call(self, kind: Kind, given: Sequence[Given]) -> list[Result]:
         """Make calls of one kind, and return their results in order.
 
         Raises:
-            Exception: that which was raised for these calls, or for those that were made with them.
+            Exception: that which ``make`` raises for these calls, or for those that are made with them.
         """
         futures: list[Future[Result]] = [Future() for _ in given]
-        if not futures:
-            return []
-        with self._lock:
-            self._waiting.setdefault(kind, deque()).extend(zip(given, futures, strict=True))
+        with self._changed:
+            self._waiting.extend((kind, *call) for call in zip(given, futures, strict=True))
         for future in futures:
-            while not (future.running() or future.done()):
-                with self._room:
-                    self._make_next(kind)
+            while calls := self._calls_to_make(future):
+                try:
+                    self._make_all(calls)
+                finally:
+                    with self._changed:
+                        self._room += 1
+                        self._changed.notify_all()
         return [future.result() for future in futures]
 
-    def _make_next(self, kind: Kind) -> None:
-        """Make the calls that have waited longest as one, if any still wait."""
-        with self._lock:
-            waiting = self._waiting.get(kind, deque())
-            calls = [waiting.popleft() for _ in range(min(self._most, len(waiting)))]
-            for _, future in calls:
-                future.set_running_or_notify_cancel()
-            if not waiting:
-                self._waiting.pop(kind, None)
-        if not calls:
-            return
+    def _calls_to_make(self, own: Future[Result]) -> list[_Call[Kind, Given, Result]]:
+        """Waits until a thread's own call is made, or there is room: then the calls that this thread is to make."""
+        with self._changed:
+            self._changed.wait_for(lambda: own.done() or (self._room and not own.running()))
+            if own.done():
+                return []
+            self._room -= 1
+            oldest = self._waiting[0][0]
+            calls = [call for call in self._waiting if call[0] == oldest][: self._most]
+            for call in calls:
+                call[2].set_running_or_notify_cancel()
+            self._waiting = deque(call for call in self._waiting if not call[2].running())
+            return calls
+
+    def _make_all(self, calls: Sequence[_Call[Kind, Given, Result]]) -> None:
+        """Make calls of one kind as one; an error is raised in the threads of all of them."""
         try:
-            results = list(zip(calls, self._make(kind, [given for given, _ in calls]), strict=True))
-        except BaseException as error:  # noqa: BLE001 - raised in the threads of all callers
-            for _, future in calls:
+            results = list(zip(calls, self._make(calls[0][0], [given for _, given, _ in calls]), strict=True))
+        except BaseException as error:
+            for _, _, future in calls:
                 future.set_exception(error)
+            if not isinstance(error, Exception):  # Ctrl-C is this thread's
+                raise
             return
-        for (_, future), result in results:
+        for (_, _, future), result in results:
             future.set_result(result)

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from encoders.devices import Device
+from encoders.session import available_cores
 from indexer.collection.settings import Settings
 from query.service.access import Token
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+MOST_THREADS = 256
+
+
+def usual_threads() -> int:
+    """Number of searches at once unless it is given: most of them wait, for a server or for the rankings of others."""
+    return min(MOST_THREADS, 8 * available_cores())
 
 
 @dataclass(frozen=True)

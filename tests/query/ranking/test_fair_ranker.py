@@ -142,7 +142,6 @@ def test_a_query_is_ranked_the_same_alone_and_among_others(searcher: Searcher) -
         assert alone.scores == pytest.approx(ranking.scores, abs=1e-4)
 
 
-@pytest.mark.parts
 def test_queries_that_wait_are_ranked_together_each_as_alone(
     searcher: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,23 +154,24 @@ def test_queries_that_wait_are_ranked_together_each_as_alone(
     ]
     monkeypatch.setattr(type(searcher.store), "require_fields", lambda *_: None)
     alone = [search() for search in searches]
-    looked_up: list[int] = []
-    rank_together = FairRanker._rank_together
+    sizes: list[int] = []
+    rank_together = FairRanker.rank_together
 
     def counted(self: FairRanker, search: Any, vectors: Any, texts: Any) -> Any:
-        looked_up.append(len(vectors))
+        sizes.append(len(vectors))
         return rank_together(self, search, vectors, texts)
 
-    monkeypatch.setattr(FairRanker, "_rank_together", counted)
+    monkeypatch.setattr(FairRanker, "rank_together", counted)
     with ThreadPoolExecutor(len(searches)) as pool:
         together = list(pool.map(lambda search: search(), searches))
-    assert sum(looked_up) == len(searches)
-    assert len(looked_up) < len(searches)
+    assert sum(sizes) == len(searches)
+    assert len(sizes) < len(searches)
     for hits, expected in zip(together, alone, strict=True):
         assert [hit.doc_id for hit in hits] == [hit.doc_id for hit in expected]
         np.testing.assert_allclose([hit.score for hit in hits], [hit.score for hit in expected], atol=1e-5)
 
 
+@pytest.mark.parts
 def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Searcher, demo: Settings) -> None:
     """MAP of thirty topics in ten languages at least half again as high; a third of the bias at most."""
     qrels = read_qrels([DEMO / "qrels.txt"])

@@ -63,7 +63,7 @@ def test_a_lone_query_is_encoded_at_once_and_those_that_came_meanwhile_in_one_ca
         assert encoder.begun.wait(60)
         assert encoder.calls == [["a"]]
         following = [pool.submit(waiting.encode_queries, [query(text)]) for text in others * 2]
-        until(lambda: sum(map(len, waiting._waiting._waiting.values())) == 2 * len(others))
+        until(lambda: len(waiting._waiting._waiting) == 2 * len(others))
         encoder.may.set()
         assert first.result()[0, 0] == 1
         assert [one.result()[0, 0] for one in following] == [len(text) for text in others * 2]
