@@ -71,6 +71,7 @@ class ModelConfig:
         licence: of the source weights, as their publisher states it; empty if unknown.
         forced: whether the model was published although its graph failed the parity check.
         pieces: hash of the table of the tokenizer's pieces; empty if there is none.
+        has_weights_beside: whether large weights are in ``model.onnx.data``, which a session maps into memory.
     """
 
     name: str
@@ -87,6 +88,7 @@ class ModelConfig:
     licence: str = ""
     forced: bool = False
     pieces: str = ""
+    has_weights_beside: bool = False
     format: int = FORMAT
 
     def model_id(self, method: str, **settings: object) -> str:
@@ -194,7 +196,8 @@ class ModelFolder:
         if config.dim < 1 or config.max_tokens < 0:
             raise BadInput(f"{file} has a dim or max_tokens that no model has; export the model again")
         model_folder = cls(folder, config)
-        for required in (model_folder.graph, model_folder.tokenizer):
+        weights = [model_folder.graph.with_name("model.onnx.data")] if config.has_weights_beside else []
+        for required in (model_folder.graph, *weights, model_folder.tokenizer):
             if not required.is_file():
                 raise BadInput(f"{folder} lacks {required.name}; export the model again")
         return model_folder
@@ -212,13 +215,14 @@ class ModelFolder:
         if self.pieces:
             wanted[self.pieces,] = self.config.pieces
         try:
-            matches = {files[0]: _has_hash(files, digest, again=again) for files, digest in wanted.items()}
+            matches = {files: _has_hash(files, digest, again=again) for files, digest in wanted.items()}
         except OSError as error:
             raise BadInput(f"{error.filename or self.path} can't be read ({error.strerror}); {advice}") from error
-        for file, is_match in matches.items():
+        for (file, *beside), is_match in matches.items():
             if not is_match:
+                names = " with ".join([str(file), *(other.name for other in beside)])
                 raise BadInput(
-                    f"{file} is not the one that config.json beside it names: it is damaged, or of another model; "
+                    f"{names} is not the one that config.json beside it names: it is damaged, or of another model; "
                     f"{advice}"
                 )
 
@@ -229,9 +233,9 @@ def publishing(
 ) -> Iterator[Path]:
     """Make a model folder atomically: yield a temporary folder beside the target to write into.
 
-    The caller writes ``model.onnx``, the tokenizer and any further files. At the end of the block the table of the
-    tokenizer's pieces is added if it can be had, the hashes of the files are filled into ``config``, ``config.json`` is
-    written, and the temporary folder replaces the target as ``replacing`` does.
+    The caller writes ``model.onnx``, perhaps ``model.onnx.data``, the tokenizer and any further files. At the end
+    the table of the tokenizer's pieces is added if it can be had, the hashes of the files are filled into ``config``,
+    ``config.json`` is written, and the temporary folder replaces the target as ``replacing`` does.
 
     For the error message, ``instead`` says how the user names another folder, and ``kept`` what is not lost.
 
@@ -253,6 +257,7 @@ def publishing(
             config = replace(
                 config,
                 graph=file_hash(*graph_files(temporary / "model.onnx")),
+                has_weights_beside=len(graph_files(temporary / "model.onnx")) > 1,
                 tokenizer=file_hash(tokenizer),
                 pieces=file_hash(pieces) if not config.is_reranker and save_pieces(tokenizer, pieces) else "",
                 forced=report.exists() and is_forced(read_json(report)),

@@ -11,7 +11,7 @@ from encoders.console import Console
 from encoders.devices import CPU, Device, NoCuda, Placement, place
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Precision, graph_files, model_cache, require_encoder
+from encoders.folder import ModelFolder, Precision, model_cache, require_encoder
 from encoders.hmde.upper import UpperFile, is_hmde
 from encoders.methods.combined import SEPARATOR, Combined
 from encoders.methods.registry import default_method, open_encoder
@@ -283,13 +283,13 @@ def default_folder(console: Console, precision: Precision) -> ModelFolder:
         MissingPart: its weights are not installed.
     """
     target = default_path(precision)
-    if len(graph_files(target / "model.onnx")) == 2:
-        with suppress(BadInput):  # another file is missing
-            return ModelFolder.open(target)
-    from onnx_export.default_model.making import make  # noqa: PLC0415 - needed once, and slow to import
+    try:
+        return ModelFolder.open(target)
+    except BadInput:  # the folder is missing or incomplete
+        from onnx_export.default_model.making import make  # noqa: PLC0415 - needed once, and slow to import
 
-    make(target, console, precision)
-    return ModelFolder.open(target)
+        make(target, console, precision)
+        return ModelFolder.open(target)
 
 
 def exported_models() -> list[ModelFolder]:

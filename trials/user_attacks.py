@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from encoders.folder import model_cache
+from encoders.folder import graph_files, model_cache
 from trials import DEMO, ROOT
 from trials.command import TOPICS
 from trials.command_attacks import SHOWN
@@ -209,7 +209,8 @@ def _inputs(stage: _Stage) -> Iterator[Situation]:
         yield Situation(f"{unread.name} that can't be read", {unread: 0}, commands, refused=True)
     commands = _at(place, [*align, "--gold-file", str(qrels)], ["report", "-c", "demo", "--qrels", str(qrels)])
     yield Situation("judgements that can't be read", {qrels: 0}, commands, refused=True)
-    for unread in (encoder, encoder / "config.json", next(encoder.rglob("*.onnx"))):
+    graph = next(encoder.rglob("*.onnx"))
+    for unread in (encoder, encoder / "config.json", *graph_files(graph)):
         commands = [*_at(place, stage.index("new"), stage.migrate, align), ["encoders", "show", str(encoder), "-q"]]
         yield Situation(f"{unread.name} of a model that can't be read", {unread: 0}, commands)
     tokens = stage.folder / "tokens"

@@ -233,7 +233,8 @@ class EmbeddedStore:
             fields = tables.field_names(connection) if missing is not None else []
         if missing in fields:
             raise BadInput(
-                f"the field {missing!r} has no text, number or boolean; a field in an object is named {missing}.NAME"
+                f"the field {missing!r} has no text, number or boolean in any document; "
+                f"if it has objects, their fields are named {missing}.NAME"
             )
         if missing is not None:
             shown = f" (the fields: {', '.join(fields)})" if fields else ", and none has any field"

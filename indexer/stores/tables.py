@@ -268,7 +268,7 @@ def has_field(connection: sa.Connection, name: str) -> bool:
             kind.in_(("array", "object")) | kind.is_(None) if "." in name else kind == "array",
             sa.func.has_value(_contents.c.fields, name, None),
         ),
-        else_=kind.is_not(None) & (kind != "object"),
+        else_=kind.is_not(None) & kind.not_in(("object", "null")),
     )
     return connection.execute(sa.select(_contents.c.row).where(has).limit(1)).first() is not None
 
@@ -278,6 +278,14 @@ def field_names(connection: sa.Connection) -> list[str]:
     items = sa.func.json_each(_contents.c.fields).table_valued("key")
     query = sa.select(items.c.key).select_from(_contents.join(items, sa.true())).distinct()
     return sorted(connection.execute(query).scalars())
+
+
+def _may_lead_into(name: str) -> sa.ColumnElement[bool]:
+    """Whether a field that a path may begin with is there and has parts."""
+    names = name.split(".")
+    starts = [".".join(names[:length]) for length in range(1, len(names))]
+    kinds = [sa.func.json_type(_contents.c.fields, _path(start)) for start in starts]
+    return sa.or_(*(kind.in_(("object", "array")) for kind in kinds))
 
 
 def _path(name: str) -> str:
@@ -296,9 +304,6 @@ def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
     for name, wanted in filters.items():
         values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
         wanted_texts = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
-        if "." in name:
-            query = query.where(sa.func.has_value(_contents.c.fields, name, json.dumps(wanted_texts)))
-            continue
         items = sa.func.json_each(_contents.c.fields, _path(name)).table_valued("key", "value", "type")
         text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
         passes = sa.case(
@@ -307,7 +312,10 @@ def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
             else_=text.in_(wanted_texts),
         )
         no_object = sa.func.typeof(items.c.key) != "text"  # of an object its members are the items
-        query = query.where(sa.exists().select_from(items).where(no_object, passes))
+        has: sa.ColumnElement[bool] = sa.exists().select_from(items).where(no_object, passes)
+        if "." in name:  # a path through objects, too, which SQLite does not read
+            has = has | _may_lead_into(name) & sa.func.has_value(_contents.c.fields, name, json.dumps(wanted_texts))
+        query = query.where(has)
     return {row.row: row.doc_id for row in connection.execute(query)}
 
 

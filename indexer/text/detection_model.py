@@ -6,6 +6,7 @@ import json
 import threading
 from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ def detection_model() -> Any:
 def _model() -> Any:
     from py3langid import langid  # noqa: PLC0415 - slow to import, and often not needed
 
-    source, folder = langid.MODEL_DIR / langid.MODEL_FILE, cache_folder() / "language-detection"
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    source = langid.MODEL_DIR / langid.MODEL_FILE
+    folder = cache_folder() / f"language-detection-{version('py3langid')}"
+    with suppress(OSError, ValueError, EOFError):
         return _mapped(folder, source)
     model = langid.LanguageIdentifier.from_model_file(source, norm_probs=True)
     with suppress(OSError):
@@ -42,13 +44,13 @@ def _mapped(folder: Path, source: Path) -> Any:
 
     Raises:
         OSError: there is no such folder.
-        ValueError, KeyError, TypeError: its arrays are of another source, or damaged.
+        ValueError, EOFError: its arrays are of another source, or damaged.
     """
     from py3langid.langid import LanguageIdentifier  # noqa: PLC0415 - as above
 
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    if about["source"] != _identity(source):
-        raise ValueError("the arrays are of another version of the model")
+    if not isinstance(about, dict) or about.get("size") != source.stat().st_size:
+        raise ValueError("the arrays are of another model")
     features, languages, following, rows, outputs = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
     return LanguageIdentifier(
         _Columns(np.asarray(features)),
@@ -66,14 +68,8 @@ def _keep(model: Any, folder: Path, source: Path) -> None:
     with replacing(folder) as temporary:
         for name, array in zip(_ARRAYS, arrays, strict=True):
             np.save(temporary / f"{name}.npy", np.asarray(array))
-        about = {"source": _identity(source), "labels": model.nb_classes}
+        about = {"size": source.stat().st_size, "labels": model.nb_classes}
         (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
-
-
-def _identity(source: Path) -> list[int | str]:
-    """Path, size and time of change of the compressed model."""
-    status = source.stat()
-    return [str(source), status.st_size, status.st_mtime_ns]
 
 
 class _Columns:

@@ -49,7 +49,9 @@ class PooledCalibrations:
             for name, collection in collections.items()
         )
         with self._lock:
-            calibration = self._newest.pop(key) if key in self._newest else pooled(collections)
+            calibration = self._newest.pop(key, None)
+        calibration = calibration or pooled(collections)
+        with self._lock:
             self._newest[key] = calibration
             if len(self._newest) > self._most:
                 del self._newest[next(iter(self._newest))]

@@ -92,9 +92,7 @@ def mine_mates(store: VectorStore, calibration: Calibration, sample: Sequence[Ps
     are not sure. In a collection of two languages nothing checks a mate; there, nearly all of the nearest documents
     must be mutual.
     """
-    documents = store.count(calibration.model)
-    large = [lang for lang in documents if documents[lang] >= _NEIGHBOURS]
-    languages = sorted(sorted(large, key=lambda lang: -documents[lang])[:_MOST_LANGUAGES])
+    languages = languages_with_mates(store, calibration.model)
     sample = [query for query in sample if query.lang in languages]
     pairs = _pairs(store, calibration, {query.doc_id: query.lang for query in sample}, languages)
     mutual = [pair for pair in pairs if pair.mutual]
@@ -111,6 +109,13 @@ def mine_mates(store: VectorStore, calibration: Calibration, sample: Sequence[Ps
     margin = believed[0] if believed else max(shares, key=shares.__getitem__, default=0.0)
     mates = _by_document([check.mate for check in checks if check.margin >= margin and check.confirmed])
     return MinedMates(sample, mates, margin, shares.get(margin, 0.0), bool(believed))
+
+
+def languages_with_mates(store: VectorStore, model: str) -> list[str]:
+    """The languages that mates are sought in, sorted: those with the most documents, and with enough of them."""
+    documents = store.count(model)
+    large = [lang for lang in documents if documents[lang] >= _NEIGHBOURS]
+    return sorted(sorted(large, key=lambda lang: -documents[lang])[:_MOST_LANGUAGES])
 
 
 def _by_document(pairs: Sequence[_Pair]) -> dict[str, dict[str, str]]:

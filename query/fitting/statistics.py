@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -64,12 +64,17 @@ class CalibrationSamples:
         """Number of documents of each language that has few; its mean is shrunk towards the pooled mean."""
         return {lang: moments.count for lang, moments in self.documents.items() if moments.count < _FEW}
 
-    def draw(self, count: int, seed: int = 0) -> list[PseudoQuery]:
-        """Draw about ``count`` pseudo-queries of documents, equally many of each language if it has so many."""
-        each = -(-count // max(len(self.sources), 1))
+    def draw(self, count: int, seed: int = 0, langs: Collection[str] | None = None) -> list[PseudoQuery]:
+        """Draw about ``count`` pseudo-queries of documents, equally many of each language if it has so many.
+
+        ``langs`` are the languages to draw from; none: all.
+        """
+        drawn_from = [lang for lang in self.sources if langs is None or lang in langs]
+        each = -(-count // max(len(drawn_from), 1))
         random = np.random.default_rng(seed)
         drawn: list[PseudoQuery] = []
-        for lang, sources in self.sources.items():
+        for lang in drawn_from:
+            sources = self.sources[lang]
             repeated = self.repeated.get(lang, (False,) * len(sources))
             queries = [PseudoQuery(lang, row, doc_id, repeated[row]) for row, doc_id in enumerate(sources) if doc_id]
             drawn += [queries[number] for number in sorted(random.permutation(len(queries))[:each])]

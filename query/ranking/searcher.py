@@ -290,6 +290,7 @@ class Searcher:
         """
         self._check(k)
         require_list(facets, "facets")
+        paths = self._facet_paths(facets)
         query, confidence = self._read_query(text, lang)
         vectors = self.encoder.encode_queries([query])
         if not self.vector_parts.comparable(vectors).any():
@@ -309,7 +310,7 @@ class Searcher:
         def result(hits: Sequence[Hit]) -> Hits:
             if not hits and filters and isinstance(self.store, ChecksFields):
                 self.store.require_fields(filters)
-            counts = self._facets(hits[:reach], facets, targets, filters) if facets else None
+            counts = self._facets(hits[:reach], paths, targets, filters) if paths else None
             return Hits(hits[:k], query.lang, confidence, counts, sum(seconds) if reranker else None)
 
         def ranked(count: int) -> Ranking:
@@ -341,23 +342,30 @@ class Searcher:
     def _facets(
         self,
         hits: Sequence[Hit],
-        names: Sequence[str],
+        paths: Mapping[str, str],
         targets: Sequence[str],
         filters: Filters | None,
     ) -> Facets:
-        """Facets of the documents of hits.
+        """Facets of the documents of hits; ``paths`` are those of the facets' values in the fields, by name.
 
         Raises:
-            BadInput: no document has a field of one of the names, or it can't be filtered by.
+            BadInput: no document has a field of one of the names.
         """
-        checks = self.store if isinstance(self.store, ChecksFields) else None
-        paths = {name: checks.value_path(name) if checks and name != LANGUAGE_FACET else name for name in names}
         total = self.store.count_passing(targets, filters) if filters else sum(self.languages[lang] for lang in targets)
         documents = [shown.document for hit in hits for shown in (hit, *hit.also)]
         facets = Facets.of(documents, paths, max(total, len(documents)))
-        if checks:
-            checks.require_fields([name for name, of_name in facets.counts.items() if not of_name and documents])
+        if isinstance(self.store, ChecksFields):
+            self.store.require_fields([name for name, of_name in facets.counts.items() if not of_name and documents])
         return facets
+
+    def _facet_paths(self, names: Sequence[str]) -> dict[str, str]:
+        """The paths of facets' values in the documents' fields, by name.
+
+        Raises:
+            BadInput: a facet can't be filtered by.
+        """
+        checks = self.store if isinstance(self.store, ChecksFields) else None
+        return {name: checks.value_path(name) if checks and name != LANGUAGE_FACET else name for name in names}
 
     def similar(
         self,

@@ -191,6 +191,7 @@ class ToolCollection(BaseModel):
     name: str
     documents: int
     languages: dict[str, int] = Field(description="Number of documents by language.")
+    reranker: str | None = Field(description="Name of the reranker that searches may ask for; null if there is none.")
 
 
 class ToolCollectionsAnswer(BaseModel):

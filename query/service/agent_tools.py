@@ -205,7 +205,12 @@ class AgentTools:
     async def _collections(self, _: CollectionsArguments) -> ToolCollectionsAnswer:
         answer = await self._api.collections()
         collections = [
-            ToolCollection(name=collection.name, documents=collection.documents, languages=collection.languages)
+            ToolCollection(
+                name=collection.name,
+                documents=collection.documents,
+                languages=collection.languages,
+                reranker=collection.reranker,
+            )
             for collection in answer.collections
         ]
         return ToolCollectionsAnswer(collections=collections, away=answer.away)

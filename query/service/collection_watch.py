@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
@@ -46,13 +47,21 @@ class CollectionWatch:
                     if self._closing.is_set():
                         return
                     self._api.state = {**self._api.state, name: self._collection_state(name, previous)}
+                self._learn_favours()
             if self._closing.wait(_EVERY):
                 return
+
+    def _learn_favours(self) -> None:
+        """Learn for each collection that can be searched which languages the reranker favours: it takes minutes."""
+        for name, state in self._api.state.items():
+            if state == READY and not self._closing.is_set():
+                with suppress(Exception):  # a reranked search will raise it to its caller
+                    self._open_collections.learn_favours(name)
 
     def _collection_state(self, name: str, previous: str) -> str:
         try:
             if previous == READY:
-                with self._open_collections.searcher(name, rerank=self._open_collections.reranker is not None):
+                with self._open_collections.searcher(name):
                     return READY
             self._open_collections.warm(name)
         except EmptyCollection:

@@ -24,6 +24,7 @@ from onnx_export.models import open_reranker
 from query.calibration.calibration import Calibration
 from query.calibration.searched_calibration import load_searched
 from query.calibration.table import NONE, CalibrationRow
+from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
 from query.ranking.search_choice import RankingOptions, choose
 from query.ranking.searcher import Searcher
@@ -32,6 +33,8 @@ from query.service.options import ServiceOptions
 from query.service.query_batcher import QueryBatcher
 from query.service.refusals import Refused
 
+_LEARNING_SECONDS = 10.0
+"""Seconds until a reranked search is tried again while it is learnt which languages the reranker favours."""
 _COUNT_SECONDS = 5.0
 """Seconds between two counts of a collection's documents by language, while no run over documents ends."""
 _RETRY_SECONDS = 60.0
@@ -100,6 +103,7 @@ class _OpenCollection:
         counted_for: end of the last run over its documents before that count.
         counting: held while the documents are counted after a run.
         learning: held while it is learnt which languages the reranker favours.
+        rerankers: the reranker, with what was learnt, by the ids of calibrations.
         searches: number of searches that use it now.
         retired: whether the collection was opened anew or removed; the last search then closes this one.
     """
@@ -111,6 +115,7 @@ class _OpenCollection:
     counted_for: dt.datetime | None = None
     counting: threading.Lock = field(default_factory=threading.Lock)
     learning: threading.Lock = field(default_factory=threading.Lock)
+    rerankers: dict[str, HitReranker | None] = field(default_factory=dict)
     searches: int = 0
     retired: bool = False
 
@@ -176,10 +181,10 @@ class OpenCollections:
             EmptyCollection: the collection holds no documents.
             ModelMismatch: the encoder is not that of the collection or of its calibration.
             StoreError: the store or the database does not answer.
-            Refused: reranking is asked for, and there is no reranker.
+            Refused: reranking is asked for, and there is no reranker, or another thread learns for this collection.
         """
         if rerank and self._reranker is None:
-            raise Refused(400, "searches are not reranked here; start the service with dragoman serve --rerank FOLDER")
+            raise Refused(400, "searches are not reranked here; start it with --rerank FOLDER")
         served = self._options.collections
         if served and name not in served:
             raise NoCollection(
@@ -189,13 +194,41 @@ class OpenCollections:
         try:
             self._recount(opened, last_run_ended)
             searcher = self._named_calibration(opened, calibration) if calibration else opened.searcher
-            if rerank and self._reranker:
-                with opened.learning:
-                    if searcher.reranker is None:
-                        searcher.add_reranker(self._reranker, self._options.settings, Console())
+            if rerank and not self._add_reranker(opened, searcher, wait=False):
+                raise Refused(
+                    503, "it is being learnt which languages the reranker favours; try again", _LEARNING_SECONDS
+                )
             yield searcher
         finally:
             self._release(opened)
+
+    def learn_favours(self, name: str) -> None:
+        """Learn which languages the reranker favours in a collection, unless it is known; without a reranker nothing.
+
+        Raises:
+            Exception: as ``searcher``.
+        """
+        opened, _ = self._acquire(name)
+        try:
+            self._add_reranker(opened, opened.searcher, wait=True)
+        finally:
+            self._release(opened)
+
+    def _add_reranker(self, opened: _OpenCollection, searcher: Searcher, *, wait: bool) -> bool:
+        """Give a searcher the reranker; false if another thread learns for its collection, and this is not to wait."""
+        if searcher.reranker or not self._reranker:
+            return True
+        if not opened.learning.acquire(blocking=wait):
+            return False
+        try:
+            calibration = searcher.calibration.id if searcher.calibration else ""
+            if calibration not in opened.rerankers:
+                searcher.add_reranker(self._reranker, self._options.settings, Console())
+                opened.rerankers[calibration] = searcher.reranker
+            searcher.reranker = opened.rerankers[calibration]
+            return True
+        finally:
+            opened.learning.release()
 
     def _acquire(self, name: str) -> tuple[_OpenCollection, dt.datetime | None]:
         """The open collection, which counts a search more, and the end of the last run over its documents."""
@@ -355,10 +388,7 @@ class OpenCollections:
 
     def warm(self, name: str) -> None:
         """Open a collection and search it once, so that the first request does not wait."""
-        with (
-            self.searcher(name, rerank=self._reranker is not None) as searcher,
-            suppress(BadInput),
-        ):  # an encoder of words may know none of this query
+        with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
             searcher.search("a", lang=min(searcher.languages), k=1)
 
     def close_unused(self) -> None:

@@ -292,6 +292,15 @@ def test_what_is_no_model_folder_is_refused_with_what_to_do(tmp_path: Path) -> N
         ModelFolder.open(tmp_path)
 
 
+def test_a_folder_that_lost_its_weights_says_which_file_it_lacks(tmp_path: Path) -> None:
+    folder = _publish(tmp_path / "m").path
+    data = json.loads((folder / "config.json").read_text())
+    assert not data["has_weights_beside"]
+    (folder / "config.json").write_text(json.dumps({**data, "has_weights_beside": True}))
+    with pytest.raises(BadInput, match=r"lacks model\.onnx\.data; export the model again"):
+        ModelFolder.open(folder)
+
+
 @pytest.mark.parametrize("value", [None, 5, -1, 1.5, True, "x", ["x"], [5], {"x": 5}])
 @pytest.mark.parametrize("entry", [field.name for field in fields(ModelConfig)])
 def test_a_value_of_another_type_is_refused_with_what_to_do(entry: str, value: object, tmp_path: Path) -> None:
@@ -301,6 +310,7 @@ def test_a_value_of_another_type_is_refused_with_what_to_do(entry: str, value: o
     if isinstance(value, bool) != isinstance(data[entry], bool) or value in ([5], -1):
         fitting = False
     (folder / "config.json").write_text(json.dumps({**data, entry: value}))
+    (folder / "model.onnx.data").touch()
     if fitting:
         ModelFolder.open(folder)
         return

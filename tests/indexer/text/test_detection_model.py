@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -28,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the cache has the decompressed model; the process has not loaded it yet."""
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
     module._model.cache_clear()
-    yield tmp_path / "language-detection"
+    yield tmp_path / f"language-detection-{version('py3langid')}"
     module._model.cache_clear()
 
 
@@ -61,16 +62,20 @@ def shorten(folder: Path) -> None:
     os.truncate(folder / "next.npy", 1000)
 
 
-def of_another_version(folder: Path) -> None:
+def empty(folder: Path) -> None:
+    os.truncate(folder / "next.npy", 0)
+
+
+def of_another_model(folder: Path) -> None:
     about = folder / "about.json"
-    about.write_text(about.read_text().replace('"source": [', '"source": ["older", '))
+    about.write_text(about.read_text().replace('"size": ', '"size": 1'))
 
 
 def no_object(folder: Path) -> None:
     (folder / "about.json").write_text("[]")
 
 
-@pytest.mark.parametrize("damage", [shorten, of_another_version, no_object])
+@pytest.mark.parametrize("damage", [shorten, empty, of_another_model, no_object])
 def test_a_damaged_or_older_cache_is_made_again(folder: Path, damage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded(monkeypatch)
     damage(folder)

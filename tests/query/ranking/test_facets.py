@@ -105,7 +105,8 @@ def test_what_is_counted_at_a_path_through_objects_can_be_filtered_by(
             assert narrowed.facets
             assert narrowed.facets.total == count
         with pytest.raises(
-            BadInput, match=r"'shelf' has no text, number or boolean; a field in an object is named shel"
+            BadInput,
+            match=r"'shelf' has no text, number or boolean in any document; if it has objects, their fields",
         ):
             searcher.search(QUERY, lang="de", facets=["shelf"])
 

@@ -234,7 +234,7 @@ def test_collections_are_named_with_their_languages(api: Api, calibrated_by_word
     result = call(api, "collections")
     with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
         languages = dict(searcher.languages)
-    demo = {"name": "demo", "documents": sum(languages.values()), "languages": languages}
+    demo = {"name": "demo", "documents": sum(languages.values()), "languages": languages, "reranker": None}
     assert result.structured_content == {"collections": [demo], "away": {}}
     assert text(result).startswith(f"demo: {sum(languages.values())} documents in ")
 

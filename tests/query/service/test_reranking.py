@@ -90,7 +90,20 @@ def test_other_weights_are_reranked_too(api: Api) -> None:
     assert search(api, rerank=True, weights=[2.0]).hits == search(api, rerank=True).hits
 
 
-def test_which_languages_it_favours_is_learnt_when_a_collection_is_opened_and_for_each_calibration(
+def test_while_another_thread_learns_a_reranked_search_is_refused_and_others_are_answered(
+    calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    with opened(calibrated_by_words, reranker) as (api, collections):
+        expected = search(api).hits
+        with collections._open["demo"].learning:
+            with pytest.raises(Refused, match="it is being learnt which languages the reranker favours") as refusal:
+                search(api, rerank=True)
+            assert search(api).hits == expected
+        assert refusal.value.status == 503
+        assert search(api, rerank=True).reranking is not None
+
+
+def test_which_languages_it_favours_is_learnt_once_for_each_calibration(
     calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learnt: list[str] = []
@@ -104,14 +117,15 @@ def test_which_languages_it_favours_is_learnt_when_a_collection_is_opened_and_fo
 
     monkeypatch.setattr(open_reranker, "fit_effects", counted)
     with opened(calibrated_by_words, reranker) as (api, collections):
-        collections.warm("demo")
+        collections.learn_favours("demo")
         assert learnt == ["once"]
         search(api, rerank=True)
         search(api, rerank=True)
         assert learnt == ["once"]
-        active = search(api).calibration
-        assert search(api, rerank=True, calibration=active).hits == search(api, rerank=True).hits
-        assert learnt == ["once", "once"]
+        active = search(api).calibration or ""
+        for spelling in (active, active[:6], active[:7]):
+            assert search(api, rerank=True, calibration=spelling).hits == search(api, rerank=True).hits
+        assert learnt == ["once"]
 
 
 def test_an_agent_s_search_is_reranked_and_says_so(api: Api) -> None:
@@ -126,7 +140,7 @@ def test_an_agent_s_search_is_reranked_and_says_so(api: Api) -> None:
 
 
 def test_where_there_is_no_reranker_a_sentence_refuses(calibrated_by_words: Settings) -> None:
-    sentence = "searches are not reranked here; start the service with dragoman serve --rerank FOLDER"
+    sentence = "searches are not reranked here; start it with --rerank FOLDER"
     with opened(calibrated_by_words, None) as (api, _):
         with pytest.raises(Refused, match=sentence) as refusal:
             search(api, rerank=True)
