@@ -22,6 +22,7 @@ from query.query_log.tables import SearchRow
 from query.server.page import SearchPage
 from query.service.options import ServiceOptions
 from tests.conftest import skip_or_fail
+from tests.conftest import until as happens
 from trials import DEMO, page_attacks
 from trials.servers.service import serving
 
@@ -343,6 +344,8 @@ def test_the_best_are_reranked_where_that_is_asked_and_served(
     assert page.locator("#second").is_hidden()
     reranked = "document.querySelector('#status').textContent.includes(', reranked in 0.')"
     with serving(ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))) as client:
+        asked = {"query": "flood", "lang": "en", "rerank": True}
+        happens(lambda: client.post("/api/search", json=asked).status_code == 200)
         own = browser.new_page()
         own.goto(f"{client.base_url}?q=flood in the old town")
         own.wait_for_selector("#hits h2")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.service.access import Token
 from query.service.options import ServiceOptions
@@ -22,11 +23,12 @@ SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 @pytest.mark.parts
 @pytest.mark.parametrize("tokens", [(), (Token.of("me", SECRET),)], ids=["no tokens", "tokens"])
 def test_every_operation_keeps_what_it_promises(
-    calibrated: Settings, tmp_path: Path, tokens: tuple[Token, ...]
+    calibrated: Settings, reranker: ModelFolder, tmp_path: Path, tokens: tuple[Token, ...]
 ) -> None:
     """All checks and all phases of schemathesis, with valid and invalid requests."""
     headers = {"Authorization": f"Bearer {SECRET}"} if tokens else {}
-    with serving(ServiceOptions(calibrated, device="cpu", tokens=tokens), headers=headers) as client:
+    options = ServiceOptions(calibrated, device="cpu", tokens=tokens, rerank=str(reranker.path))
+    with serving(options, headers=headers) as client:
         schema = tmp_path / "openapi.json"
         schema.write_bytes(client.get("/openapi.json").content)
         sent = [part for name, value in headers.items() for part in ("--header", f"{name}: {value}")]
