@@ -1,8 +1,8 @@
 """How collections grow: indexing, disk, memory, calibration and search by documents, languages, passages and shards.
 
-Vectors are synthetic: each is the sum of a component of its language, of its subject and of noise, in
-proportions near those of E5. Nothing is encoded, so a search is timed without its encoding. The store, the calibration
-and the searcher are the product's; what searches runs in a process of its own.
+Vectors are synthetic: each is the sum of a component of its language, of its subject and of noise. Nothing is encoded,
+so a search is timed without its encoding. The store, the calibration and the searcher are the product's; what searches
+runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def searched(shape: Shape, store_url: str, home: str) -> dict[str, Any]:
         pages = store.scan(synthetic.spec.model)
         scanned = harness.Stopwatches(0)
         for _ in range(_PAGES):
-            scanned.step("page", partial(next, pages))
+            scanned.step("page", partial(next, pages, None))
         with harness.Stopwatch() as sampled:
             store.sample(synthetic.spec.model, "en", SAMPLE)
         watches = harness.Stopwatches(_WARM)
@@ -362,27 +362,27 @@ def grown(
         start, exact, home = 0, None, ""
         for value, shape in shapes.items():
             synthetic = Synthetic(shape)
-            store_url = f"{url}/{'growth' if axis == 'documents' else f'growth{value}'}"
-            if server:
-                store_url += f"?replicas=0&shards={shape.shards}"
+            store_url = f"{url}/growth?replicas=0" if server else f"{url}/growth"
+            new_store = f"{store_url}&shards={shape.shards}" if server else store_url
             if exact is None or axis != "documents":
                 start, exact = 0, ExactTen(synthetic.subject_queries)
             if not (home and calibrate_at) or value in calibrate_at:
                 home = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-growth-"))
-            with closing(StoreLocation(store_url, _COLLECTION).open()) as store:
+            with closing(StoreLocation(new_store, _COLLECTION).open()) as store:
                 store.create(synthetic.spec.model, DIM)
                 with CpuTime(store) as cpu:
                     put_s = fill(store, synthetic, start, exact)
                 put = shape.documents - start
                 figures = {"documents": shape.documents, "put": put, "put_s": put_s, "put_cpu_s": cpu.seconds}
                 start = shape.documents
-                if isinstance(store, EmbeddedStore):
-                    figures["disk"] = store.path.stat().st_size
-                elif server and isinstance(store, ElasticStore):
+                if server and isinstance(store, ElasticStore):
                     figures["settle_s"] = server.settled(store.index)
                     figures["exact"] = exact.share_found(store, synthetic.spec.model, candidates(shape))
-                    figures |= server.figures(store.index)
             figures |= harness.measure_apart("growth", axis, "--apart", json.dumps([asdict(shape), store_url, home]))
+            if isinstance(store, EmbeddedStore):
+                figures["disk"] = store.path.stat().st_size
+            elif server and isinstance(store, ElasticStore):
+                figures |= server.figures(store.index)
             print(json.dumps(figures), flush=True)
             yield figures
             if axis != "documents":
