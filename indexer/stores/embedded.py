@@ -180,7 +180,9 @@ class EmbeddedStore:
             cached = self._matrices.get(model)
             if cached is not None and cached[0] == change_number:
                 return cached[1]
-            matrix = VectorMatrix.build(tables.vectors(connection, model), self._dim(model))
+            matrix = VectorMatrix.build(
+                tables.places(connection, model), tables.vectors(connection, model), self._dim(model)
+            )
             self._matrices[model] = (change_number, matrix)
             return matrix
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -35,22 +36,29 @@ class VectorMatrix:
     position: Mapping[str, int]
 
     @classmethod
-    def build(cls, rows: Sequence[tuple[str, str, bytes]], dim: int) -> VectorMatrix:
-        """Build the matrix from rows (language, id, vector bytes) ordered by language.
+    def build(cls, places: Sequence[tuple[str, str, int]], rows: Iterable[tuple[int, bytes]], dim: int) -> VectorMatrix:
+        """Build the matrix; beside it a thousand vectors are in memory at a time.
 
         numpy allocates the memory of the vectors: it has huge pages, and a product over them is a third faster than
         over bytes that Python joined.
+
+        Args:
+            places: language, id and number of each vector, ordered by language.
+            rows: number and bytes of each vector, in any order.
+            dim: width of the vectors.
         """
-        vectors = np.empty((len(rows), dim), dtype=np.float32)
-        for start in range(0, len(rows), _ROWS):
-            block = b"".join(row[2] for row in rows[start : start + _ROWS])
-            vectors[start : start + _ROWS] = np.frombuffer(block, dtype=np.float32).reshape(-1, dim)
+        vectors = np.empty((len(places), dim), dtype=np.float32)
+        position_of = {number: position for position, (_, _, number) in enumerate(places)}
+        remaining = iter(rows)
+        while block := list(islice(remaining, _ROWS)):
+            values = np.frombuffer(b"".join(vector for _, vector in block), dtype=np.float32)
+            vectors[[position_of[number] for number, _ in block]] = values.reshape(-1, dim)
         vectors.flags.writeable = False  # many threads share the matrix
         languages: dict[str, slice] = {}
-        for position, (lang, _, _) in enumerate(rows):
+        for position, (lang, _, _) in enumerate(places):
             first = languages[lang].start if lang in languages else position
             languages[lang] = slice(first, position + 1)
-        doc_ids = [row[1] for row in rows]
+        doc_ids = [doc_id for _, doc_id, _ in places]
         return cls(doc_ids, vectors, languages, {doc_id: position for position, doc_id in enumerate(doc_ids)})
 
     def rows_of(self, doc_ids: Iterable[str]) -> BoolArray:

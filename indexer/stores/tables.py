@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from encoders.document import Document, Passages
 from indexer.elastic.values import filter_texts
 from indexer.stores.contract import Filters, Stamp, StoredDocument
 
+_ROWS = 1_000
+"""Vectors read at a time."""
 _metadata = sa.MetaData()
 
 _state = sa.Table(
@@ -195,15 +197,21 @@ def _unpacked_passages(vectors: bytes, offsets: bytes, dim: int) -> Passages:
     )
 
 
-def vectors(connection: sa.Connection, model: str) -> list[tuple[str, str, bytes]]:
-    """Language, id and vector of every document with a vector of the model, ordered by language and id."""
+def places(connection: sa.Connection, model: str) -> list[tuple[str, str, int]]:
+    """Language, id and row of every document with a vector of the model, ordered by language and id."""
     query = (
-        sa.select(_documents.c.lang, _documents.c.doc_id, _vectors.c.vector)
+        sa.select(_documents.c.lang, _documents.c.doc_id, _documents.c.row)
         .join(_vectors, _vectors.c.row == _documents.c.row)
         .where(_vectors.c.model == model)
         .order_by(_documents.c.lang, _documents.c.doc_id)
     )
-    return [(lang, doc_id, vector) for lang, doc_id, vector in connection.execute(query)]
+    return [(lang, doc_id, row) for lang, doc_id, row in connection.execute(query)]
+
+
+def vectors(connection: sa.Connection, model: str) -> Iterator[tuple[int, bytes]]:
+    """Row and vector of every document with a vector of the model, in no order, a thousand in memory at a time."""
+    query = sa.select(_vectors.c.row, _vectors.c.vector).where(_vectors.c.model == model)
+    yield from connection.execute(query.execution_options(yield_per=_ROWS))
 
 
 def page(

@@ -1,0 +1,467 @@
+"""How collections grow: indexing, disk, memory, calibration and search by documents, languages, passages and shards.
+
+Vectors are synthetic: each is the sum of a component of its language, of its subject and of noise. Nothing is encoded,
+so a search is timed without its encoding. The store, the calibration and the searcher are the product's; what searches
+runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from benchmarks import harness
+from benchmarks.search import LANGUAGES
+from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int8Array, Passages, int8_rows, unit_rows
+from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.collection.store_location import StoreLocation
+from indexer.ledger.database import open_database
+from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
+from indexer.stores.elastic.store import ElasticStore
+from indexer.stores.embedded import EmbeddedStore
+from indexer.stores.matrix import largest
+from onnx_export.models import DEFAULT
+from query.fitting.calibrate import calibrate_open
+from query.fitting.open_collection import OpenCollection
+from query.fitting.request import CalibrationRequest, InheritedInput
+from query.fitting.statistics import SAMPLE
+from query.ranking.fair_ranker import MANY, STRETCHES
+from query.ranking.searcher import Searcher
+from trials.servers.elastic import ElasticServer, client_of, running
+
+DIM = 384
+AXES = ("documents", "languages", "passages", "shards", "counterparts")
+_MORE_LANGUAGES = (
+    "da nb uk ro bg hr sk sl et lv lt ga cy mt sq mk sr bs is eu ca gl af sw zu xh am ha yo ig so mg ms id tl th lo km "
+    "my mn ka hy az kk ky uz tk tg fa ps ur hi bn pa gu mr ne si ta te"
+)
+_BATCH = 1_000
+"""Documents made at once; each size is a multiple."""
+_PUT = 500
+_SUBJECT_DIM = 128
+_COMMON, _LANGUAGE, _SUBJECT, _NOISE, _SPREAD = 1.35, 0.65, 0.7, 0.3, 0.4
+_VOCABULARY, _WORDS = 30_000, 60
+_CHECKED = 24
+"""Queries whose candidates are compared with the exact ten best."""
+_WARM, _ROUNDS = 10, 40
+_PAGES = 4
+"""Pages of a scan that are timed."""
+_COLLECTION = "growth"
+_SLOW_IMPORTS = ("ir_measures", "pytrec_eval", "scipy.sparse.csgraph", "sklearn.svm")
+"""What a calibration imports: seconds where compiled modules are not kept, whatever the size."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of a collection in each direction.
+
+    Attributes:
+        passages: passages of each document.
+        counterparts: 1: each subject has a document in every language; 0: each document has a subject of its own.
+    """
+
+    documents: int
+    languages: int = 20
+    passages: int = 3
+    shards: int = 1
+    counterparts: int = 0
+
+
+class Synthetic:
+    """Documents, vectors and queries of a shape; as an encoder it encodes the queries of its documents."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        langs = [*LANGUAGES, *_MORE_LANGUAGES.split()]
+        self.langs = langs[: shape.languages]
+        self.spec = EncoderSpec(DEFAULT, "segments", DIM, (), "synthetic", "synthetic")
+        chance = np.random.default_rng(0)
+        spectrum = 1 / np.sqrt(np.arange(1, _SUBJECT_DIM + 1))
+        basis = chance.standard_normal((_SUBJECT_DIM, DIM))
+        self._basis = spectrum[:, None] * basis / np.linalg.norm(basis, axis=1)[:, None] / np.linalg.norm(spectrum)
+        common, own = (
+            chance.standard_normal((2, DIM)),
+            chance.standard_normal((2, len(langs), DIM)),
+        )
+        # of documents, and of queries, which lie elsewhere
+        self._components = _COMMON * _rows(common)[:, None] + _LANGUAGE * np.stack([_rows(kind) for kind in own])
+        self._words = np.array([f"{_syllables(number)}" for number in range(_VOCABULARY)])
+
+    @cached_property
+    def subject_queries(self) -> FloatArray:
+        """(queries, dim) unit vectors about subjects of the first documents, without a component of a language."""
+        chance = np.random.default_rng(1)
+        noise = _NOISE * _rows(chance.standard_normal((_CHECKED, DIM)))
+        return unit_rows((_SUBJECT * self._subjects(range(_CHECKED)) + noise).astype(np.float32))
+
+    def _subjects(self, numbers: Sequence[int]) -> FloatArray:
+        """(documents, dim) vectors of the subjects of documents, by their numbers."""
+        each = len(self.langs) if self.shape.counterparts else 1
+        seeds = [(7, number // each) for number in numbers]
+        chances = np.stack([np.random.default_rng(seed).standard_normal(_SUBJECT_DIM) for seed in seeds])
+        return np.asarray(chances @ self._basis, dtype=np.float32)
+
+    def batch(self, start: int) -> list[StoredDocument]:
+        """Documents from a number on; the languages take turns."""
+        numbers = range(start, start + _BATCH)
+        chance = np.random.default_rng((3, start))
+        subjects = self._subjects(numbers)
+        of_languages = self._components[0, [number % len(self.langs) for number in numbers]]
+        noise = _NOISE * _rows(chance.standard_normal((_BATCH, DIM)))
+        vectors = unit_rows((of_languages + _SUBJECT * subjects + noise).astype(np.float32))
+        count = _BATCH * self.shape.passages
+        spread = _SPREAD * chance.standard_normal((count, DIM), dtype=np.float32) / np.float32(DIM**0.5)
+        passages = int8_rows(np.repeat(vectors, self.shape.passages, axis=0) + spread)
+        ranks = (_VOCABULARY ** chance.random((_BATCH, _WORDS))).astype(np.intp)  # Zipf's law
+        return [
+            self._stored(number, vectors[row], of_document, " ".join(self._words[ranks[row]]))
+            for row, (number, of_document) in enumerate(zip(numbers, passages.reshape(_BATCH, -1, DIM), strict=True))
+        ]
+
+    def _stored(self, number: int, vector: FloatArray, passages: Int8Array, words: str) -> StoredDocument:
+        text = f"Beginning of {number}. {words}."
+        borders = np.arange(len(passages) + 1, dtype=np.int32) * (len(text) // len(passages))
+        document = Document(f"d{number:09}", self.langs[number % len(self.langs)], text, f"Page {number}")
+        return StoredDocument(document, vector, Passages(passages, np.stack([borders[:-1], borders[1:]], axis=1)))
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """The vectors of queries that name a document's number, in the query's language."""
+        numbers = [int(re.findall(r"\d+", query.content)[0]) for query in queries]
+        subjects = self._subjects(numbers)
+        of_languages = self._components[1, [self.langs.index(query.lang) for query in queries]]
+        noise = _NOISE * _rows(np.random.default_rng(numbers).standard_normal((len(queries), DIM)))
+        return unit_rows((of_languages + _SUBJECT * subjects + noise).astype(np.float32))
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        """Refuse: documents come with their vectors."""
+        raise NotImplementedError
+
+
+def _rows(matrix: Any) -> Any:
+    return matrix / np.linalg.norm(matrix, axis=-1, keepdims=True)
+
+
+def _syllables(number: int) -> str:
+    """A word of a number; frequent words are short."""
+    digits = np.base_repr(number + 20, 20)
+    return "".join("bdfglmnprstvkhjzcxwq"[int(digit, 20)] + "aeiou"[int(digit, 20) % 5] for digit in digits)
+
+
+class ExactTen:
+    """The ten documents of each language nearest to the checked queries, among all documents put so far."""
+
+    def __init__(self, queries: FloatArray) -> None:
+        self.queries = queries
+        self._best: dict[str, tuple[list[str], FloatArray]] = {}
+
+    def add(self, items: Sequence[StoredDocument]) -> None:
+        """Compare more documents."""
+        by_lang: dict[str, list[StoredDocument]] = {}
+        for item in items:
+            by_lang.setdefault(item.document.lang, []).append(item)
+        for lang, of_lang in by_lang.items():
+            ids, scores = self._best.get(lang, ([], np.zeros((len(self.queries), 0), np.float32)))
+            ids = ids + [item.document.doc_id for item in of_lang]
+            scores = np.hstack([scores, self.queries @ np.stack([item.vector for item in of_lang]).T])
+            needed = np.unique(np.argpartition(-scores, min(9, len(ids) - 1), axis=1)[:, :10])
+            self._best[lang] = [ids[column] for column in needed], scores[:, needed]
+
+    def share_found(self, store: VectorStore, model: str, k: int) -> float:
+        """Share of the exact ten best among a store's k candidates."""
+        candidates = store.search(VectorQuery(model, dict.fromkeys(self._best, self.queries), k))
+        hits = total = 0
+        for lang, (ids, scores) in self._best.items():
+            for row, nearest in zip(scores, candidates[lang], strict=True):
+                best = {ids[column] for column in largest(row, 10)}
+                hits, total = hits + len(best & set(nearest.doc_ids)), total + len(best)
+        return hits / total
+
+
+class CpuTime:
+    """Processor time of a ``with`` block in seconds: this process and, if there is one, the store's server.
+
+    On a busy machine it says more than the time of day.
+    """
+
+    def __init__(self, store: VectorStore) -> None:
+        self._client = client_of(store.address.server) if isinstance(store, ElasticStore) else None
+
+    def _now(self) -> float:
+        if self._client is None:
+            return time.process_time()
+        (node,) = self._client.nodes.stats(metric="process")["nodes"].values()
+        return time.process_time() + float(node["process"]["cpu"]["total_in_millis"]) / 1000
+
+    def __enter__(self) -> Self:
+        self.seconds = -self._now()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += self._now()
+
+
+def searched(shape: Shape, store_url: str, home: str) -> dict[str, Any]:
+    """Search a filled store with the calibration in a home, which is made if there is none: s, ms, MB."""
+    synthetic = Synthetic(shape)
+    for module in _SLOW_IMPORTS:
+        import_module(module)
+    settings = Settings.read(home, store_url)
+    figures: dict[str, Any] = {}
+    if not any(Path(home).iterdir()):
+        figures = calibrated(settings, synthetic)
+    with harness.Stopwatch() as first:
+        searcher = Searcher.open(_COLLECTION, settings, encoder=synthetic)
+        searcher.search("Page 0", lang="en")
+    with searcher:
+        store, calibration = searcher.store, searcher.calibration
+        assert calibration is not None
+        pages = store.scan(synthetic.spec.model)
+        scanned = harness.Stopwatches(0)
+        for _ in range(_PAGES):
+            scanned.step("page", partial(next, pages, None))
+        with harness.Stopwatch() as sampled:
+            store.sample(synthetic.spec.model, "en", SAMPLE)
+        watches = harness.Stopwatches(_WARM)
+        for number in range(_WARM + _ROUNDS):
+            text = f"Page {number * 997 % shape.documents}"
+            corrected = calibration.correct_queries(synthetic.encode_queries([Document("q", "en", text)]), "en")
+            vectors = {lang: calibration.queries_for_store(corrected, lang) for lang in searcher.languages}
+            query = VectorQuery(synthetic.spec.model, vectors, candidates(shape), with_vectors=True)
+            watches.step("candidates", partial(store.search, query))
+            in_german = replace(query, vectors={"de": vectors["de"]})
+            watches.step("of one language", partial(store.search, in_german))
+            watches.step("search", partial(searcher.search, text, lang="en"))
+        with CpuTime(store) as cpu:
+            for number in range(_ROUNDS // 2):
+                searcher.search(f"Page {number * 991 % shape.documents}", lang="en")
+    medians = watches.medians()
+    return figures | {
+        "search_cpu_ms": 1000 * cpu.seconds / (_ROUNDS // 2),
+        "first_s": first.seconds,
+        "candidates_ms": medians["candidates"],
+        "of_one_language_ms": medians["of one language"],
+        "search_ms": medians["search"],
+        "scan_ms": scanned.medians()["page"],
+        "sample_s": sampled.seconds,
+        "memory_mb": harness.peak_memory(),
+    }
+
+
+def calibrated(settings: Settings, synthetic: Synthetic) -> dict[str, Any]:
+    """Calibrate a filled store for the first time: what decided, seconds, MB of the calibration."""
+    with open_database(settings.database) as engine:
+        collections.register(engine, _COLLECTION, settings, DEFAULT, synthetic.spec)
+    with OpenCollection.open(_COLLECTION, settings) as opened:
+        opened.encoder = synthetic
+        with harness.Stopwatch() as watch, CpuTime(opened.store) as cpu:
+            report = calibrate_open(opened, CalibrationRequest(), InheritedInput())
+        calibration = opened.calibration()
+    assert calibration is not None
+    return {
+        "decided_by": report.decision.decided_by,
+        "calibration_s": watch.seconds,
+        "calibration_cpu_s": cpu.seconds,
+        "calibration_mb": len(calibration.to_bytes()) / 1e6,
+    }
+
+
+def candidates(shape: Shape) -> int:
+    """Candidates of a language that the ranker asks for."""
+    return STRETCHES[0] * (2 if shape.documents / shape.languages > MANY else 1)
+
+
+def fill(store: VectorStore, synthetic: Synthetic, start: int, exact: ExactTen) -> float:
+    """Put the documents from a number up to the shape's size; seconds of the store alone."""
+    seconds = 0.0
+    numbers = range(start, synthetic.shape.documents, _BATCH)
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(synthetic.batch, start)
+        for number in numbers:
+            items = coming.result()
+            coming = pool.submit(synthetic.batch, number + _BATCH)
+            exact.add(items)
+            with harness.Stopwatch() as watch:
+                for at in range(0, len(items), _PUT):
+                    store.put(synthetic.spec.model, items[at : at + _PUT])
+            seconds += watch.seconds
+    return seconds
+
+
+class Server:
+    """What an index on a server takes."""
+
+    def __init__(self, server: ElasticServer) -> None:
+        self.url, self._client = server.url, client_of(server.url)
+
+    def settled(self, index: str) -> float:
+        """Wait until the server has nothing to merge; seconds."""
+        with harness.Stopwatch() as watch:
+            self._client.indices.refresh(index=index)
+            while self._primaries(index)["merges"]["current"]:
+                time.sleep(1)
+        return watch.seconds
+
+    def figures(self, index: str) -> dict[str, float]:
+        """Bytes on disk and of vectors, segments, and the server's memory in MB: its own, and mapped files."""
+        primaries = self._primaries(index)
+        vectors = primaries["dense_vector"]["off_heap"]
+        (node,) = self._client.nodes.info(metric="process")["nodes"].values()
+        (heap,) = self._client.nodes.stats(metric="jvm")["nodes"].values()
+        status = Path(f"/proc/{node['process']['id']}/status").read_text(encoding="utf-8")
+        memory = {name: int(kb) / 1000 for name, kb in re.findall(r"Rss(\w+):\s+(\d+) kB", status)}
+        return {
+            "disk": primaries["store"]["size_in_bytes"],
+            "raw": vectors["total_vec_size_bytes"],
+            "walked": vectors["total_vex_size_bytes"] + vectors["total_veq_size_bytes"],
+            "segments": primaries["segments"]["count"],
+            "heap_mb": heap["jvm"]["mem"]["heap_used_in_bytes"] / 1e6,
+            "own_mb": memory["Anon"],
+            "mapped_mb": memory["File"],
+        }
+
+    def _primaries(self, index: str) -> Any:
+        return self._client.indices.stats(index=index)["_all"]["primaries"]
+
+
+@contextmanager
+def place(kind: str) -> Iterator[tuple[str, Server | None]]:
+    """URL of a new place for stores, and the server if it is one."""
+    if kind == "embedded":
+        with tempfile.TemporaryDirectory(prefix="dragoman-growth-") as folder:
+            yield Path(folder).as_uri(), None
+    else:
+        os.environ.setdefault("ES_JAVA_OPTS", "-Xms4g -Xmx4g")
+        with running() as server:
+            yield server.url, Server(server)
+
+
+def grown(
+    kind: str, axis: str, shapes: Mapping[int, Shape], calibrate_at: Collection[int] = ()
+) -> Iterator[dict[str, Any]]:
+    """The figures of each shape; with more documents the same store grows, else each shape has a store of its own.
+
+    The shapes are by their value along the axis. At values that are not in ``calibrate_at``, unless it is empty, the
+    calibration of the shape before is searched with.
+    """
+    with place(kind) as (url, server), ExitStack() as stack:
+        start, exact, home = 0, None, ""
+        for value, shape in shapes.items():
+            synthetic = Synthetic(shape)
+            store_url = f"{url}/growth?replicas=0" if server else f"{url}/growth"
+            new_store = f"{store_url}&shards={shape.shards}" if server else store_url
+            if exact is None or axis != "documents":
+                start, exact = 0, ExactTen(synthetic.subject_queries)
+            if not (home and calibrate_at) or value in calibrate_at:
+                home = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-growth-"))
+            with closing(StoreLocation(new_store, _COLLECTION).open()) as store:
+                store.create(synthetic.spec.model, DIM)
+                with CpuTime(store) as cpu:
+                    put_s = fill(store, synthetic, start, exact)
+                put = shape.documents - start
+                figures = {"documents": shape.documents, "put": put, "put_s": put_s, "put_cpu_s": cpu.seconds}
+                start = shape.documents
+                if server and isinstance(store, ElasticStore):
+                    figures["settle_s"] = server.settled(store.index)
+                    figures["exact"] = exact.share_found(store, synthetic.spec.model, candidates(shape))
+            figures |= harness.measure_apart("growth", axis, "--apart", json.dumps([asdict(shape), store_url, home]))
+            if isinstance(store, EmbeddedStore):
+                figures["disk"] = store.path.stat().st_size
+            elif server and isinstance(store, ElasticStore):
+                figures |= server.figures(store.index)
+            print(json.dumps(figures), flush=True)
+            yield figures
+            if axis != "documents":
+                StoreLocation(store_url, _COLLECTION).drop()
+
+
+_FIGURES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "put, documents/s": lambda row: f"{row['put'] / row['put_s']:,.0f}",
+    "processor time of a document, which is made meanwhile, ms": lambda row: (
+        f"{1000 * row['put_cpu_s'] / row['put']:.2f}"
+    ),
+    "merging afterwards, s": lambda row: f"{row['settle_s']:.0f}",
+    "segments": lambda row: f"{row['segments']}",
+    "disk, kB a document": lambda row: f"{row['disk'] / row['documents'] / 1000:.1f}",
+    "raw vectors of it, kB": lambda row: f"{row['raw'] / row['documents'] / 1000:.2f}",
+    "graph and int8 vectors of it, kB": lambda row: f"{row['walked'] / row['documents'] / 1000:.2f}",
+    "server's own memory, MB": lambda row: f"{row['own_mb']:,.0f}",
+    "heap in use, MB": lambda row: f"{row['heap_mb']:,.0f}",
+    "files that the server has mapped in memory, MB": lambda row: f"{row['mapped_mb']:,.0f}",
+    "exact ten best among the candidates": lambda row: f"{row['exact']:.1%}",
+    "first calibration, s": lambda row: f"{row['calibration_s']:.0f}",
+    "its processor time, s": lambda row: f"{row['calibration_cpu_s']:.0f}",
+    "its size, MB": lambda row: f"{row['calibration_mb']:.1f}",
+    "opening and first search, s": lambda row: f"{row['first_s']:.1f}",
+    "candidates in all languages, p50 ms": lambda row: f"{row['candidates_ms']:.1f}",
+    "candidates in one language, p50 ms": lambda row: f"{row['of_one_language_ms']:.1f}",
+    "search in all languages, p50 ms": lambda row: f"{row['search_ms']:.1f}",
+    "processor time of a search, ms": lambda row: f"{row['search_cpu_ms']:.0f}",
+    "512 documents of a scan, ms": lambda row: f"{row['scan_ms']:.0f}",
+    "a sample of 2,000 of a language, s": lambda row: f"{row['sample_s']:.2f}",
+    "peak memory of the searching process, MB": lambda row: f"{row['memory_mb']:,.0f}",
+}
+"""Figures and how each is shown; a figure that was not measured stays empty."""
+
+
+def table(axis: str, by_value: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """Lines of the section: a column for each value along the axis."""
+
+    def shown(show: Callable[[Mapping[str, Any]], str], row: Mapping[str, Any]) -> str:
+        try:
+            return show(row)
+        except KeyError:
+            return ""
+
+    lines = {name: [shown(show, row) for row in by_value.values()] for name, show in _FIGURES.items()}
+    return [
+        f"| {axis} | {' | '.join(f'{value:,}' for value in by_value)} |",
+        f"|---|{'---:|' * len(by_value)}",
+        *(f"| {name} | {' | '.join(cells)} |" for name, cells in lines.items() if any(cells)),
+    ]
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("axis", choices=AXES)
+    parser.add_argument("--store", choices=("elastic", "embedded"), default="elastic")
+    parser.add_argument("--values", default="10000,20000", help="Sizes along the axis, with commas.")
+    parser.add_argument("--documents", type=int, default=40_000, help="Documents, where these don't grow.")
+    parser.add_argument("--calibrate", default="", help="Values at which to calibrate anew; at each, unless given.")
+    parser.add_argument("--apart", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.apart:
+        shape, store_url, home = json.loads(arguments.apart)
+        print(json.dumps(searched(Shape(**shape), store_url, home)))
+        return
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of what searches: threads that wait actively take the server's time
+    values = [int(value) for value in arguments.values.split(",")]
+    shapes = {value: replace(Shape(arguments.documents), **{arguments.axis: value}) for value in values}
+    options: tuple[str, ...] = ("store", "values", *(["documents"] if arguments.axis != "documents" else []))
+    name = f"Growth by {arguments.axis}, {'Elasticsearch' if arguments.store == 'elastic' else 'embedded store'}"
+    measured: dict[int, dict[str, Any]] = {}
+    calibrate_at = [int(value) for value in filter(None, arguments.calibrate.split(","))]
+    options += ("calibrate",) if calibrate_at else ()
+    command = harness.command(f"growth {arguments.axis}", arguments, *options)
+    for value, figures in zip(values, grown(arguments.store, arguments.axis, shapes, calibrate_at), strict=True):
+        measured[value] = figures
+        harness.write(name, command, table(arguments.axis, measured))
+
+
+if __name__ == "__main__":
+    main()
