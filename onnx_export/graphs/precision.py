@@ -126,9 +126,7 @@ def _to_int8(source: Path, target: Path) -> None:
     finally:
         prepared.unlink(missing_ok=True)
         prepared.with_name(f"{prepared.name}.data").unlink(missing_ok=True)
-    quantised = onnx.load(target)
-    target.with_name(f"{target.name}.data").unlink(missing_ok=True)
-    save_graph(quantised, target)
+    save_graph(onnx.load(target), target)
 
 
 def _to_fp16(source: Path, target: Path) -> None:

@@ -86,7 +86,9 @@ def publish(
         config = replace(config, precision=precision, weights=weights)
     with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as draft:
         folder = ModelFolder(draft, config)
-        lower_reference = _write_lower(base, folder, texts, {ABOUT, GRAPH, *extra}, console, force=force)
+        lower_reference = _write_lower(
+            base, folder, texts, {ABOUT, GRAPH, f"{GRAPH}.data", *extra}, console, force=force
+        )
         example = {"sentences": torch.randn(2, 4, upper.shape.dim), "mask": torch.ones((2, 4), dtype=torch.int64)}
         write_graph(
             partial(huggingface.export_module, upper, example, ("documents", "sentences")), draft / GRAPH, precision

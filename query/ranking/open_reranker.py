@@ -54,15 +54,15 @@ def open_hit_reranker(
             )
             return hit_reranker
         hit_reranker.effects = effects
-        why_not = "the calibration itself is not stored"
+        reason = "the calibration itself is not stored"
         try:
-            kept = calibration_table.keep_reranker_effects(
+            is_stored = calibration_table.keep_reranker_effects(
                 engine, collection, calibration.id, hit_reranker.build, effects.as_json()
             )
         except StoreError as error:  # a search needs no right to write
-            kept, why_not = False, str(error)
-        if not kept:
-            console.warn(f"how much {hit_reranker.name} favours each language is learnt at each start: {why_not}")
+            is_stored, reason = False, str(error)
+        if not is_stored:
+            console.warn(f"how much {hit_reranker.name} favours each language is learnt at each start: {reason}")
         return hit_reranker
 
 
@@ -85,10 +85,10 @@ def fit_effects(
 def _pool(query: Document, search: Search, reranker: HitReranker) -> Iterator[Pool]:
     """The pool of a pseudo-query; none if the encoder knows no word of it, or nothing else is found."""
     try:
-        found = search(query, RERANKED + 1)
+        nearest = search(query, RERANKED + 1)
     except BadInput:
         return
-    hits = [hit for hit in found if hit.doc_id != query.doc_id][:RERANKED]
+    hits = [hit for hit in nearest if hit.doc_id != query.doc_id][:RERANKED]
     if hits:
         fair = np.array([hit.score for hit in hits], dtype=np.float32)
         yield Pool(query.lang, [hit.lang for hit in hits], fair, reranker.scores(query, hits, 0.0))

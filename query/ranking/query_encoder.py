@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from encoders.console import Console
 from encoders.devices import Device
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray
@@ -26,12 +24,14 @@ class NoQueries:
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:  # noqa: ARG002
         """Raise ``BadInput``."""
-        raise BadInput("this searcher was opened without an encoder, to compare stored documents; open another")
+        raise BadInput(_NO_ENCODER)
 
-    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:  # noqa: ARG002
         """Raise ``BadInput``."""
-        self.encode_documents(queries)
-        return np.zeros((0, self.spec.dim), dtype=np.float32)
+        raise BadInput(_NO_ENCODER)
+
+
+_NO_ENCODER = "this searcher was opened without an encoder, to compare stored documents; open another"
 
 
 def query_encoder_spec(calibration: Calibration | None) -> QueryEncoderSpec | None:

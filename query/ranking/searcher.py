@@ -164,8 +164,8 @@ class Searcher:
             if filters and isinstance(store, ChecksFields):
                 store.require_fields(filters)
             detector = Detector(languages.keys())
-            opened = open_query_encoder if queries else without_queries
-            encoder = encoder or opened(row, calibration, device, console)
+            open_encoder = open_query_encoder if queries else without_queries
+            encoder = encoder or open_encoder(row, calibration, device, console)
             if choice.hybrid:
                 _index_words(store, languages, console)
             searcher = cls(collection, encoder, store, languages, detector, calibration, choice, ranking.weights)
