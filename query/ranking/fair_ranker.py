@@ -15,6 +15,7 @@ for: an evaluation to depth 1,000 scores what a search shows.
 from __future__ import annotations
 
 import json
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -149,8 +150,7 @@ class FairRanker:
         as_json = json.dumps(filters, sort_keys=True, default=repr)
         search = _Search(self, lang, tuple(targets), k, as_json, detailed, filters)
         if len(queries) == 1:
-            waiting = _IN_MEMORY if isinstance(self._store, EmbeddedStore) else _ON_SERVERS
-            return waiting.call(search, [_Query(queries[0], tuple(texts))])
+            return _waiting[isinstance(self._store, EmbeddedStore)].call(search, [_Query(queries[0], tuple(texts))])
         return self.rank_together(search, queries, texts)
 
     def rank_together(self, search: _Search, queries: FloatArray, texts: Sequence[str]) -> list[Ranking]:
@@ -479,7 +479,16 @@ def _rank_waiting(search: _Search, queries: Sequence[_Query]) -> list[Ranking]:
     return search.ranker.rank_together(search, np.stack(vectors), [text for of_query in texts for text in of_query])
 
 
-_IN_MEMORY = WaitingCalls(_rank_waiting, at_once=available_cores(), most=_TOGETHER)
-"""The rankings of single queries by vectors in memory, of all rankers of the process."""
-_ON_SERVERS = WaitingCalls(_rank_waiting, at_once=4 * available_cores(), most=_TOGETHER)
-"""The rankings of single queries by vectors on servers, which are waited for most of the time."""
+_waiting: dict[bool, WaitingCalls[_Search, _Query, Ranking]] = {}
+"""The rankings of single queries, of all rankers of the process, by whether the vectors are in memory."""
+
+
+def _make_room() -> None:
+    """Let as many be ranked at once as there are cores, and four times as many where a server is waited for."""
+    for in_memory, times in ((True, 1), (False, 4)):
+        _waiting[in_memory] = WaitingCalls(_rank_waiting, at_once=times * available_cores(), most=_TOGETHER)
+
+
+_make_room()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_make_room)  # threads that were ranking are not forked with their room

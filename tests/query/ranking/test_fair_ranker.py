@@ -1,5 +1,8 @@
 """Fair ranking, against a plain transcription over all documents of a real collection."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -34,7 +37,7 @@ from query.ranking.passages import opening_lengths
 from query.ranking.search_choice import RankingOptions, SearchChoice
 from query.ranking.searcher import Searcher
 from tests.query.synthetic import TopicEncoder, filled, page
-from trials import DEMO
+from trials import DEMO, ROOT
 
 
 @pytest.fixture
@@ -169,6 +172,20 @@ def test_queries_that_wait_are_ranked_together_each_as_alone(
     for hits, expected in zip(together, alone, strict=True):
         assert [hit.doc_id for hit in hits] == [hit.doc_id for hit in expected]
         np.testing.assert_allclose([hit.score for hit in hits], [hit.score for hit in expected], atol=1e-5)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_is_forked_while_others_are_ranked_has_room_of_its_own() -> None:
+    program = (
+        "import os\n"
+        "from query.ranking.fair_ranker import _waiting\n"
+        "for calls in _waiting.values(): calls._room = 0\n"
+        "child = os.fork()\n"
+        "if not child: os._exit(min(calls._room for calls in _waiting.values()))\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) > 0)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stdout.strip() == "True"
 
 
 @pytest.mark.parts
