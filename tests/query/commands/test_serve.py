@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from encoders.errors import BadInput
+from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.commands.serve import _hosts
@@ -117,7 +118,9 @@ def test_a_closed_terminal_stops_a_service_with_tokens_too(calibrated: Settings,
         os.close(master)
 
 
-def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_option_of_the_command_is_the_service_s(
+    tmp_path: Path, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[tuple[ServiceOptions, str, int]] = []
 
     class Server:
@@ -139,7 +142,8 @@ def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatc
         "--seconds 5 --max-body 2000 --hybrid --elastic http://127.0.0.1:9200 --index pages-* --index help "
         "--allow-writes --log --log-days 30 --device cpu"
     )
-    assert run(["serve", *given.split(), "--tokens", str(tokens), "--home", str(tmp_path)]) == 0
+    files = ["--tokens", str(tokens), "--rerank", str(reranker.path), "--home", str(tmp_path)]
+    assert run(["serve", *given.split(), *files]) == 0
     ((options, host, port),) = told
     default = ServiceOptions(Settings.read(home=tmp_path / "other"))
     same = [field.name for field in fields(options) if getattr(options, field.name) == getattr(default, field.name)]
@@ -151,6 +155,7 @@ def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatc
         collections=("demo", "news"),
         device="cpu",
         hybrid=True,
+        rerank=str(reranker.path),
         hosts=(*LOOPBACK, "10.0.0.7", "search.example"),
         rate=60,
         threads=3,
