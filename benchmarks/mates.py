@@ -92,7 +92,7 @@ def mined_mates(searcher: Searcher, qrels: Sequence[Qrel]) -> str:
     """How many mined mates are confirmed, and how many of these answer a topic together."""
     samples = draw_samples(searcher.store, searcher.encoder)
     calibration = fit_statistics(samples, searcher.spec.model)
-    mined = mine_mates(searcher.store, calibration, samples.draw(QUERIES))
+    mined = mine_mates(searcher.store, calibration, samples, QUERIES)
     answered: dict[str, set[str]] = {}
     for qrel in qrels:
         if qrel.relevance > 0:

@@ -58,7 +58,7 @@ def calibrations(searcher: Searcher, *, space: bool = False) -> tuple[Calibratio
     choice = probe(searcher.store, samples, model, evidence)[0] if evidence else CalibrationChoice()
     calibration = fit_statistics(samples, model, rank=choice.rank).with_choice(choice)
     if space and can_learn(calibration):
-        mined = mine_mates(searcher.store, calibration, samples.draw(SAMPLE, 0))
+        mined = mine_mates(searcher.store, calibration, samples, SAMPLE)
         if learnt := learn_common_space(searcher.store, calibration, mined):
             calibration = CommonSpaceCalibration.on(calibration, learnt.maps)
     return fit_statistics(samples, model), calibration, choice

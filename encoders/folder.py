@@ -196,7 +196,7 @@ class ModelFolder:
         if config.dim < 1 or config.max_tokens < 0:
             raise BadInput(f"{file} has a dim or max_tokens that no model has; export the model again")
         model_folder = cls(folder, config)
-        weights = [model_folder.graph.with_name("model.onnx.data")] if config.has_weights_beside else []
+        weights = [weights_file(model_folder.graph)] if config.has_weights_beside else []
         for required in (model_folder.graph, *weights, model_folder.tokenizer):
             if not required.is_file():
                 raise BadInput(f"{folder} lacks {required.name}; export the model again")
@@ -333,9 +333,14 @@ def _sync_all(folder: Path) -> None:
         sync(path)
 
 
+def weights_file(graph: Path) -> Path:
+    """The file beside a graph that has its large weights, whether or not there is one."""
+    return graph.with_name(f"{graph.name}.data")
+
+
 def graph_files(graph: Path) -> list[Path]:
     """A graph, and the file beside it that has its large weights, if there is one."""
-    weights = graph.with_name(f"{graph.name}.data")
+    weights = weights_file(graph)
     return [graph, weights] if weights.exists() else [graph]
 
 

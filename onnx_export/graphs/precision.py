@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray
 from encoders.errors import MissingPart
-from encoders.folder import Precision
+from encoders.folder import Precision, weights_file
 from encoders.wording import install_command
 
 UInt8Array = npt.NDArray[np.uint8]
@@ -68,7 +68,7 @@ def save_graph(model: onnx.ModelProto, target: Path, *, least: int = _LARGE) -> 
     for message in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.initializer):
         message.ClearField("doc_string")
         message.ClearField("metadata_props")
-    data_file = target.with_name(f"{target.name}.data")
+    data_file = weights_file(target)
     data_file.unlink(missing_ok=True)  # onnx would append to an old file
     onnx.save(model, target, save_as_external_data=True, location=data_file.name, size_threshold=least)
     if data_file.exists():
@@ -111,7 +111,7 @@ def _to_int8(source: Path, target: Path) -> None:
     helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})
     prepared = source.with_name(f"{source.stem}-marked.onnx")
     try:
-        onnx.save(model, prepared, save_as_external_data=external, location=f"{prepared.name}.data")
+        onnx.save(model, prepared, save_as_external_data=external, location=weights_file(prepared).name)
         del model
         with _full_disk_as_os_error(prepared.parent):
             quantize_dynamic(
@@ -125,7 +125,7 @@ def _to_int8(source: Path, target: Path) -> None:
             )
     finally:
         prepared.unlink(missing_ok=True)
-        prepared.with_name(f"{prepared.name}.data").unlink(missing_ok=True)
+        weights_file(prepared).unlink(missing_ok=True)
     save_graph(onnx.load(target), target)
 
 

@@ -23,7 +23,7 @@ from query.calibration.table import StoredCalibration
 from query.fitting.calibration_decision import Decision, check_choice, decide
 from query.fitting.common_space import SAMPLE, LearntSpace, can_learn, learn_common_space
 from query.fitting.drift import changed_hits
-from query.fitting.mined_mates import languages_with_mates, mine_mates
+from query.fitting.mined_mates import mine_mates
 from query.fitting.open_collection import OpenCollection
 from query.fitting.request import CalibrationRequest, InheritedInput
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
@@ -104,8 +104,7 @@ def _common_space(
     if centring(fitted.balance) < 1.0 or not can_learn(fitted):
         return None
     with opened.console.progress("learning a common space", 2, "steps") as advance:
-        sample = samples.draw(SAMPLE, seed, languages_with_mates(opened.store, fitted.model))
-        mined = mine_mates(opened.store, fitted, sample)
+        mined = mine_mates(opened.store, fitted, samples, SAMPLE, seed)
         advance(1)
         space = learn_common_space(opened.store, fitted, mined)
         advance(1)

@@ -15,7 +15,7 @@ from query.calibration.calibration_choice import DEFAULT, CalibrationChoice, Tri
 from query.calibration.summary import MatesSummary, Separability
 from query.fitting import evidence
 from query.fitting.bias import VectorSample
-from query.fitting.mined_mates import MinedMates, languages_with_mates, mine_mates
+from query.fitting.mined_mates import MinedMates, mine_mates
 from query.fitting.open_collection import OpenCollection
 from query.fitting.probe import UNBALANCED, probe, probe_unbalanced
 from query.fitting.request import CalibrationRequest, InheritedInput, JudgedTopics
@@ -133,8 +133,7 @@ def _evidence(
         return None, None
     if by_concepts := evidence.from_concepts(store, model, samples, seed=seed):
         return by_concepts, None
-    sample = samples.draw(evidence.QUERIES, seed, languages_with_mates(store, model))
-    mined = mine_mates(store, fit_statistics(samples, model), sample)
+    mined = mine_mates(store, fit_statistics(samples, model), samples, evidence.QUERIES, seed)
     by_mates = evidence.from_mates(store, model, samples, mined)
     return by_mates or evidence.from_titles(store, model, samples, seed=seed), mined
 

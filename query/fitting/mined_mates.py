@@ -18,7 +18,7 @@ from indexer.stores.contract import VectorQuery, VectorStore, read_existing
 from query.calibration.calibration import Calibration
 from query.calibration.margin import FLOOR
 from query.calibration.summary import MatesSummary
-from query.fitting.statistics import PseudoQuery
+from query.fitting.statistics import CalibrationSamples, PseudoQuery
 
 _NEIGHBOURS = 4
 """Nearest documents of a language in a document's neighbourhood; mates are sought among languages with as many."""
@@ -84,16 +84,18 @@ class _Pair(NamedTuple):
     mutual: bool
 
 
-def mine_mates(store: VectorStore, calibration: Calibration, sample: Sequence[PseudoQuery]) -> MinedMates:
-    """Mine the mates of the sampled documents in a whole collection, whose calibration corrects the vectors.
+def mine_mates(
+    store: VectorStore, calibration: Calibration, samples: CalibrationSamples, count: int, seed: int = 0
+) -> MinedMates:
+    """Mine the mates of about ``count`` sampled documents in a collection, whose calibration corrects the vectors.
 
     Mates are checked by mates: if a document's mates in two other languages are right, the one is the nearest to the
     other, too. Only mates that are confirmed so are kept. If few are, confirmation itself is by chance, and the mates
     are not sure. In a collection of two languages nothing checks a mate; there, nearly all of the nearest documents
     must be mutual.
     """
-    languages = languages_with_mates(store, calibration.model)
-    sample = [query for query in sample if query.lang in languages]
+    languages = _large_languages(store, calibration.model)
+    sample = samples.draw(count, seed, languages)
     pairs = _pairs(store, calibration, {query.doc_id: query.lang for query in sample}, languages)
     mutual = [pair for pair in pairs if pair.mutual]
     if len(languages) <= 2:
@@ -111,7 +113,7 @@ def mine_mates(store: VectorStore, calibration: Calibration, sample: Sequence[Ps
     return MinedMates(sample, mates, margin, shares.get(margin, 0.0), bool(believed))
 
 
-def languages_with_mates(store: VectorStore, model: str) -> list[str]:
+def _large_languages(store: VectorStore, model: str) -> list[str]:
     """The languages that mates are sought in, sorted: those with the most documents, and with enough of them."""
     documents = store.count(model)
     large = [lang for lang in documents if documents[lang] >= _NEIGHBOURS]

@@ -51,7 +51,7 @@ class WaitingCalls(Generic[Kind, Given, Result]):
         return [future.result() for future in futures]
 
     def _calls_to_make(self, own: Future[Result]) -> list[_Call[Kind, Given, Result]]:
-        """Waits until a thread's own call is made, or there is room: then the calls that this thread is to make."""
+        """Wait until a thread's own call is made, or there is room; return the calls that this thread is to make."""
         with self._changed:
             self._changed.wait_for(lambda: own.done() or (self._room and not own.running()))
             if own.done():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
@@ -55,8 +54,10 @@ class CollectionWatch:
         """Learn for each collection that can be searched which languages the reranker favours: it takes minutes."""
         for name, state in self._api.state.items():
             if state == READY and not self._closing.is_set():
-                with suppress(Exception):  # a reranked search will raise it to its caller
+                try:
                     self._open_collections.learn_favours(name)
+                except Exception as error:  # noqa: BLE001 - searches without the reranker go on
+                    refusals.refusal(error)  # the log says why
 
     def _collection_state(self, name: str, previous: str) -> str:
         try:

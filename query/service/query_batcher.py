@@ -11,7 +11,7 @@ import numpy as np
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, HasQueryLimit
 from query.ranking.waiting_calls import WaitingCalls
 
-AT_ONCE = 32
+_MOST = 32
 """Maximum number of queries encoded in one call."""
 KEPT = 4096
 """Maximum number of vectors kept; vectors of 384 numbers take 6 MB."""
@@ -37,7 +37,7 @@ class QueryBatcher:
         self._count_encoded, self._count_kept = encoded, kept
         self._vectors: OrderedDict[_Key, FloatArray] = OrderedDict()
         self._lock = threading.Lock()
-        self._waiting = WaitingCalls(self._encode, at_once=1, most=AT_ONCE)
+        self._waiting = WaitingCalls(self._encode, at_once=1, most=_MOST)
 
     @property
     def spec(self) -> EncoderSpec:

@@ -48,7 +48,7 @@ def learnt(folder: Path, encoder: TopicEncoder, documents: Sequence[Document]) -
     samples = draw_samples(store, encoder)
     statistics = fit_statistics(samples, encoder.spec.model)
     assert can_learn(statistics)
-    return learn_common_space(store, statistics, mine_mates(store, statistics, samples.draw(2048)))
+    return learn_common_space(store, statistics, mine_mates(store, statistics, samples, 2048))
 
 
 def counterparts(topics: int) -> list[Document]:

@@ -20,7 +20,7 @@ from indexer.stores.embedded import EmbeddedStore
 from query.fitting import mined_mates
 from query.fitting.evidence import from_mates
 from query.fitting.mined_mates import MinedMates, mine_mates
-from query.fitting.statistics import draw_samples, fit_statistics
+from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
 from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 
 ENCODER = TopicEncoder(bias=1.0, noise=1.0)
@@ -35,7 +35,7 @@ def counterparts(topics: int, languages: Sequence[str] = LANGUAGES) -> list[Docu
 
 def mined(store: VectorStore) -> MinedMates:
     samples = draw_samples(store, ENCODER)
-    return mine_mates(store, fit_statistics(samples, MODEL), samples.draw(256))
+    return mine_mates(store, fit_statistics(samples, MODEL), samples, 256)
 
 
 def topic_of(doc_id: str) -> str:
@@ -117,14 +117,14 @@ def test_where_there_is_no_other_language_there_are_no_mates(tmp_path: Path, pag
     samples = draw_samples(store, ENCODER)
     calibration = fit_statistics(samples, MODEL)
     store.delete(list({document.doc_id for document in counterparts(30)} - {document.doc_id for document in pages}))
-    mates = mine_mates(store, calibration, samples.draw(256))
+    mates = mine_mates(store, calibration, samples, 256)
     assert (mates.mates, mates.sure, mates.summary.share) == ({}, False, 0)
     assert from_mates(store, MODEL, samples, mates) is None
 
 
 def test_an_empty_sample_has_no_mates(tmp_path: Path) -> None:
     store = filled(tmp_path, ENCODER, counterparts(30))
-    mates = mine_mates(store, fit_statistics(draw_samples(store, ENCODER), MODEL), [])
+    mates = mine_mates(store, fit_statistics(draw_samples(store, ENCODER), MODEL), CalibrationSamples(), 256)
     assert (mates.mates, mates.sure, mates.summary.share) == ({}, False, 0)
 
 
@@ -132,7 +132,7 @@ def test_a_language_whose_documents_are_deleted_meanwhile_has_no_mates(tmp_path:
     store = filled(tmp_path, ENCODER, counterparts(40))
     samples = draw_samples(store, ENCODER)
     store.delete([f"ja:t{number}:0" for number in range(40)])
-    mates = mine_mates(store, fit_statistics(samples, MODEL), samples.draw(256))
+    mates = mine_mates(store, fit_statistics(samples, MODEL), samples, 256)
     assert mates.sure
     assert {doc_id[:2] for doc_id in mates.mates} == {"de", "en", "fr"}
     assert {lang for by_lang in mates.mates.values() for lang in by_lang} == {"de", "en", "fr"}
@@ -192,7 +192,7 @@ def test_queries_of_documents_with_nothing_but_a_title_are_answered_by_mates_alo
     pages = [replace(document, text=document.title, title="") for document in counterparts(30)]
     store = filled(tmp_path, ENCODER, pages)
     samples = draw_samples(store, ENCODER)
-    mates = mine_mates(store, fit_statistics(samples, MODEL), samples.draw(256))
+    mates = mine_mates(store, fit_statistics(samples, MODEL), samples, 256)
     evidence = from_mates(store, MODEL, samples, mates)
     assert evidence is not None
     assert evidence.rests == {}
@@ -230,6 +230,6 @@ def test_documents_that_are_deleted_while_mates_are_mined_are_left_out(tmp_path:
     with closing(LosingStore(tmp_path, "synthetic")) as store:
         samples = draw_samples(store, ENCODER)
         lost = len(store.lost)
-        mates = mine_mates(store, fit_statistics(samples, MODEL), samples.draw(256))
+        mates = mine_mates(store, fit_statistics(samples, MODEL), samples, 256)
         assert len(store.lost) > lost
         assert mates.sure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -37,17 +37,25 @@ def until_waiting(calls: WaitingCalls[str, int, int], count: int) -> None:
     until(lambda: len(calls._waiting) == count)
 
 
+def in_turn(
+    pool: ThreadPoolExecutor, calls: WaitingCalls[str, int, int], held: Held, *each: tuple[str, int]
+) -> list[Future[list[int]]]:
+    """Calls of threads of their own; the first is being made, and the others wait in their order."""
+    futures = []
+    for place, (kind, number) in enumerate(each):
+        futures.append(pool.submit(calls.call, kind, [number]))
+        assert held.begun.wait(60)
+        until_waiting(calls, place)
+    return futures
+
+
 def test_a_lone_call_is_made_at_once_and_those_that_came_meanwhile_by_their_kinds() -> None:
     held = Held()
     calls = WaitingCalls(held, at_once=1, most=3)
     with ThreadPoolExecutor(20) as pool:
-        first = pool.submit(calls.call, "a", [1])
-        assert held.begun.wait(60)
+        waiting = [("ab"[number % 2], number) for number in range(8)]
+        first, *following = in_turn(pool, calls, held, ("a", 1), *waiting)
         assert held.made == [("a", [1])]
-        following = []
-        for number in range(8):
-            following.append(pool.submit(calls.call, "ab"[number % 2], [number]))
-            until_waiting(calls, number + 1)
         held.may.set()
         assert first.result(60) == [1]
         assert [call.result(60) for call in following] == [[number * number] for number in range(8)]
@@ -66,10 +74,7 @@ def test_a_result_is_returned_though_all_room_is_taken_by_others() -> None:
     held = Held()
     calls = WaitingCalls(held, at_once=1, most=1)
     with ThreadPoolExecutor(20) as pool:
-        first = pool.submit(calls.call, "a", [1])
-        assert held.begun.wait(60)
-        second, third = (pool.submit(calls.call, "a", [number]) for number in (2, 3))
-        until_waiting(calls, 2)
+        first, second, third = in_turn(pool, calls, held, ("a", 1), ("a", 2), ("a", 3))
         held.begun.clear()
         held.go_on(1)
         assert first.result(60) == [1]
@@ -86,10 +91,7 @@ def test_a_failure_is_that_of_those_that_were_made_together_alone() -> None:
     held = Held()
     calls = WaitingCalls(held, at_once=1, most=2)
     with ThreadPoolExecutor(20) as pool:
-        submitted = []
-        for place, number in enumerate((1, 2, -1, 3)):
-            submitted.append(pool.submit(calls.call, "a", [number]))
-            until_waiting(calls, place)
+        submitted = in_turn(pool, calls, held, *(("a", number) for number in (1, 2, -1, 3)))
         held.may.set()
         for place in (1, 2):
             with pytest.raises(ValueError, match="minus one"):
