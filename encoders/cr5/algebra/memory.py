@@ -41,7 +41,7 @@ def needed(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> int:
     shapes = [block.matrix.shape for block in blocks.values()]
     equations = [min(shape) for shape in shapes]
     applied = max_applied_vectors(concepts, dimensions)
-    factors = 8 * sum(count**2 for count in equations if count <= DIRECT)
+    factors = 4 * sum(count**2 for count in equations if count <= DIRECT)
     solutions = min(KEPT, 4 * applied * sum(equations))
     krylov_space = 4 * concepts * (applied + _KRYLOV * dimensions)
     working_rows = max(_WORKING * min(shape) + shape[1] for shape in shapes)

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from encoders.cr5.algebra import solver
-from encoders.cr5.algebra.conjugate_gradients import Columns, Operator, _block, orthonormal
+from encoders.cr5.algebra.conjugate_gradients import _block, orthonormal
 from encoders.cr5.algebra.conjugate_gradients import solve as solve_block
 from encoders.cr5.algebra.eigenvectors import BLOCK, leading
+from encoders.cr5.algebra.refinement import Columns, Operator
+from encoders.cr5.algebra.ridge import ridge
 from encoders.cr5.algebra.solver import Block, solve
 from encoders.document import Float64Array, FloatArray
 from tests.encoders.cr5.paper import embedding, random_blocks
@@ -35,6 +37,26 @@ def test_factorised_it_is_the_paper(seed: int, lam: float, dimensions: int) -> N
 def test_iterated_it_is_the_paper(lam: float) -> None:
     blocks = random_blocks(1, 30, WORDS)
     assert _same_space(blocks, 8, lam, direct=0, tolerance=1e-6) < 1e-3
+
+
+@pytest.mark.parametrize("shape", [(300, 700), (700, 300)], ids=["dual", "primal"])
+def test_a_factor_of_several_blocks_is_the_ridge_regression(shape: tuple[int, int]) -> None:
+    chance = np.random.default_rng(0)
+    often = chance.random(shape[1]) ** 3  # some words are in most documents, and most words in few
+    bags = (chance.random(shape) * (chance.random(shape) < often)).astype(np.float32)
+    targets = chance.standard_normal((shape[0], 5)).astype(np.float32)
+    regression = ridge(csr_array(bags), 0.03, tolerance=1e-5)
+    exact = bags.astype(np.float64)
+    golden = np.linalg.solve(exact.T @ exact + 0.03 * np.eye(shape[1]), exact.T @ targets)
+    solved = regression.solve(targets)
+    np.testing.assert_allclose(regression.weights(solved), golden, atol=1e-4 * np.abs(golden).max())
+    np.testing.assert_allclose(regression.predicted(targets, solved), exact @ golden, atol=1e-3)
+
+
+def test_a_ridge_that_a_float32_factor_cannot_hold_is_refused() -> None:
+    matrix = csr_array(np.ones((300, 400), dtype=np.float32))
+    with pytest.raises((np.linalg.LinAlgError, ArithmeticError)):
+        ridge(matrix, 1e-9).solve(np.eye(300, 3, dtype=np.float32))
 
 
 def _of_subjects(documents: int, words: int) -> dict[str, Block]:
