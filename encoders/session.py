@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from encoders.wording import install_command
 
 if TYPE_CHECKING:
     import onnxruntime
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 INT8_ADVICE = "export the model for cards (dragoman export MODEL --precision fp16), or take --device cpu"
@@ -146,6 +149,15 @@ def available_cores() -> int:
         if quota != "max":
             cores = min(cores, math.ceil(int(quota) / int(period)))
     return cores
+
+
+def on_all_cores(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+    """The results of work on each item, in order; as much is done at once as there are cores.
+
+    Threads gain where the work is products of matrices, on one thread of BLAS each, or waits for a server.
+    """
+    with ThreadPoolExecutor(available_cores()) as pool:
+        return list(pool.map(work, items))
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from encoders.document import FloatArray, unit_rows
 from encoders.methods.moments import PartMoments
+from encoders.session import on_all_cores
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.fitting.sampling import draw_each
@@ -93,13 +94,14 @@ def changed_hits(store: VectorStore, before: Calibration, after: Calibration) ->
     if not targets:
         return {}
     languages = sorted(before.languages, key=lambda lang: -targets.get(lang, 0))[: QUERIES // _EACH]
-    changed = {}
-    for lang in languages:
+
+    def changed(lang: str) -> npt.NDArray[np.intp]:
         queries = unit_rows(before.languages[lang].bank[: QUERIES // len(languages)])
-        if len(queries):
-            old, new = (_first_tens(store, calibration, queries, lang, targets) for calibration in (before, after))
-            changed[lang] = np.array([len(old_ids - new_ids) for old_ids, new_ids in zip(old, new, strict=True)])
-    return changed
+        old, new = (_first_tens(store, calibration, queries, lang, targets) for calibration in (before, after))
+        return np.array([len(old_ids - new_ids) for old_ids, new_ids in zip(old, new, strict=True)], dtype=np.intp)
+
+    with_queries = [lang for lang in languages if len(before.languages[lang].bank)]
+    return dict(zip(with_queries, on_all_cores(changed, with_queries), strict=True))
 
 
 def _first_tens(

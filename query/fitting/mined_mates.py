@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from encoders.document import FloatArray
+from encoders.session import on_all_cores
 from indexer.stores.contract import VectorQuery, VectorStore, read_existing
 from query.calibration.calibration import Calibration
 from query.calibration.margin import FLOOR
@@ -145,16 +146,23 @@ def _checks(store: VectorStore, calibration: Calibration, mutual: Sequence[_Pair
     for pairs in of_document.values():
         for first, second in zip(pairs[-1:] + pairs[:-1], pairs, strict=True) if len(pairs) > 1 else ():
             by_language.setdefault(second.lang, []).append((first, second))
-    checks = []
-    for lang, of_language in by_language.items():
+
+    def checked(lang: str) -> list[_Check]:
+        of_language = by_language[lang]
         vectors = corrected_documents(store, calibration, {first.mate: first.lang for first, _ in of_language})
         stored = [(first, second) for first, second in of_language if first.mate in vectors]
         queries = [vectors[first.mate] for first, _ in stored]
         nearest = _nearest(store, calibration, lang, queries)
-        for (first, second), document in zip(stored, nearest, strict=True):
-            confirmed = document is not None and document.doc_id == second.mate
-            checks.append(_Check(second, min(first.margin, second.margin), confirmed))
-    return checks
+        return [
+            _Check(
+                second,
+                min(first.margin, second.margin),
+                confirmed=document is not None and document.doc_id == second.mate,
+            )
+            for (first, second), document in zip(stored, nearest, strict=True)
+        ]
+
+    return [check for checks in on_all_cores(checked, by_language) for check in checks]
 
 
 class _Nearest(NamedTuple):
@@ -179,28 +187,42 @@ def _pairs(
     A language is searched once for all documents, so that the time grows with the languages, not with their pairs.
     """
     vectors = corrected_documents(store, calibration, sampled)
-    nearest: dict[tuple[str, str], _Nearest] = {}
-    vectors_of_mates: dict[str, FloatArray] = {}
-    for lang in languages:
+
+    def nearest_in(lang: str) -> list[tuple[str, _Nearest | None]]:
         doc_ids = [doc_id for doc_id in vectors if sampled[doc_id] != lang]
         mates = _nearest(store, calibration, lang, [vectors[doc_id] for doc_id in doc_ids])
-        for doc_id, mate in zip(doc_ids, mates, strict=True):
+        return list(zip(doc_ids, mates, strict=True))
+
+    nearest: dict[tuple[str, str], _Nearest] = {}
+    vectors_of_mates: dict[str, FloatArray] = {}
+    for lang, of_language in zip(languages, on_all_cores(nearest_in, languages), strict=True):
+        for doc_id, mate in of_language:
             if mate:
                 vector = vectors_of_mates.setdefault(mate.doc_id, mate.vector)
                 nearest[doc_id, lang] = mate._replace(vector=vector)
     by_language: dict[str, list[str]] = {}
     for doc_id in vectors:
         by_language.setdefault(sampled[doc_id], []).append(doc_id)
-    pairs = []
-    for lang, doc_ids in by_language.items():
-        searched = [(other, doc_id) for other in languages for doc_id in doc_ids if (doc_id, other) in nearest]
-        known = [nearest[doc_id, other] for other, doc_id in searched]
-        back = _nearest(store, calibration, lang, [mate.vector for mate in known])
-        for (other, doc_id), mate, returned in zip(searched, known, back, strict=True):
-            if returned:
-                mean = max((mate.mean + returned.mean) / 2, float(FLOOR))
-                pairs.append(_Pair(doc_id, other, mate.doc_id, mate.cosine / mean, returned.doc_id == doc_id))
-    return pairs
+
+    def pairs_of(lang: str) -> list[_Pair]:
+        searched = [
+            (other, doc_id) for other in languages for doc_id in by_language[lang] if (doc_id, other) in nearest
+        ]
+        mates = [nearest[doc_id, other] for other, doc_id in searched]
+        back = _nearest(store, calibration, lang, [mate.vector for mate in mates])
+        return [
+            _Pair(
+                doc_id,
+                other,
+                mate.doc_id,
+                mate.cosine / max((mate.mean + returned.mean) / 2, float(FLOOR)),
+                mutual=returned.doc_id == doc_id,
+            )
+            for (other, doc_id), mate, returned in zip(searched, mates, back, strict=True)
+            if returned
+        ]
+
+    return [pair for pairs in on_all_cores(pairs_of, by_language) for pair in pairs]
 
 
 def corrected_documents(

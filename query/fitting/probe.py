@@ -22,6 +22,7 @@ import numpy as np
 from encoders.console import Console, Progress
 from encoders.document import FloatArray
 from encoders.methods.vector_parts import weightings
+from encoders.session import on_all_cores
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL_MIX, CalibrationChoice, Mix, TriedChoice
@@ -208,13 +209,22 @@ class _Trial:
         pooled: dict[CalibrationChoice, dict[int, Ranking]] = {choice: {} for choice in new}
         in_own_language: dict[CalibrationChoice, dict[int, Ranking]] = {choice: {} for choice in new}
         titles = self._evidence.kind == "titles"
-        for lang, rows in self._blocks() if new else ():
-            read = ReadOnce()
-            for choice in new:
-                pooled[choice] |= zip(rows, self._ranked(choice, lang, rows, self._languages, read), strict=True)
-                if titles:
-                    rankings = self._ranked(choice, lang, rows, [lang], read)
-                    in_own_language[choice] |= zip(rows, rankings, strict=True)
+
+        def ranked(block: tuple[str, list[int]]) -> list[tuple[list[Ranking], list[Ranking]]]:
+            (lang, rows), read = block, ReadOnce()
+            return [
+                (
+                    self._ranked(choice, lang, rows, self._languages, read),
+                    self._ranked(choice, lang, rows, [lang], read) if titles else [],
+                )
+                for choice in new
+            ]
+
+        blocks = list(self._blocks()) if new else []
+        for (_, rows), by_choice in zip(blocks, on_all_cores(ranked, blocks), strict=True):
+            for choice, (of_all, of_own) in zip(new, by_choice, strict=True):
+                pooled[choice] |= zip(rows, of_all, strict=True)
+                in_own_language[choice] |= zip(rows, of_own, strict=False)
         for choice in new:
             values = self._values((in_own_language if titles else pooled)[choice])
             deciding, held_out = float(values[::2].mean()), float(values[1::2].mean())

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,9 +19,22 @@ from encoders.checkpoint import Checkpoint, current_checkpoint
 from encoders.document import FloatArray, Int32Array
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
-from encoders.session import OnnxSession, token_batches
+from encoders.session import OnnxSession, on_all_cores, token_batches
 from onnx_export.default_model import bert_graph
 from tests.onnx_export.conftest import SHAPE, weights
+
+
+def test_work_on_all_cores_meets_and_its_results_are_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "available_cores", lambda: 3)
+    together = threading.Barrier(3)
+
+    def halved(number: int) -> float:
+        together.wait(timeout=20)  # were fewer at work at once, they would wait for the others in vain
+        return 6 / number
+
+    assert on_all_cores(halved, (1, 2, 3)) == [6.0, 3.0, 2.0]
+    with pytest.raises(ZeroDivisionError):
+        on_all_cores(halved, (1, 0, 3))
 
 
 @given(st.lists(st.integers(1, 600), max_size=200), st.integers(1, 1000))
