@@ -37,6 +37,27 @@ _SCHEMAS = (words.WITHOUT_WORDS, words.WITH_WORDS)
 _IDS_AT_ONCE = 10_000
 
 
+_MOST_PASSAGES = 2**25
+"""Bytes of passages in memory from which reading begins anew: those of some twenty thousand pages."""
+_OVERHEAD = 500
+"""Bytes that a document's passages take beside their vectors."""
+
+
+class _ReadPassages:
+    """Passages that were read in one state of the file, by id: documents near one query are often near the next."""
+
+    def __init__(self, change_number: int) -> None:
+        self.change_number = change_number
+        self.passages: dict[str, Passages] = {}
+        self.size = 0
+
+    def add(self, new: Mapping[str, Passages]) -> Mapping[str, Passages]:
+        """Keep passages, and return them."""
+        self.passages.update(new)
+        self.size += sum(passages.vectors.nbytes + _OVERHEAD for passages in new.values())
+        return new
+
+
 class EmbeddedStore:
     """A ``VectorStore`` in the file at ``path``."""
 
@@ -50,6 +71,7 @@ class EmbeddedStore:
         check_collection_name(collection)
         self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
+        self._read_passages: dict[str, _ReadPassages] = {}
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._file = SqliteFile(self.path, make=make)
@@ -200,7 +222,13 @@ class EmbeddedStore:
         """Stored passages, one for each id."""
         dim = self._dim(model)
         with self._file.reading() as connection:
-            by_id = tables.passages(connection, model, doc_ids, dim)
+            change_number = tables.change_number(connection)
+            read = self._read_passages.get(model)
+            if read is None or read.change_number != change_number or read.size > _MOST_PASSAGES:
+                read = self._read_passages[model] = _ReadPassages(change_number)
+            by_id = {doc_id: read.passages[doc_id] for doc_id in doc_ids if doc_id in read.passages}
+            if new := [doc_id for doc_id in doc_ids if doc_id not in by_id]:
+                by_id |= read.add(tables.passages(connection, model, new, dim))
         return in_order(by_id, doc_ids)
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:

@@ -99,9 +99,9 @@ class Bank:
 
     def exclude_sources(self, cosines: FloatArray, doc_ids: Sequence[str]) -> None:
         """Set the (documents, n) cosines of documents with their own pseudo-queries to −∞."""
-        for row, doc_id in enumerate(doc_ids):
-            if doc_id in self._columns:
-                cosines[row, self._columns[doc_id]] = -np.inf
+        columns = self._columns
+        for row in [row for row, doc_id in enumerate(doc_ids) if doc_id in columns]:
+            cosines[row, columns[doc_ids[row]]] = -np.inf
 
     def neighbourhoods(self, cosines: FloatArray) -> FloatArray:
         """(documents,) mean of the documents' largest cosines with pseudo-queries, (documents, n).

@@ -7,7 +7,7 @@ section 3.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
 import numpy as np
@@ -78,15 +78,44 @@ def neighbourhood_without(near: FloatArray, rows: npt.NDArray[np.intp], k: int) 
     return means
 
 
-def language_neighbourhoods(cosines: FloatArray, languages: Iterable[slice | BoolArray], k: int) -> FloatArray:
+def language_neighbourhoods(cosines: FloatArray, languages: Iterable[slice], k: int) -> FloatArray:
     """(queries, n) mean of each query's k largest cosines in each document's language; −∞ is not counted.
 
     ``languages`` are the columns of each language's documents.
     """
     means = np.empty_like(cosines)
-    for columns in languages:
-        means[:, columns] = neighbourhood(cosines[:, columns], k)[:, None]
+    for columns, values in _equally_long(cosines, languages):
+        of_languages = neighbourhood(values.reshape(-1, values.shape[2]), k).reshape(values.shape[:2])
+        for number, of_language in enumerate(columns):
+            means[:, of_language] = of_languages[:, number, None]
     return means
+
+
+def best_of_languages(scores: FloatArray, languages: Iterable[slice], k: int) -> BoolArray:
+    """(queries, n) whether a score is among the query's k largest, or equal to them, in the document's language.
+
+    −∞ is not among them. ``languages`` are the columns of each language's documents.
+    """
+    best = np.zeros(scores.shape, dtype=np.bool_)
+    for columns, values in _equally_long(scores, languages):
+        count = min(k, values.shape[2])
+        least = np.partition(values, values.shape[2] - count, axis=2)[:, :, -count]
+        for number, of_language in enumerate(columns):
+            best[:, of_language] = scores[:, of_language] >= least[:, number, None]
+    return best & np.isfinite(scores)
+
+
+def _equally_long(values: FloatArray, languages: Iterable[slice]) -> Iterator[tuple[list[slice], FloatArray]]:
+    """The columns of languages with equally many documents, and (queries, languages, documents) of their values.
+
+    A query has equally many candidates in most languages, and numpy takes longer to begin than to compute with them.
+    """
+    by_length: dict[int, list[slice]] = {}
+    for columns in languages:
+        by_length.setdefault(columns.stop - columns.start, []).append(columns)
+    for length, of_length in by_length.items():
+        if length:
+            yield of_length, np.stack([values[:, columns] for columns in of_length], axis=1)
 
 
 def margin(cosines: FloatArray, fwd: FloatArray, bwd: FloatArray, form: Margin, beta: float) -> FloatArray:

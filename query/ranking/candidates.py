@@ -40,6 +40,8 @@ class RetrievedDocuments:
 
     def without(self, doc_ids: Collection[str]) -> RetrievedDocuments:
         """What was found, without some documents."""
+        if not doc_ids:
+            return self
         lexical_hits = [
             {lang: [hit for hit in hits if hit[0] not in doc_ids] for lang, hits in of_query.items()}
             for of_query in self.lexical_hits
@@ -168,7 +170,7 @@ class CandidatesWithPassages(CandidateDocuments):
             title[self.has_title] = passages[titles]
             starts_and_titles = np.concatenate((self.borders[:-1], titles))
             order = np.argsort(starts_and_titles)
-            largest = _largest_of_groups(passages, starts_and_titles[order])
+            largest = combined_groups(np.maximum, passages, starts_and_titles[order])
             best = largest[order < len(document)]
         return CosinesByPart(document, title, opening, best), passages
 
@@ -177,17 +179,17 @@ _SMALL_GROUP = 64
 """Most rows of a group for which taking the groups' rows by place is faster."""
 
 
-def _largest_of_groups(values: FloatArray, starts: Rows) -> FloatArray:
-    """The largest values of each column in groups of adjacent rows of (n, columns), by the groups' first rows.
+def combined_groups(combine: np.ufunc, values: FloatArray, starts: Rows) -> FloatArray:
+    """Groups of adjacent rows of (n, columns), each combined to a row, by the groups' first rows.
 
-    The same as ``np.maximum.reduceat(values, starts, axis=0)``, but faster for many columns and small groups.
+    The same as ``combine.reduceat(values, starts, axis=0)``, but faster for many columns and small groups.
     """
     lengths = np.diff(starts, append=len(values))
     most = int(lengths.max(initial=0))
     if most > _SMALL_GROUP:
-        return np.maximum.reduceat(values, starts, axis=0)
-    largest = values[starts]
+        return np.asarray(combine.reduceat(values, starts, axis=0))
+    combined = values[starts]
     for place in range(1, most):
         longer = np.flatnonzero(lengths > place)
-        largest[longer] = np.maximum(largest[longer], values[starts[longer] + place])
-    return largest
+        combined[longer] = combine(combined[longer], values[starts[longer] + place])
+    return combined

@@ -31,7 +31,7 @@ from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Bank, Calibration
 from query.calibration.corrected_queries import CorrectedQueries
-from query.calibration.margin import centring, exponent, margin
+from query.calibration.margin import best_of_languages, centring, exponent, margin
 from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.ranking.candidates import (
     CandidateDocuments,
@@ -412,14 +412,11 @@ class FairRanker:
         make that language's neighbourhood.
         """
         shortlists: list[BoolArray] = []
-        shortlist = np.zeros(scored.scores.shape, dtype=np.bool_)
+        first = np.where(in_stretches[0], scored.scores, np.float32(-np.inf))
+        shortlist = best_of_languages(first, scored.documents.languages.values(), self.calibration.neighbours)
         for in_stretch, end in zip(in_stretches, ends, strict=True):
             for query, among in enumerate(in_stretch):
                 shortlist[query, scored.best(query, max(end, RESCORED), among)[0]] = True
-                for rows in scored.documents.languages.values() if not shortlists else ():
-                    scores = np.where(among[rows], scored.scores[query, rows], np.float32(-np.inf))
-                    best = largest(scores, self.calibration.neighbours)
-                    shortlist[query, best[np.isfinite(scores[best])] + rows.start] = True
             shortlists.append(shortlist.copy())
         return shortlists
 

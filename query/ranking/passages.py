@@ -10,7 +10,7 @@ from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import Mix
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows, combined_groups
 
 _WINDOW = 500
 """Characters of an opening: about the 128 tokens of a window, in an alphabetic script."""
@@ -77,7 +77,7 @@ def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: R
     counts = lengths[several]
     firsts = np.cumsum(counts) - counts
     rows = np.repeat(starts[several] - firsts, counts) + np.arange(counts.sum())
-    totals: FloatArray = np.add.reduceat(passages[rows], firsts, axis=0)
+    totals = combined_groups(np.add, passages[rows], firsts)
     openings = passages[starts]
     openings[several] = parts.weighed(parts.unit(unit_rows(totals)))
     return openings
