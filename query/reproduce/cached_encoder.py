@@ -7,7 +7,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ from query import __version__
 
 FOLDER = "vectors"
 """Name of the cache's folder in the home; it may be deleted at any time."""
+SentenceVectors = Callable[[Sequence[Document]], Sequence[FloatArray]]
+"""Documents → the (sentences, dim) vectors of each."""
 _DIGEST = 32
 _Arrays = dict[str, npt.NDArray[np.generic]]
 
@@ -65,6 +67,17 @@ class CachedEncoder:
             self._write(file, {"vectors": vectors})
             return vectors
         return arrays["vectors"].astype(np.float32, copy=False)
+
+    def sentences(self, encode: SentenceVectors, documents: Sequence[Document]) -> Sequence[FloatArray]:
+        """The (sentences, dim) vectors of each of some documents, by a function of this encoder for documents."""
+        file = self._file("sentences", documents)
+        arrays = self._read(file, len(documents))
+        if arrays is None:
+            vectors = encode(documents)
+            ends = np.cumsum([len(rows) for rows in vectors])
+            self._write(file, {"vectors": np.concatenate(vectors), "ends": ends})
+            return vectors
+        return np.split(arrays["vectors"].astype(np.float32, copy=False), arrays["ends"][:-1].astype(np.int64))
 
     def say_cached(self) -> None:
         """Say how many texts' vectors came from the cache; nothing if none did."""

@@ -19,12 +19,12 @@ from query.alignment.matching import align
 from query.evaluation.plots import empty_figure, plain_texts
 from query.evaluation.scored_runs import ScoredRun
 from query.fitting.separability import RankChoice, accuracy_by_component, smallest_rank
+from query.reproduce.cached_encoder import SentenceVectors
 from query.reproduce.lawdr_data import Commentary, Site, match_urls, read_site
 from query.reproduce.lawdr_paper import VARIANTS, Variant
 from query.reproduce.lawdr_vectors import (
     Group,
     LanguageCorpus,
-    SentenceVectors,
     SummedGroup,
     count_sentences,
     sum_sentences,

@@ -11,10 +11,9 @@ import numpy as np
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.methods.density import DensityWeights
 from encoders.methods.moments import Moments
+from query.reproduce.cached_encoder import SentenceVectors
 from query.reproduce.lawdr_paper import Variant
 
-SentenceVectors = Callable[[Sequence[Document]], Sequence[FloatArray]]
-"""Documents → the (sentences, dim) vectors of each."""
 SAMPLE = 20_000
 """Greatest number of sentences that the density of a language is estimated from."""
 _BATCH = 64

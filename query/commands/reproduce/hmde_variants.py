@@ -15,7 +15,7 @@ from onnx_export.hmde.settings import FineTuning
 from onnx_export.models import find_model
 from query.commands import completion
 from query.commands.help import Command
-from query.commands.options import FILLED, PATH, common_options, device_option
+from query.commands.options import FILLED, PATH, Number, common_options, device_option
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
 from query.commands.reproduce.clef_options import clef_options
 from query.reproduce.cached_encoder import CachedEncoder
@@ -45,9 +45,14 @@ from query.reproduce.mldoc_data import read_mldoc
 @click.option("--fine-tuned", is_flag=True, help="Train each encoder for the task, as the paper does; needs PyTorch.")
 @click.option(
     "--checkpoint",
+    "checkpoints",
+    multiple=True,
     metavar="NAME|FOLDER",
-    help="With it: Hugging Face model of the lower encoders.  [default: of the default encoder]",
+    help="With it: Hugging Face model of the lower encoders, or of each --encoder in turn.  [default: of the default "
+    "encoder]",
 )
+@click.option("--epochs", type=click.IntRange(1), help=f"With it.  [default: {FineTuning.epochs}]")
+@click.option("--rate", type=Number(0, min_open=True), help=f"With it.  [default: {FineTuning.rate:g}]")
 @device_option
 @common_options
 def command(
@@ -57,7 +62,9 @@ def command(
     labelled: tuple[str, ...],
     taught: str,
     fine_tuned: bool,
-    checkpoint: str | None,
+    checkpoints: tuple[str, ...],
+    epochs: int | None,
+    rate: float | None,
     device: Device,
     settings: Settings,
     console: Console,
@@ -73,8 +80,12 @@ def command(
         raise click.UsageError("name one collection to classify: --mldoc DIR or --labelled SOURCE")
     if not (retrieval or mldoc or labelled):
         raise click.UsageError("name the data: --documents, --qrels and --topics, or --mldoc or --labelled, or all")
-    if checkpoint and not fine_tuned:
-        raise click.UsageError("--checkpoint belongs to --fine-tuned; give it too")
+    if not fine_tuned and (checkpoints or epochs or rate):
+        raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
+    if len(checkpoints) > 1 and len(checkpoints) != len(encoders):
+        raise click.UsageError("give one --checkpoint for all, or as many as --encoder, in the same order")
+    tuning = FineTuning(rate=rate or FineTuning.rate, epochs=epochs or FineTuning.epochs)
+    checkpoint_of = dict(zip(encoders, checkpoints * len(encoders), strict=False))
     variants = {encoder: variant_of(find_model(encoder, console)) for encoder in encoders}
     taught = normalise(taught)
     split = None
@@ -91,8 +102,8 @@ def command(
             counts = table.documents
         xldc = None
         if split and fine_tuned:
-            trainable = trainable_encoder(cached, encoder, checkpoint, device, console)
-            xldc = classify_fine_tuned([split], taught, trainable, FineTuning(), console).mean.accuracy
+            trainable = trainable_encoder(cached, encoder, checkpoint_of.get(encoder), device, console)
+            xldc = classify_fine_tuned([split], taught, trainable, tuning, console).mean.accuracy
         elif split:
             xldc = classify_frozen([split], taught, cached, console).mean.accuracy
         scored[encoder] = replace(variant, xldc=xldc, clir=clir)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -101,8 +102,8 @@ def command(
     results: list[dict[str, Any]] = []
     for read in get_args(Inputs) if inputs == "both" else (inputs,):
         method = Sentences(sentence, together=read == "multi")
-        cached = None if unnormalised else CachedEncoder(method, settings.home, console)
-        vectors = unit_sentences(cached) if cached else method.sentence_vectors
+        cached = CachedEncoder(method, settings.home, console)
+        vectors = partial(cached.sentences, method.sentence_vectors) if unnormalised else unit_sentences(cached)
         recalls, probes = alignment_tables(data, asked_rank, vectors, method.spec.dim, console)
         taken_out = {probe.task: probe.rank if asked_rank is None else asked_rank for probe in probes}
         evaluations = {
@@ -125,8 +126,7 @@ def command(
             drawn = plot.with_stem(f"{plot.stem}-{read}") if inputs == "both" else plot
             save_figure(sentences_figure(probes, method.spec.name), drawn)
             console.say(f"drawn: {drawn}")
-        if cached:
-            cached.say_cached()
+        cached.say_cached()
     console.emit({"encoder": sentence.folder.config.name, "unnormalised": unnormalised, "inputs": results})
     say_logged(numbers, console)
 

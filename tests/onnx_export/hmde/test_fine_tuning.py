@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,25 @@ def test_it_learns_what_a_classifier_over_frozen_vectors_can_not(
     assert told["languages"]["de"]["accuracy"] < 75
     assert told["fine_tuned"]["languages"]["de"]["accuracy"] > 85
     assert "epoch 1: loss" in captured.err
+
+
+def test_trainings_over_several_lower_encoders_are_fine_tuned(
+    hmde: ModelFolder, small_model: Path, stories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = shutil.copytree(hmde.path, tmp_path / "second")
+    given = [f"--encoder={hmde.path}", f"--encoder={second}", "--mldoc", str(stories), "--device", "cpu", "--json"]
+    learnt = ["--fine-tuned", "--rate", "0.003", "--epochs", "1"]
+    checkpoint = ["--checkpoint", str(small_model)]
+    assert run(["reproduce", "hmde-variants", *given, *learnt, *checkpoint, *checkpoint]) == 0
+    captured = capsys.readouterr()
+    first, other = (variant["xldc"] for variant in json.loads(captured.out)["variants"])
+    assert first == other > 0
+    assert captured.err.count("epoch 1: loss") == 2
+    assert "epoch 2" not in captured.err
+    assert run(["reproduce", "hmde-variants", *given, *learnt, *checkpoint * 3]) == 2
+    assert "as many as --encoder" in capsys.readouterr().err
+    assert run(["reproduce", "hmde-variants", *given, "--epochs", "1"]) == 2
+    assert "belong to --fine-tuned" in capsys.readouterr().err
 
 
 def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(

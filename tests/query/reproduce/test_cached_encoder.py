@@ -53,6 +53,21 @@ def assert_same(first: Encoded, second: Encoded) -> None:
         assert (ours.vectors.dtype.name, ours.offsets.dtype.name) == ("int8", "int32")
 
 
+def test_sentences_vectors_of_any_length_are_encoded_once(tmp_path: Path) -> None:
+    encoder, calls = CountingEncoder(), []
+
+    def encode(documents: Sequence[Document]) -> list[FloatArray]:
+        calls.append(len(documents))
+        return [np.full((len(text.text.split()), 3), 7.5, np.float32) for text in documents]
+
+    first, again = (cached(encoder, tmp_path).sentences(encode, TEXTS) for _ in range(2))
+    for rows, read in zip(first, again, strict=True):
+        np.testing.assert_array_equal(rows, read)
+        assert read.dtype == np.float32
+    assert [len(rows) for rows in again] == [3, 0, 1]
+    assert calls == [3]
+
+
 def test_a_second_encoder_of_the_same_build_encodes_nothing_again(tmp_path: Path) -> None:
     first, second = CountingEncoder(), CountingEncoder()
     documents = cached(first, tmp_path).encode_documents(TEXTS)

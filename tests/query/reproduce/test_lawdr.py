@@ -16,12 +16,12 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Pooling, link_files, publishing
 from encoders.methods.density import DensityWeights
 from query.cli import run
+from query.reproduce.cached_encoder import SentenceVectors
 from query.reproduce.lawdr import Data, wmt16, wmt19
 from query.reproduce.lawdr_data import lett_files, match_urls, neutral, read_commentary, read_site
 from query.reproduce.lawdr_paper import PAPER, VARIANTS, Variant, paper_column
 from query.reproduce.lawdr_vectors import (
     Group,
-    SentenceVectors,
     SummedGroup,
     VectorSample,
     count_sentences,
