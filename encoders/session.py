@@ -154,9 +154,11 @@ def available_cores() -> int:
 def on_all_cores(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
     """The results of work on each item, in order; as much is done at once as there are cores.
 
-    Threads gain where the work is products of matrices, on one thread of BLAS each, or waits for a server.
+    Threads gain where the work is products of matrices, or waits for a server. BLAS begins no threads of its own.
     """
-    with ThreadPoolExecutor(available_cores()) as pool:
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - a single search need not pay for it
+
+    with threadpool_limits(1), ThreadPoolExecutor(available_cores()) as pool:
         return list(pool.map(work, items))
 
 

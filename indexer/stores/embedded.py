@@ -37,25 +37,46 @@ _SCHEMAS = (words.WITHOUT_WORDS, words.WITH_WORDS)
 _IDS_AT_ONCE = 10_000
 
 
-_MOST_PASSAGES = 2**25
-"""Bytes of passages in memory from which reading begins anew: those of some twenty thousand pages."""
-_OVERHEAD = 500
+_CACHE_BYTES = 2**25
+"""Bytes of passages at which the cache is emptied: those of some twenty thousand pages."""
+_BESIDE_VECTORS = 500
 """Bytes that a document's passages take beside their vectors."""
 
 
-class _ReadPassages:
-    """Passages that were read in one state of the file, by id: documents near one query are often near the next."""
+class _PassageCache:
+    """Passages that were read in one state of the file: documents near one query are often near the next."""
 
-    def __init__(self, change_number: int) -> None:
-        self.change_number = change_number
-        self.passages: dict[str, Passages] = {}
-        self.size = 0
+    def __init__(self) -> None:
+        self._change_number = -1
+        self._passages: dict[tuple[str, str], Passages] = {}
+        self._size = 0
+        self._lock = threading.Lock()
 
-    def add(self, new: Mapping[str, Passages]) -> Mapping[str, Passages]:
-        """Keep passages, and return them."""
-        self.passages.update(new)
-        self.size += sum(passages.vectors.nbytes + _OVERHEAD for passages in new.values())
-        return new
+    def get(self, change_number: int, model: str, doc_ids: Sequence[str]) -> dict[str, Passages]:
+        """The cached passages of documents by id, of vectors of a model; none of another state of the file."""
+        with self._lock:
+            if change_number != self._change_number:
+                self._empty(change_number)
+            return {doc_id: self._passages[model, doc_id] for doc_id in doc_ids if (model, doc_id) in self._passages}
+
+    def add(self, change_number: int, model: str, passages: Mapping[str, Passages]) -> None:
+        """Add passages that were read in a state of the file; nothing if the cache is of another by now."""
+        size = sum(of_document.vectors.nbytes + _BESIDE_VECTORS for of_document in passages.values())
+        with self._lock:
+            if change_number != self._change_number or size > _CACHE_BYTES:
+                return
+            if self._size + size > _CACHE_BYTES:
+                self._empty(change_number)
+            self._passages |= {(model, doc_id): of_document for doc_id, of_document in passages.items()}
+            self._size += size
+
+    def _empty(self, change_number: int) -> None:
+        self._change_number, self._passages, self._size = change_number, {}, 0
+
+    def clear(self) -> None:
+        """Free the memory."""
+        with self._lock:
+            self._empty(-1)
 
 
 class EmbeddedStore:
@@ -71,7 +92,7 @@ class EmbeddedStore:
         check_collection_name(collection)
         self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
-        self._read_passages: dict[str, _ReadPassages] = {}
+        self._passages = _PassageCache()
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._file = SqliteFile(self.path, make=make)
@@ -221,14 +242,13 @@ class EmbeddedStore:
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id."""
         dim = self._dim(model)
-        with self._file.reading() as connection:
+        with self._file.snapshot() as connection:
             change_number = tables.change_number(connection)
-            read = self._read_passages.get(model)
-            if read is None or read.change_number != change_number or read.size > _MOST_PASSAGES:
-                read = self._read_passages[model] = _ReadPassages(change_number)
-            by_id = {doc_id: read.passages[doc_id] for doc_id in doc_ids if doc_id in read.passages}
-            if new := [doc_id for doc_id in doc_ids if doc_id not in by_id]:
-                by_id |= read.add(tables.passages(connection, model, new, dim))
+            by_id = self._passages.get(change_number, model, doc_ids)
+            if missing := [doc_id for doc_id in doc_ids if doc_id not in by_id]:
+                passages = tables.passages(connection, model, missing, dim)
+                self._passages.add(change_number, model, passages)
+                by_id |= passages
         return in_order(by_id, doc_ids)
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
@@ -319,6 +339,7 @@ class EmbeddedStore:
     def close(self) -> None:
         """Close the file."""
         self._matrices.clear()
+        self._passages.clear()
         self._file.close()
 
 

@@ -100,8 +100,9 @@ class Bank:
     def exclude_sources(self, cosines: FloatArray, doc_ids: Sequence[str]) -> None:
         """Set the (documents, n) cosines of documents with their own pseudo-queries to −∞."""
         columns = self._columns
-        for row in [row for row, doc_id in enumerate(doc_ids) if doc_id in columns]:
-            cosines[row, columns[doc_ids[row]]] = -np.inf
+        for row, doc_id in enumerate(doc_ids):
+            if doc_id in columns:
+                cosines[row, columns[doc_id]] = -np.inf
 
     def neighbourhoods(self, cosines: FloatArray) -> FloatArray:
         """(documents,) mean of the documents' largest cosines with pseudo-queries, (documents, n).

@@ -84,38 +84,39 @@ def language_neighbourhoods(cosines: FloatArray, languages: Iterable[slice], k: 
     ``languages`` are the columns of each language's documents.
     """
     means = np.empty_like(cosines)
-    for columns, values in _equally_long(cosines, languages):
-        of_languages = neighbourhood(values.reshape(-1, values.shape[2]), k).reshape(values.shape[:2])
-        for number, of_language in enumerate(columns):
-            means[:, of_language] = of_languages[:, number, None]
+    for spans, values in _equally_long(cosines, languages):
+        means_by_language = neighbourhood(values.reshape(-1, values.shape[2]), k).reshape(values.shape[:2])
+        for number, span in enumerate(spans):
+            means[:, span] = means_by_language[:, number, None]
     return means
 
 
 def best_of_languages(scores: FloatArray, languages: Iterable[slice], k: int) -> BoolArray:
-    """(queries, n) whether a score is among the query's k largest, or equal to them, in the document's language.
+    """(queries, n) whether a score is among the query's k largest in the document's language; ties keep their order.
 
     −∞ is not among them. ``languages`` are the columns of each language's documents.
     """
     best = np.zeros(scores.shape, dtype=np.bool_)
-    for columns, values in _equally_long(scores, languages):
-        count = min(k, values.shape[2])
-        least = np.partition(values, values.shape[2] - count, axis=2)[:, :, -count]
-        for number, of_language in enumerate(columns):
-            best[:, of_language] = scores[:, of_language] >= least[:, number, None]
+    for spans, values in _equally_long(scores, languages):
+        first = np.argsort(-values, axis=2, kind="stable")[:, :, :k]
+        are_best = np.zeros(values.shape, dtype=np.bool_)
+        np.put_along_axis(are_best, first, values=True, axis=2)
+        for number, span in enumerate(spans):
+            best[:, span] = are_best[:, number]
     return best & np.isfinite(scores)
 
 
 def _equally_long(values: FloatArray, languages: Iterable[slice]) -> Iterator[tuple[list[slice], FloatArray]]:
-    """The columns of languages with equally many documents, and (queries, languages, documents) of their values.
+    """Languages with equally many documents: their columns, and (queries, languages, documents) of their values.
 
     A query has equally many candidates in most languages, and numpy takes longer to begin than to compute with them.
     """
     by_length: dict[int, list[slice]] = {}
-    for columns in languages:
-        by_length.setdefault(columns.stop - columns.start, []).append(columns)
-    for length, of_length in by_length.items():
+    for span in languages:
+        by_length.setdefault(span.stop - span.start, []).append(span)
+    for length, spans in by_length.items():
         if length:
-            yield of_length, np.stack([values[:, columns] for columns in of_length], axis=1)
+            yield spans, np.stack([values[:, span] for span in spans], axis=1)
 
 
 def margin(cosines: FloatArray, fwd: FloatArray, bwd: FloatArray, form: Margin, beta: float) -> FloatArray:

@@ -95,13 +95,13 @@ def changed_hits(store: VectorStore, before: Calibration, after: Calibration) ->
         return {}
     languages = sorted(before.languages, key=lambda lang: -targets.get(lang, 0))[: QUERIES // _EACH]
 
-    def changed(lang: str) -> npt.NDArray[np.intp]:
+    def changes_in(lang: str) -> npt.NDArray[np.intp]:
         queries = unit_rows(before.languages[lang].bank[: QUERIES // len(languages)])
         old, new = (_first_tens(store, calibration, queries, lang, targets) for calibration in (before, after))
         return np.array([len(old_ids - new_ids) for old_ids, new_ids in zip(old, new, strict=True)], dtype=np.intp)
 
     with_queries = [lang for lang in languages if len(before.languages[lang].bank)]
-    return dict(zip(with_queries, on_all_cores(changed, with_queries), strict=True))
+    return dict(zip(with_queries, on_all_cores(changes_in, with_queries), strict=True))
 
 
 def _first_tens(

@@ -147,7 +147,7 @@ def _checks(store: VectorStore, calibration: Calibration, mutual: Sequence[_Pair
         for first, second in zip(pairs[-1:] + pairs[:-1], pairs, strict=True) if len(pairs) > 1 else ():
             by_language.setdefault(second.lang, []).append((first, second))
 
-    def checked(lang: str) -> list[_Check]:
+    def checks_in(lang: str) -> list[_Check]:
         of_language = by_language[lang]
         vectors = corrected_documents(store, calibration, {first.mate: first.lang for first, _ in of_language})
         stored = [(first, second) for first, second in of_language if first.mate in vectors]
@@ -162,7 +162,7 @@ def _checks(store: VectorStore, calibration: Calibration, mutual: Sequence[_Pair
             for (first, second), document in zip(stored, nearest, strict=True)
         ]
 
-    return [check for checks in on_all_cores(checked, by_language) for check in checks]
+    return [check for checks in on_all_cores(checks_in, by_language) for check in checks]
 
 
 class _Nearest(NamedTuple):
@@ -188,14 +188,14 @@ def _pairs(
     """
     vectors = corrected_documents(store, calibration, sampled)
 
-    def nearest_in(lang: str) -> list[tuple[str, _Nearest | None]]:
+    def neighbours_in(lang: str) -> list[tuple[str, _Nearest | None]]:
         doc_ids = [doc_id for doc_id in vectors if sampled[doc_id] != lang]
         mates = _nearest(store, calibration, lang, [vectors[doc_id] for doc_id in doc_ids])
         return list(zip(doc_ids, mates, strict=True))
 
     nearest: dict[tuple[str, str], _Nearest] = {}
     vectors_of_mates: dict[str, FloatArray] = {}
-    for lang, of_language in zip(languages, on_all_cores(nearest_in, languages), strict=True):
+    for lang, of_language in zip(languages, on_all_cores(neighbours_in, languages), strict=True):
         for doc_id, mate in of_language:
             if mate:
                 vector = vectors_of_mates.setdefault(mate.doc_id, mate.vector)
@@ -204,7 +204,7 @@ def _pairs(
     for doc_id in vectors:
         by_language.setdefault(sampled[doc_id], []).append(doc_id)
 
-    def pairs_of(lang: str) -> list[_Pair]:
+    def pairs_from(lang: str) -> list[_Pair]:
         searched = [
             (other, doc_id) for other in languages for doc_id in by_language[lang] if (doc_id, other) in nearest
         ]
@@ -222,7 +222,7 @@ def _pairs(
             if returned
         ]
 
-    return [pair for pairs in on_all_cores(pairs_of, by_language) for pair in pairs]
+    return [pair for pairs in on_all_cores(pairs_from, by_language) for pair in pairs]
 
 
 def corrected_documents(
@@ -262,5 +262,5 @@ def _nearest(
         cosines = calibration.vector_parts.cosines(neighbours, vector[None])[:, 0]
         best = int(cosines.argmax())
         cosine, mean = float(cosines[best]), float(cosines.mean())
-        nearest.append(_Nearest(of_vector.doc_ids[best], neighbours[best], cosine, mean))
+        nearest.append(_Nearest(of_vector.doc_ids[best], neighbours[best].copy(), cosine, mean))
     return nearest

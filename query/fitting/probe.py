@@ -58,8 +58,8 @@ _LOST = 0.02
 _BY_CHANCE = 0.05
 """Probability that a comparison changes a setting by chance; rivals that are compared at once share it."""
 _DEPTH = STRETCHES[0]
-_BLOCK = 64
-"""Queries ranked at once."""
+_BLOCK = 32
+"""Queries whose candidates are in memory at once on each core."""
 
 
 UNBALANCED = replace(DEFAULT, balance=0.0)
@@ -210,7 +210,7 @@ class _Trial:
         in_own_language: dict[CalibrationChoice, dict[int, Ranking]] = {choice: {} for choice in new}
         titles = self._evidence.kind == "titles"
 
-        def ranked(block: tuple[str, list[int]]) -> list[tuple[list[Ranking], list[Ranking]]]:
+        def rankings_of(block: tuple[str, list[int]]) -> list[tuple[list[Ranking], list[Ranking]]]:
             (lang, rows), read = block, ReadOnce()
             return [
                 (
@@ -221,10 +221,11 @@ class _Trial:
             ]
 
         blocks = list(self._blocks()) if new else []
-        for (_, rows), by_choice in zip(blocks, on_all_cores(ranked, blocks), strict=True):
-            for choice, (of_all, of_own) in zip(new, by_choice, strict=True):
-                pooled[choice] |= zip(rows, of_all, strict=True)
-                in_own_language[choice] |= zip(rows, of_own, strict=False)
+        for (_, rows), by_choice in zip(blocks, on_all_cores(rankings_of, blocks), strict=True):
+            for choice, (rankings, rankings_in_language) in zip(new, by_choice, strict=True):
+                pooled[choice] |= zip(rows, rankings, strict=True)
+                if titles:
+                    in_own_language[choice] |= zip(rows, rankings_in_language, strict=True)
         for choice in new:
             values = self._values((in_own_language if titles else pooled)[choice])
             deciding, held_out = float(values[::2].mean()), float(values[1::2].mean())

@@ -78,7 +78,7 @@ def leading(
     basis = np.empty((size, width), dtype=np.float32, order="F")
     projected = np.zeros((width, width))
     space, best, values, residual = basis, projected, np.zeros(width), np.inf
-    checked, next_check = 0, count
+    last_check, next_check = 0, count
     for end in range(BLOCK, width + 1, BLOCK):
         start = end - BLOCK
         basis[:, start:end] = block
@@ -95,21 +95,21 @@ def leading(
         inner = projected[:end, :end]
         values, vectors = np.linalg.eigh(np.triu(inner) + np.triu(inner, 1).T)
         best = vectors[:, ::-1][:, :count]
-        previous, residual = (
-            residual,
-            float(np.linalg.norm(rest @ best[-BLOCK:], axis=0).max() / max(values[-1], np.finfo(np.float64).tiny)),
+        previous = residual
+        residual = float(
+            np.linalg.norm(rest @ best[-BLOCK:], axis=0).max() / max(values[-1], np.finfo(np.float64).tiny)
         )
         if residual <= tolerance:
             break
-        shrunk = (previous - residual) / (end - checked)
-        checked, next_check = end, end + _vectors_to_next_check(residual - tolerance, shrunk)
+        decrease = (previous - residual) / (end - last_check)
+        last_check, next_check = end, end + min(_vectors_to_next_check(residual - tolerance, decrease), end // 4)
     coefficients = best.astype(np.float32)
     return Leading(space @ coefficients, values[::-1][:count].copy(), coefficients, residual)
 
 
-def _vectors_to_next_check(excess: float, shrunk: float) -> int:
-    """Half of the vectors that take the residual's excess away, if each takes ``shrunk`` away as the last ones did.
+def _vectors_to_next_check(excess: float, decrease: float) -> int:
+    """Half of the vectors until the residual is within the tolerance, if each goes on to decrease it as much.
 
     A check decomposes the whole space: after every block, that would be a quarter of the search's time.
     """
-    return int(excess / shrunk / 2) if shrunk > 0 else BLOCK
+    return int(excess / decrease / 2) if decrease > 0 else BLOCK

@@ -13,7 +13,6 @@ Columns = npt.NDArray[np.floating]
 Operator = Callable[[Columns], Columns]
 """(n, columns) → (n, columns) in the same precision; symmetric and positive definite."""
 
-_REFINEMENTS = 10
 _CHECKED = 4
 """Number of random sums of columns whose residuals are checked."""
 
@@ -23,9 +22,10 @@ def solve(
 ) -> FloatArray:
     """Solve for all columns of (n, columns) float32 by an inverse that float32 makes inexact.
 
-    The check takes a few sums of all columns with random signs. The residual of such a sum is about as large as that of
-    all columns together, so the check costs a fraction of a product and finds a failure of float32 in any column. Where
-    the residual is too large, the inverse of the residual is added until each column is within the tolerance.
+    The check takes a few sums of all columns, scaled to unit length, with random signs. The residual of such a sum is
+    about as large as that of all columns together, so the check costs a fraction of a product and finds a failure of
+    float32 in any column. Where the residual is too large, the inverse of the residual is added until each column is
+    within the tolerance.
 
     A column's tolerance is relative to its norm.
 
@@ -33,9 +33,11 @@ def solve(
         ArithmeticError: the residual does not shrink: the system is too ill-conditioned for float32.
     """
     solution = inverse(right)
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], (right.shape[1], _CHECKED))
-    residual = right @ signs - operator(solution @ signs)
-    if np.linalg.norm(residual) <= tolerance * np.linalg.norm(right) * _CHECKED**0.5:
+    norms = np.linalg.norm(right, axis=0).astype(np.float64)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (right.shape[1], min(_CHECKED, right.shape[1])))
+    sums = np.divide(signs, norms[:, None], out=np.zeros_like(signs), where=norms[:, None] > 0)
+    residual = right @ sums - operator(solution @ sums)
+    if np.linalg.norm(residual) <= tolerance * signs.size**0.5:
         return solution
     return _refined(operator, inverse, right, solution, tolerance)
 
@@ -47,15 +49,15 @@ def _refined(
     first: FloatArray,
     tolerance: float,
 ) -> FloatArray:
+    """Add the inverse of the float64 residual until each column is within the tolerance."""
     exact, solution = right.astype(np.float64), first.astype(np.float64)
     scale = np.linalg.norm(exact, axis=0)
     worst = np.inf
-    for _ in range(_REFINEMENTS):
+    while True:
         residual = exact - operator(solution)
         previous, worst = worst, float(np.max(np.linalg.norm(residual, axis=0) / np.where(scale > 0, scale, 1)))
         if worst <= tolerance:
             return solution.astype(np.float32)
-        if worst > previous / 2:
-            break
+        if not worst <= previous / 2:  # nor if it is no number
+            raise ArithmeticError(f"residual {worst:.1e} of a system of {len(right):,} equations does not shrink")
         solution += inverse(residual.astype(np.float32))
-    raise ArithmeticError(f"residual {worst:.1e} of a system of {len(right):,} equations does not shrink")

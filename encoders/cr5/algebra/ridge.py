@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from encoders.cr5.algebra import conjugate_gradients, refinement
 from encoders.cr5.algebra.conjugate_gradients import TOLERANCE
@@ -23,7 +23,7 @@ class Ridge(Protocol):
     def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
         """Coefficients of the regression on V, (documents, columns) or, if words are fewer, (words, columns).
 
-        Coefficients are linear in V, (documents, columns); ``tolerance`` may ask for a finer iterative solution.
+        Coefficients are linear in V, (documents, columns); ``tolerance`` may ask for a finer solution.
         """
         ...
 
@@ -43,15 +43,13 @@ def ridge(matrix: csr_array, lam: float, *, direct: int = DIRECT, tolerance: flo
 
     Raises:
         LinAlgError: the system has no Cholesky factor in float32.
+        ArithmeticError: from the regression, if float32 can't hold a solution.
     """
-    wide = matrix if _is_wide(matrix) else csr_array(matrix.T)
-    system = _System(wide, lam)
-    solver = system.factorised(tolerance) if wide.shape[0] <= direct else system.iterated(tolerance)
-    return _Dual(matrix, lam, solver) if _is_wide(matrix) else _Primal(matrix, solver)
-
-
-def _is_wide(matrix: csr_array) -> bool:
-    return bool(matrix.shape[0] <= matrix.shape[1])
+    documents, words = matrix.shape
+    is_dual = documents <= words
+    system = _System(matrix if is_dual else matrix.T, lam)
+    solver = system.factorised(tolerance) if min(matrix.shape) <= direct else system.iterated(tolerance)
+    return _Dual(matrix, lam, solver) if is_dual else _Primal(matrix, solver)
 
 
 _Solver = Callable[[FloatArray, float], FloatArray]
@@ -61,7 +59,7 @@ _Solver = Callable[[FloatArray, float], FloatArray]
 class _System:
     """AAᵀ + λI: A is X, or Xᵀ if words are fewer than documents."""
 
-    def __init__(self, wide: csr_array, lam: float) -> None:
+    def __init__(self, wide: csr_array | csc_array, lam: float) -> None:
         self._wide, self._lam = wide, lam
 
     def __call__(self, columns: Columns) -> Columns:
@@ -74,10 +72,10 @@ class _System:
 
     def factorised(self, tolerance: float) -> _Solver:
         """Solve by a Cholesky factor."""
-        matrix = _gram(self._wide)
+        matrix = _gram(csr_array(self._wide))
         matrix[np.diag_indices_from(matrix)] += self._lam
         factor = _Factor(matrix)
-        return lambda right, finer: refinement.solve(self, factor.solve, right, min(tolerance, finer))
+        return lambda right, finer: refinement.solve(self, factor.solve, right, min(_EXACT, tolerance, finer))
 
 
 class _Factor:
@@ -110,21 +108,27 @@ class _Factor:
 
 _BLOCK = 128
 """Rows of a block of a factor."""
+_EXACT = 1e-4
+"""Tolerance of a solution by a factor, whose rounding errors are about as large; a correction costs little."""
 _FREQUENT = 1 / 20
-"""Share of rows above which a column's products are quicker as a dense matrix: measured with 2,700 to 25,000 rows."""
-_ROWS = 512
-"""Rows whose products are made dense at once."""
+"""Share of rows above which a column's products are quicker as a dense matrix (measured with 2,700 rows)."""
+_SLAB = 512
+"""Frequent columns, and rows of products, that are made dense at once."""
 
 
 def _gram(matrix: csr_array) -> FloatArray:
     """AAᵀ as a dense matrix, (rows, rows) float32: it has hardly any zeros."""
     rows, columns = matrix.shape
     frequent = np.bincount(matrix.indices, minlength=columns) > _FREQUENT * rows
-    dense, rest = matrix[:, frequent].toarray(), csr_array(matrix[:, ~frequent])
-    gram: FloatArray = dense @ dense.T
+    gram = np.zeros((rows, rows), dtype=np.float32)
+    numbers = np.flatnonzero(frequent)
+    for start in range(0, len(numbers), _SLAB):
+        dense = matrix[:, numbers[start : start + _SLAB]].toarray()
+        gram += dense @ dense.T
+    rest = csr_array(matrix[:, ~frequent])
     transposed = csr_array(rest.T)
-    for start in range(0, rows, _ROWS):
-        gram[start : start + _ROWS] += (rest[start : start + _ROWS] @ transposed).toarray()
+    for start in range(0, rows, _SLAB):
+        gram[start : start + _SLAB] += (rest[start : start + _SLAB] @ transposed).toarray()
     return gram
 
 

@@ -87,7 +87,7 @@ def solve(
     vectors that the operator was applied to.
 
     Raises:
-        ArithmeticError: the equations are too ill-conditioned for the iteration.
+        ArithmeticError: the equations are too ill-conditioned for float32.
         LinAlgError: the equations are too ill-conditioned for a Cholesky factor.
     """
     with ThreadPoolExecutor(available_cores()) as pool, threadpool_limits(1):

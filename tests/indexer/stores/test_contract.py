@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,17 @@ from encoders.document import Document, FloatArray, Passages, int8_rows, unit_ro
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection.store_location import StoreLocation
 from indexer.elastic.values import filter_texts
-from indexer.stores.contract import ChecksFields, LexicalQuery, Stamp, StoredDocument, VectorQuery, VectorStore
+from indexer.stores import embedded
+from indexer.stores.contract import (
+    ChecksFields,
+    LexicalQuery,
+    MissingDocuments,
+    Stamp,
+    StoredDocument,
+    VectorQuery,
+    VectorStore,
+)
+from indexer.stores.embedded import EmbeddedStore
 
 MODEL, DIM = "model-a", 8
 
@@ -72,6 +84,49 @@ def test_order_of_asking_is_order_of_answers_and_an_unknown_id_is_an_error(store
     for ask in (store.get, lambda ids: store.vectors(MODEL, ids), lambda ids: store.passages(MODEL, ids)):
         with pytest.raises(KeyError):
             ask(["a", "nobody"])
+
+
+def test_passages_that_were_read_before_are_those_that_are_stored_now(place: str, store: VectorStore) -> None:
+    """A store may keep passages in memory, but another process may change the documents."""
+
+    def with_passages(doc_id: str, seed: int) -> StoredDocument:
+        vectors = int8_rows(random_vectors(2, seed))
+        return replace(item(doc_id, text=f"{seed}"), passages=replace(item(doc_id).passages, vectors=vectors))
+
+    def read(model: str, *doc_ids: str) -> list[bytes]:
+        return [passages.vectors.tobytes() for passages in store.passages(model, doc_ids)]
+
+    first, later, by_another = (with_passages("a", seed) for seed in (1, 2, 3))
+    store.put(MODEL, [first, with_passages("b", 4)])
+    assert read(MODEL, "a") == read(MODEL, "a") == [first.passages.vectors.tobytes()]
+    assert read(MODEL, "b", "a")[1] == first.passages.vectors.tobytes()
+    store.put(MODEL, [later])
+    assert read(MODEL, "a") == [later.passages.vectors.tobytes()]
+    second = StoreLocation(place, "contract").open()
+    second.put(MODEL, [by_another])
+    second.create("model-b", DIM)
+    second.put("model-b", [replace(by_another, passages=first.passages)])
+    assert read(MODEL, "a") == [by_another.passages.vectors.tobytes()]
+    assert read("model-b", "a") == [first.passages.vectors.tobytes()]
+    second.delete(["a"])
+    second.close()
+    with pytest.raises(MissingDocuments):
+        read(MODEL, "b", "a")
+    assert len(read(MODEL, "b")) == 1
+
+
+def test_the_cache_of_passages_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    each = item("a").passages.vectors.nbytes + embedded._BESIDE_VECTORS
+    monkeypatch.setattr(embedded, "_CACHE_BYTES", 3 * each)
+    with closing(EmbeddedStore(tmp_path, "cached")) as store:
+        store.create(MODEL, DIM)
+        store.put(MODEL, [item(name) for name in "abcdefg"])
+        cache = store._passages
+        for doc_ids, cached in ("ab", "ab"), ("abc", "abc"), ("de", "de"), ("abcdefg", "de"), ("e", "de"):
+            assert len(store.passages(MODEL, list(doc_ids))) == len(doc_ids)
+            assert sorted(doc_id for _, doc_id in cache._passages) == list(cached)
+        assert cache._size == 2 * each
+    assert not cache._passages
 
 
 def test_putting_twice_changes_nothing(store: VectorStore) -> None:

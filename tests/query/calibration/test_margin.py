@@ -9,9 +9,11 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from query.calibration.margin import (
     MARGINS,
+    best_of_languages,
     centring,
     check,
     exponent,
+    language_neighbourhoods,
     margin,
     neighbourhood,
     neighbourhood_without,
@@ -30,6 +32,23 @@ def test_what_does_not_count_is_not_a_neighbour() -> None:
     rows = np.array([[0.5, -np.inf, 0.3], [-np.inf, -np.inf, -np.inf]], dtype=np.float32)
     assert neighbourhood(rows, 2).tolist() == pytest.approx([0.4, 0.0])
     assert neighbourhood(np.zeros((2, 0), dtype=np.float32), 4).tolist() == [0.0, 0.0]
+
+
+@given(st.lists(st.sampled_from((0, 1, 2, 5, 5, 5)), min_size=1, max_size=8), st.integers(1, 4), st.integers(0, 999))
+def test_languages_are_compared_at_once_as_one_after_the_other(lengths: list[int], k: int, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    ends = np.cumsum(lengths).tolist()
+    languages = [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)]
+    cosines = (chance.integers(-5, 5, (3, ends[-1])) / 8).astype(np.float32)  # with ties
+    cosines[chance.random(cosines.shape) < 0.2] = -np.inf
+    means = language_neighbourhoods(cosines, languages, k)
+    best = best_of_languages(cosines, languages, k)
+    for span in languages:
+        for query, row in enumerate(cosines[:, span]):
+            if len(row):
+                np.testing.assert_array_equal(means[query, span], np.repeat(neighbourhood(row[None], k), len(row)))
+            order = [column for column in np.argsort(-row, kind="stable")[:k] if np.isfinite(row[column])]
+            assert np.flatnonzero(best[query, span]).tolist() == sorted(order)
 
 
 def _means_without(near: FloatArray, rows: list[int], k: int) -> FloatArray:

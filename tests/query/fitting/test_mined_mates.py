@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from encoders import session
 from encoders.document import Document
 from indexer.stores.contract import NearestDocuments, VectorQuery, VectorStore
 from indexer.stores.embedded import EmbeddedStore
@@ -54,6 +55,15 @@ def test_counterparts_are_mates_and_sure(tmp_path: Path, languages: int) -> None
         assert mates.summary.confirmed is None  # there is no third language to check by
     else:
         assert mates.summary.confirmed == pytest.approx(right, abs=0.08)
+
+
+def test_mates_are_the_same_on_any_number_of_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled(tmp_path, ENCODER, counterparts(40))
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr(session, "available_cores", lambda cores=cores: cores)
+        found.append(mined(store))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("languages", [2, 4])

@@ -1,15 +1,18 @@
 """The solver against the paper written out in dense numpy, in each of its forms."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from encoders.cr5.algebra import solver
+from encoders.cr5.algebra import refinement, solver
+from encoders.cr5.algebra import ridge as algebra_ridge
 from encoders.cr5.algebra.conjugate_gradients import _block, orthonormal
 from encoders.cr5.algebra.conjugate_gradients import solve as solve_block
-from encoders.cr5.algebra.eigenvectors import BLOCK, leading
+from encoders.cr5.algebra.eigenvectors import BLOCK, leading, max_applied_vectors
 from encoders.cr5.algebra.refinement import Columns, Operator
 from encoders.cr5.algebra.ridge import ridge
 from encoders.cr5.algebra.solver import Block, solve
@@ -40,7 +43,12 @@ def test_iterated_it_is_the_paper(lam: float) -> None:
 
 
 @pytest.mark.parametrize("shape", [(300, 700), (700, 300)], ids=["dual", "primal"])
-def test_a_factor_of_several_blocks_is_the_ridge_regression(shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("frequent", [0.0, 0.05, 1.0], ids=["all words frequent", "some", "none"])
+def test_a_factor_of_several_blocks_is_the_ridge_regression(
+    shape: tuple[int, int], frequent: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(algebra_ridge, "_FREQUENT", frequent)
+    monkeypatch.setattr(algebra_ridge, "_SLAB", 64)
     chance = np.random.default_rng(0)
     often = chance.random(shape[1]) ** 3  # some words are in most documents, and most words in few
     bags = (chance.random(shape) * (chance.random(shape) < often)).astype(np.float32)
@@ -53,10 +61,29 @@ def test_a_factor_of_several_blocks_is_the_ridge_regression(shape: tuple[int, in
     np.testing.assert_allclose(regression.predicted(targets, solved), exact @ golden, atol=1e-3)
 
 
-def test_a_ridge_that_a_float32_factor_cannot_hold_is_refused() -> None:
+def test_a_ridge_that_float32_has_no_factor_for_is_refused() -> None:
     matrix = csr_array(np.ones((300, 400), dtype=np.float32))
-    with pytest.raises((np.linalg.LinAlgError, ArithmeticError)):
-        ridge(matrix, 1e-9).solve(np.eye(300, 3, dtype=np.float32))
+    with pytest.raises(np.linalg.LinAlgError):
+        ridge(matrix, 1e-9)
+
+
+@pytest.mark.parametrize("wrong", [0.02, np.nan])
+def test_a_solution_by_an_inverse_is_checked_column_by_column(wrong: float) -> None:
+    """The residual of a wrong column is small beside the other columns', but not beside its own right-hand side."""
+    right = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+    right[:, 2] *= 1e-4
+
+    def inverse(columns: FloatArray) -> FloatArray:
+        halves = columns / 2
+        halves[:, 2] *= np.float32(1 + wrong)
+        return halves
+
+    if np.isnan(wrong):
+        with pytest.raises(ArithmeticError, match="residual nan of a system of 40 equations"):
+            refinement.solve(lambda columns: 2 * columns, inverse, right, 1e-3)
+    else:
+        found = refinement.solve(lambda columns: 2 * columns, inverse, right, 1e-3)
+        np.testing.assert_allclose(found, right / 2, rtol=2e-3)
 
 
 def _of_subjects(documents: int, words: int) -> dict[str, Block]:
@@ -194,6 +221,23 @@ def test_leading_eigenvectors_are_those_of_the_whole_matrix() -> None:
     np.testing.assert_allclose(np.concatenate(shown, axis=1) @ found.coefficients, found.vectors, atol=1e-5)
     assert set(told) == {BLOCK}
     assert sum(told) < 600
+
+
+def test_the_space_is_decomposed_fewer_times_than_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    decompose = np.linalg.eigh
+
+    def counted(matrix: Float64Array) -> object:
+        sizes.append(len(matrix))
+        return decompose(matrix)
+
+    monkeypatch.setattr(np.linalg, "eigh", counted)
+    values = np.concatenate([np.full(2000, 1.0), np.linspace(1, 0, 2000)]).astype(np.float32)
+    rough = leading(lambda block: values[:, None] * block, 4000, 100, small=0, tolerance=1e-9)
+    assert rough.residual > 1e-9
+    assert sizes[-1] == max_applied_vectors(4000, 100, 0)  # the last check is at the full width
+    assert all(later <= earlier + max(BLOCK, earlier // 4 + BLOCK) for earlier, later in pairwise(sizes))
+    assert len(sizes) < sizes[-1] // BLOCK - 1
 
 
 def test_eigenvectors_not_found_to_the_tolerance_say_how_far_they_are_off() -> None:
