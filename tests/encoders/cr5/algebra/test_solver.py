@@ -74,7 +74,7 @@ def test_a_solution_by_an_inverse_is_checked_column_by_column(wrong: float) -> N
     right[:, 2] *= 1e-4
 
     def inverse(columns: FloatArray) -> FloatArray:
-        halves = columns / 2
+        halves: FloatArray = columns / np.float32(2)
         halves[:, 2] *= np.float32(1 + wrong)
         return halves
 
