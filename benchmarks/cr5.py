@@ -35,7 +35,10 @@ from indexer.readers.documents import Sources
 from indexer.training.cr5 import Cr5Report, train_cr5
 
 Vector = npt.NDArray[np.float64]
+Columns = dict[str, FloatArray]
 LAM = 0.3
+_ROUNDS = 5
+"""Trainings by our algorithm: they take a second, and a machine is slower in some seconds than in others."""
 DIMENSIONS = 300
 
 
@@ -130,7 +133,8 @@ def training() -> list[str]:
     table = harness.Table(
         [
             f"r = {DIMENSIONS}, λ = {LAM}. The published algorithm is one thread's work, BLAS's other threads but slow "
-            "it down; ours runs languages side by side. Mates: reciprocal rank of a tenth of the concepts, held out.",
+            "it down; ours runs languages side by side (the median of five trainings). Mates: reciprocal rank of "
+            "a tenth of the concepts, held out.",
             "",
             "| matrix | published, s (CPU s) | ours, s (CPU s) | times faster (CPU) | mates, published | mates, ours |",
             "|---|---:|---:|---:|---:|---:|",
@@ -146,8 +150,8 @@ def training() -> list[str]:
         concepts = np.unique(np.concatenate([block.concepts for block in blocks.values()]))
         drawn = np.random.default_rng(0).permutation(concepts)
         trained, held_out = split(blocks, drawn, drawn[: len(drawn) // 10])
-        with harness.Stopwatch() as ours:
-            solution = columns_of(solve(trained, DIMENSIONS, LAM, direct=direct, small=size))
+        runs = [timed_training(trained, direct, size) for _ in range(_ROUNDS)]
+        ours, solution = sorted(runs, key=lambda run: run[0].seconds)[_ROUNDS // 2]
         with threadpool_limits(1), harness.Stopwatch() as theirs:
             published_solution = columns_of(published(trained, DIMENSIONS))
         ranks = [mate_rank(columns, held_out) for columns in (published_solution, solution)]
@@ -158,7 +162,14 @@ def training() -> list[str]:
     return table
 
 
-def columns_of(solution: Solution) -> dict[str, FloatArray]:
+def timed_training(blocks: Mapping[str, Block], direct: int, small: int) -> tuple[harness.Stopwatch, Columns]:
+    """Train once; returns the time, and each language's columns."""
+    with harness.Stopwatch() as watch:
+        columns = columns_of(solve(blocks, DIMENSIONS, LAM, direct=direct, small=small))
+    return watch, columns
+
+
+def columns_of(solution: Solution) -> Columns:
     """Each language's columns; a solution computes them when they are read."""
     return {lang: solution.columns[lang] for lang in solution.columns}
 

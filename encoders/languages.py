@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-import langcodes
-from langcodes.tag_parser import LanguageTagError
-
 from encoders.errors import BadInput
 
 UNDETERMINED = "und"
@@ -25,6 +22,9 @@ def normalise(code: str) -> str:
     Raises:
         BadInput: the code is no BCP 47 language tag.
     """
+    import langcodes  # noqa: PLC0415 - a twentieth of a second that commands without codes need not pay
+    from langcodes.tag_parser import LanguageTagError  # noqa: PLC0415
+
     code = code.strip().replace("_", "-")
     if not code or code.lower() in {"und", "unknown", "mul", "zxx", "xx"}:
         return UNDETERMINED

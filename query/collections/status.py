@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -21,8 +22,9 @@ from query.calibration.summary import Summary
 
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
     """Status of a collection, as JSON carries it."""
-    languages, trouble = _count(collection, settings)
-    searchable, _ = _count(collection, settings, collection.model)
+    again = second_field(engine, collection)
+    second_model = [again.model] if again else []
+    (languages, searchable, *second), trouble = _counts(collection, settings, ["", collection.model, *second_model])
     runs = index_runs.runs(engine, collection.name)
     findings = findings_of(engine, [run.id for run in runs])
     calibrations = calibration_table.all_calibrations(engine, collection.name)
@@ -35,7 +37,13 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "documents": sum(languages.values()),
         "trouble": trouble,
         "not_found": sum(languages.values()) - sum(searchable.values()),
-        "encoding_again": _encoding_again(engine, collection, settings),
+        "encoding_again": {
+            "model": again.model,
+            "documents": sum(second[0].values()),
+            "searched": not trouble and leads_to(calibration_table.active(engine, collection), again.model),
+        }
+        if again
+        else None,
         "languages": languages,
         "calibrations": [
             {
@@ -67,27 +75,13 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
     }
 
 
-def _encoding_again(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any] | None:
-    """Model and number of documents of the second vector field, and whether searches use it; None without one."""
-    second_calibration = second_field(engine, collection)
-    if second_calibration is None:
-        return None
-    active = calibration_table.active(engine, collection)
-    documents, trouble = _count(collection, settings, second_calibration.model)
-    return {
-        "model": second_calibration.model,
-        "documents": sum(documents.values()),
-        "searched": not trouble and leads_to(active, second_calibration.model),
-    }
-
-
-def _count(collection: Collection, settings: Settings, model: str = "") -> tuple[dict[str, int], str]:
-    """Number of documents by language, and an error instead of raising it: a broken store must not hide the others."""
+def _counts(collection: Collection, settings: Settings, models: Sequence[str]) -> tuple[list[dict[str, int]], str]:
+    """Documents by language, of each model, and an error instead of raising it: a broken store must not hide others."""
     try:
         with closing(collection.open_store(settings)) as store:
-            return store.count(model), ""
+            return [store.count(model) for model in models], ""
     except DragomanError as error:
-        return {}, str(error)
+        return [{} for _ in models], str(error)
 
 
 def _map_of(summary: Summary) -> str | None:

@@ -8,12 +8,9 @@ from encoders.console import Console
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from indexer.workers.run_control import last_run
-from indexer.workers.run_watch import run_views
 from query.collections.status import describe
 from query.commands.help import Command
 from query.commands.options import COLLECTION, common_options, seconds
-from query.commands.output.run_progress import show_views
 from query.commands.output.statuses import show_statuses
 
 
@@ -30,6 +27,10 @@ def command(name: str | None, watched: bool, every: float, settings: Settings, c
         raise click.UsageError("--watch looks at one collection; name it with -c")
     with open_database(settings.database) as engine:
         if watched and name:
+            from indexer.workers.run_control import last_run  # noqa: PLC0415 - a tenth of the time of all others
+            from indexer.workers.run_watch import run_views  # noqa: PLC0415
+            from query.commands.output.run_progress import show_views  # noqa: PLC0415
+
             show_views(run_views(engine, last_run(engine, name).id, every, console), console)
             return
         selected = [collections.require(engine, name)] if name else collections.all_collections(engine)

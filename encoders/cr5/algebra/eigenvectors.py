@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
 
 from encoders.console import Progress
 from encoders.cr5.algebra.conjugate_gradients import orthonormal
@@ -93,7 +94,7 @@ def leading(
         if end < min(next_check, width):
             continue
         inner = projected[:end, :end]
-        values, vectors = np.linalg.eigh(np.triu(inner) + np.triu(inner, 1).T)
+        values, vectors = eigh(inner, lower=False, driver="evd", check_finite=False)
         best = vectors[:, ::-1][:, :count]
         previous = residual
         residual = float(

@@ -120,9 +120,10 @@ def _gram(matrix: csr_array) -> FloatArray:
     """AAᵀ as a dense matrix, (rows, rows) float32: it has hardly any zeros."""
     rows, columns = matrix.shape
     frequent = np.bincount(matrix.indices, minlength=columns) > _FREQUENT * rows
-    gram = np.zeros((rows, rows), dtype=np.float32)
     numbers = np.flatnonzero(frequent)
-    for start in range(0, len(numbers), _SLAB):
+    dense = matrix[:, numbers[:_SLAB]].toarray()
+    gram: FloatArray = dense @ dense.T
+    for start in range(_SLAB, len(numbers), _SLAB):
         dense = matrix[:, numbers[start : start + _SLAB]].toarray()
         gram += dense @ dense.T
     rest = csr_array(matrix[:, ~frequent])
