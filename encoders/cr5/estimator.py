@@ -25,6 +25,7 @@ class Cr5:
     """Crosslingual reduced-rank ridge regression as a scikit-learn estimator.
 
     Attributes:
+        concept_numbers_: by language, ascending numbers of the concepts that its documents teach; (concepts,).
         tried_: mean reciprocal rank of held-out mates by λ; empty if the settings fix λ.
         eigenvalues_: (dim,) of the concepts' matrix (eq. 12), largest first.
         remarks_: what the user should know, one sentence each.
@@ -64,6 +65,7 @@ class Cr5:
     def _learn(self, corpus: Corpus, console: Console) -> None:
         vocabularies, blocks = self.blocks(corpus)
         self.documents_ = {lang: len(block.concepts) for lang, block in blocks.items()}
+        self.concept_numbers_ = {lang: np.unique(block.concepts) for lang, block in blocks.items()}
         self.concepts_ = 1 + max(int(block.concepts.max()) for block in blocks.values())
         if self.concepts_ < 2:
             raise BadInput("the documents that teach are all about one concept; give some about others")

@@ -160,7 +160,7 @@ class Retrieved:
 
     Attributes:
         queries: names of the queries, in their order.
-        in_common: number of concepts that both languages have in training; none: not counted.
+        in_common: number of concepts that documents of both languages teach; none: not counted.
     """
 
     langs: Direction
@@ -211,7 +211,8 @@ def retrieve_documents(
     for group in groups:
         untaught = left_out | _beyond([concepts[lang] - left_out for lang in group], intersection, settings.seed)
         corpus = _corpus(data, {lang: concepts[lang] for lang in group}, untaught, console)
-        model = Cr5(settings).fit(corpus, console).model_
+        fitted = Cr5(settings).fit(corpus, console)
+        model = fitted.model_
         if untrained := [lang for lang in group if lang not in model.vocabularies]:
             raise BadInput(
                 f"no article in {' and '.join(untrained)} is left to train with; leave it out of --languages, or take "
@@ -224,9 +225,7 @@ def retrieve_documents(
                 taught = set().union(*(concepts[taught_lang] for taught_lang in group if taught_lang != lang))
                 candidates = _candidates(held_out[pair], concepts[lang], taught - untaught, most)
                 sides[lang] = _encoded(data, model, lang, candidates)
-            in_common: int | None = len((concepts[pair[0]] & concepts[pair[1]]) - untaught)
-            if settings.has_pivots:
-                in_common = None if set(pair) & set(settings.pivots) else 0
+            in_common = len(np.intersect1d(*(fitted.concept_numbers_[lang] for lang in pair)))
             for query_lang, candidate_lang in (pair, pair[::-1]):
                 asked, ours = _precision(sides[query_lang], sides[candidate_lang], held_out[pair])
                 candidate_count = len(sides[candidate_lang][1])

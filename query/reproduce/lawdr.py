@@ -53,6 +53,7 @@ class Recalls:
         pairs: number of true pairs; for WMT19, of language pairs.
         matched: for each true pair whether it was matched, by variant, then by languages.
         documents: number of documents by language.
+        rank: of the language subspaces that were taken out; 0: the mean was.
     """
 
     task: str
@@ -60,6 +61,7 @@ class Recalls:
     pairs: int
     matched: Mapping[Variant, Matched]
     documents: Mapping[str, int]
+    rank: int
 
     def runs(self, variant: Variant) -> list[ScoredRun]:
         """The runs of a variant: its recall of each true pair, by the languages."""
@@ -202,7 +204,7 @@ def wmt16(
                 matched |= {*site_pairs, *_aligned(*site, variant, rank, {url for pair in site_pairs for url in pair})}
             recall[variant] = 100 * len(matched & gold) / len(gold)
             matched_gold[variant] = {LANGS: {" ".join(pair): pair in matched for pair in sorted(gold)}}
-        tables.append(Recalls(task, recall, len(gold), matched_gold, documents))
+        tables.append(Recalls(task, recall, len(gold), matched_gold, documents, rank))
     return tables
 
 
@@ -230,7 +232,7 @@ def wmt19(corpora: Iterable[Mapping[str, SummedGroup]], rank: int) -> Recalls:
     if not any(recalls.values()):
         raise BadInput("no two languages share a document; translations have files of the same name")
     means = {variant: float(np.mean(values)) for variant, values in recalls.items()}
-    return Recalls("WMT19", means, len(recalls[VARIANTS[0]]), matched, documents)
+    return Recalls("WMT19", means, len(recalls[VARIANTS[0]]), matched, documents, rank)
 
 
 def _aligned(

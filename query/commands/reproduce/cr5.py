@@ -72,7 +72,8 @@ def command(
     first two languages; the paper's are en,it. For sentences the paper takes idf and the ridge from
     300,000 others of Europarl; here both are the articles'.
     """
-    if bool(pivots) != pairs.startswith("transitive"):
+    training = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
+    if bool(pivots) != training.has_pivots:
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
     if intersection and pairs != "pairwise":
         raise click.UsageError("--intersection is for --pairs pairwise; give both")
@@ -86,7 +87,6 @@ def command(
     texts = read_europarl(europarl, first, second) if europarl else None
     entries = read_dictionary(dictionary, first, second) if dictionary else None
     engine = click.get_current_context().with_resource(open_log(settings))
-    training = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
     models, results = tables.retrieve_documents(data, languages, training, queries, candidates, console, intersection)
     encoder = EncoderSpec(f"cr5-{pairs}", "cr5", dimensions, tuple(languages), "", "")
     about: dict[str, Any] = {

@@ -105,13 +105,12 @@ def command(
         cached = CachedEncoder(method, settings.home, console)
         vectors = partial(cached.sentences, method.sentence_vectors) if unnormalised else unit_sentences(cached)
         recalls, probes = alignment_tables(data, asked_rank, vectors, method.spec.dim, console)
-        taken_out = {probe.task: probe.rank if asked_rank is None else asked_rank for probe in probes}
         evaluations = {
             (recall.task, variant): _system(
                 recall,
                 variant,
                 method.spec,
-                {"rank": taken_out[recall.task[:5]]} if variant.debiased else {},
+                {"rank": recall.rank} if variant.debiased else {},
                 read,
                 data,
             ).log(engine)
@@ -119,7 +118,7 @@ def command(
             for variant in VARIANTS
         }
         numbers += evaluations.values()
-        table = _Table(read, column, method.spec, len(data.lett), taken_out)
+        table = _Table(read, column, method.spec, len(data.lett))
         table.show(recalls, probes, console)
         results.append(table.as_json(recalls, probes, evaluations))
         if plot:
@@ -160,14 +159,12 @@ class _Table:
     Attributes:
         column: the paper's column of the encoder, if it has one.
         sites: number of WMT16's sites.
-        ranks: rank that was taken out, by task.
     """
 
     inputs: Inputs
     column: Column | None
     spec: EncoderSpec
     sites: int
-    ranks: Mapping[str, int]
 
     def paper(self, task: str, variant: Variant) -> float | None:
         """The paper's figure of a row."""
@@ -177,8 +174,7 @@ class _Table:
         """What the figures of a task are of."""
         is_wmt19 = recall.task == "WMT19"
         source = f"{counted(recall.pairs, 'pair')} of languages" if is_wmt19 else counted(self.sites, "website")
-        rank = self.ranks[recall.task[:5]]
-        taken_out = f"subspaces of rank {rank}" if rank else "the mean"
+        taken_out = f"subspaces of rank {recall.rank}" if recall.rank else "the mean"
         return f"{source}; documents: {documents_in_words(recall.documents)}; taken out: {taken_out}"
 
     def probe_data(self, probe: Probe) -> str:
@@ -235,7 +231,7 @@ class _Table:
                 {
                     "task": recall.task,
                     "pairs": recall.pairs,
-                    "rank": self.ranks[recall.task[:5]],
+                    "rank": recall.rank,
                     **data_json(PAPER_DATA[recall.task], self.our_data(recall)),
                     "variants": [
                         {

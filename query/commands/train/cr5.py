@@ -82,14 +82,15 @@ def command(
     from indexer.readers.documents import Sources  # noqa: PLC0415
     from indexer.training.cr5 import train_cr5  # noqa: PLC0415 - scipy, which --help does not need
 
-    if bool(pivots) != pairs.startswith("transitive"):
+    training = Cr5Settings(
+        dimensions=dimensions, ridge=ridge, pairs=pairs, pivots=tuple(normalise(code) for code in pivots), seed=seed
+    )
+    if bool(pivots) != training.has_pivots:
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
     reports = train_cr5(
         Sources(sources, options, languages),
         output,
-        settings=Cr5Settings(
-            dimensions=dimensions, ridge=ridge, pairs=pairs, pivots=tuple(normalise(code) for code in pivots), seed=seed
-        ),
+        settings=training,
         precision=precision,
         console=console,
     )

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -121,6 +122,7 @@ def test_transitive_training_as_published_is_beside_table_1_e(
     by_pair = {(row["query"], row["candidates"], row["measure"]): row for row in task["rows"]}
     assert by_pair["da", "vi", "csls"]["paper"] == [27.8, 49.3, 60.0]
     assert by_pair["da", "vi", "csls"]["in_common"] == 0
+    assert by_pair["da", "en", "csls"]["in_common"] > 0
     assert by_pair["da", "en", "csls"]["paper"] is None
     training[-1] = "en,it,da,vi"  # Italian has every concept that Danish and Vietnamese have
     assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), *QUICK, "-q", *training]) == 1
@@ -142,6 +144,29 @@ def test_pairwise_training_with_few_concepts_in_common_is_beside_table_1_d(
     assert next(row["paper"] for row in task["rows"] if row["measure"] == "csls") == [24.3, 44.4, 53.3]
     assert run(["reproduce", "cr5", *arguments, "--intersection", "25"]) == 2
     assert "--intersection is for --pairs pairwise; give both" in capsys.readouterr().err
+
+
+def test_concepts_whose_articles_teach_nothing_are_not_in_common(
+    wikipedia: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(wikipedia, tmp_path / "copy") / "matlab_input"
+    command = ["reproduce", "cr5", "--wikipedia", str(copy), *QUICK, "--json", "-q", "--languages", "da,vi"]
+
+    def in_common() -> int:
+        assert run([*command, "--pairs", "pairwise"]) == 0
+        (number,) = {row["in_common"] for row in json.loads(capsys.readouterr().out)["rows"]}
+        return int(number)
+
+    before = in_common()
+    changed = {f"Q{number}" for number in range(2, 70, 8)}  # each now has a single word, which no other article has
+    file = copy / "sparse_matrices" / "sparse_matrix_vi.txt.gz"
+    lines = gzip.decompress(file.read_bytes()).decode().splitlines()
+    lines = [line for line in lines if line.split()[0] not in changed]
+    lines += [f"{concept} {9000 + number} 1" for number, concept in enumerate(sorted(changed))]
+    file.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode()))
+    with (copy / "word_indices" / "word_index_vi.tsv").open("a", encoding="utf-8") as index:
+        index.writelines(f"{9000 + number}\tunique{number}\n" for number in range(len(changed)))
+    assert before - len(changed) <= in_common() <= before - len(changed) + 6  # six concepts are set aside
 
 
 def test_precision_at_k_is_drawn_for_each_pair_of_languages(wikipedia: Path, tmp_path: Path) -> None:
