@@ -225,7 +225,8 @@ def retrieve_documents(
                 taught = set().union(*(concepts[taught_lang] for taught_lang in group if taught_lang != lang))
                 candidates = _candidates(held_out[pair], concepts[lang], taught - untaught, most)
                 sides[lang] = _encoded(data, model, lang, candidates)
-            in_common = len(np.intersect1d(*(fitted.concept_numbers_[lang] for lang in pair)))
+            first, second = (fitted.concept_numbers_[lang] for lang in pair)
+            in_common = len(np.intersect1d(first, second, assume_unique=True))
             for query_lang, candidate_lang in (pair, pair[::-1]):
                 asked, ours = _precision(sides[query_lang], sides[candidate_lang], held_out[pair])
                 candidate_count = len(sides[candidate_lang][1])
