@@ -106,6 +106,7 @@ def test_passages_that_were_read_before_are_those_that_are_stored_now(place: str
     second.put(MODEL, [by_another])
     second.create("model-b", DIM)
     second.put("model-b", [replace(by_another, passages=first.passages)])
+    second.publish()
     assert read(MODEL, "a") == [by_another.passages.vectors.tobytes()]
     assert read("model-b", "a") == [first.passages.vectors.tobytes()]
     second.delete(["a"])
