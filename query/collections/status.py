@@ -22,9 +22,10 @@ from query.calibration.summary import Summary
 
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
     """Status of a collection, as JSON carries it."""
-    again = second_field(engine, collection)
-    second_model = [again.model] if again else []
-    (languages, searchable, *second), trouble = _counts(collection, settings, ["", collection.model, *second_model])
+    second_calibration = second_field(engine, collection)
+    second_models = [second_calibration.model] if second_calibration else []
+    counts, trouble = _counts(collection, settings, ["", collection.model, *second_models])
+    languages, searchable = counts[:2]
     runs = index_runs.runs(engine, collection.name)
     findings = findings_of(engine, [run.id for run in runs])
     calibrations = calibration_table.all_calibrations(engine, collection.name)
@@ -38,11 +39,12 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "trouble": trouble,
         "not_found": sum(languages.values()) - sum(searchable.values()),
         "encoding_again": {
-            "model": again.model,
-            "documents": sum(second[0].values()),
-            "searched": not trouble and leads_to(calibration_table.active(engine, collection), again.model),
+            "model": second_calibration.model,
+            "documents": sum(counts[2].values()),
+            "searched": not trouble
+            and leads_to(calibration_table.active(engine, collection), second_calibration.model),
         }
-        if again
+        if second_calibration
         else None,
         "languages": languages,
         "calibrations": [

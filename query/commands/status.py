@@ -27,7 +27,7 @@ def command(name: str | None, watched: bool, every: float, settings: Settings, c
         raise click.UsageError("--watch looks at one collection; name it with -c")
     with open_database(settings.database) as engine:
         if watched and name:
-            from indexer.workers.run_control import last_run  # noqa: PLC0415 - a tenth of the time of all others
+            from indexer.workers.run_control import last_run  # noqa: PLC0415 - the workers' modules
             from indexer.workers.run_watch import run_views  # noqa: PLC0415
             from query.commands.output.run_progress import show_views  # noqa: PLC0415
 

@@ -21,10 +21,10 @@ def solve(operator: Operator, right: FloatArray, tolerance: float = TOLERANCE) -
         ArithmeticError: the system is too ill-conditioned for float32.
     """
 
-    def iterated(columns: FloatArray) -> FloatArray:
+    def inverse(columns: FloatArray) -> FloatArray:
         return _block(operator, columns, np.float32(tolerance / 2))
 
-    return refinement.solve(operator, iterated, right, tolerance)
+    return refinement.solve(operator, inverse, right, tolerance)
 
 
 def _block(operator: Operator, right: FloatArray, tolerance: np.float32) -> FloatArray:

@@ -59,11 +59,11 @@ def test_counterparts_are_mates_and_sure(tmp_path: Path, languages: int) -> None
 
 def test_mates_are_the_same_on_any_number_of_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(tmp_path, ENCODER, counterparts(40))
-    found = []
+    mates = []
     for cores in (1, 3):
         monkeypatch.setattr(session, "available_cores", lambda cores=cores: cores)
-        found.append(mined(store))
-    assert found[0] == found[1]
+        mates.append(mined(store))
+    assert mates[0] == mates[1]
 
 
 @pytest.mark.parametrize("languages", [2, 4])
