@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from encoders.console import Progress
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
-from indexer.readers.formats import read_all
+from indexer.readers.formats import read, read_all
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from indexer.text.language_detection import Detector
 
@@ -74,6 +75,20 @@ class SourceDocuments:
         """The error for sources that gave nothing; the reason is the first refusal, or ``otherwise``."""
         reason = f"{self.refused[0].place}: {self.refused[0].text}" if self.refused else otherwise
         return BadInput(f"no {unit} could be read from {self._sources} ({reason}); give sources that have some")
+
+
+def whole_data(source: Path, options: ReadOptions) -> Iterator[Document]:
+    """Yield the documents of a file or a folder of which every record must be read.
+
+    Raises:
+        BadInput: the source does not exist, or a record can't be read.
+    """
+    for reading in read(str(source), options):
+        match reading:
+            case Document():
+                yield reading
+            case Refusal():
+                raise BadInput(f"{reading.place}: {reading.text}")
 
 
 def with_languages(readings: Iterable[Reading]) -> Iterator[Reading]:

@@ -34,7 +34,7 @@ from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 LETT = re.compile(r"\.lett(\.\w+)?$")
 COMMENTARY = re.compile(r"\.([a-z]{2,3})-([a-z]{2,3})\.tsv(\.\w+)?$")
 JRC = re.compile(r"(jrc.+)-([a-z]{2})\.xml(\.\w+)?$")
-_LANGUAGE = re.compile(r"[a-z]{2,3}")
+LANGUAGE = re.compile(r"[a-z]{2,3}")
 _COLUMNS = 6
 _PERCENT = re.compile(r"%([A-Za-z]+);?")
 _BLANKS = re.compile(r"\s+")
@@ -86,7 +86,7 @@ def read_commentary(file: SourceFile, options: ReadOptions) -> Iterator[Reading]
         return
     name = PurePosixPath(file.name).name
     lang = file.path.absolute().parent.name
-    if not _LANGUAGE.fullmatch(lang):
+    if not LANGUAGE.fullmatch(lang):
         yield Refusal(file.shown, "its folder is not named by a language (en, de …), as news commentary's are", name)
         return
     text = file.whole().decode("utf-8", "replace")

@@ -6,15 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
+from indexer.readers.documents import whole_data
 from indexer.readers.files import text_lines
-from indexer.readers.tasks import COMMENTARY, LETT, parse_page
+from indexer.readers.source import ReadOptions
+from indexer.readers.tasks import COMMENTARY, LANGUAGE, LETT, parse_page
 
 
 @dataclass(frozen=True)
@@ -69,58 +70,29 @@ def read_commentary(path: Path) -> Iterator[Commentary]:
         raise BadInput(f"{path} does not exist; name the folder of news commentary, or a .tsv.gz file of it")
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if COMMENTARY.search(file.name))
     for file in files:
-        yield _commentary_tsv(file)
+        if not COMMENTARY.search(file.name):
+            raise BadInput(
+                f"{file} doesn't say its languages; it should be named as news-commentary-v14.de-en.tsv.gz is"
+            )
+        yield _by_language([file])
     if files:
         return
     root = path / "split" if (path / "split").is_dir() else path
-    languages = {folder.name: folder for folder in sorted(root.iterdir()) if _is_language(folder)}
-    if len(languages) < 2:
+    folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir() and LANGUAGE.fullmatch(folder.name)]
+    if len(folders) < 2:
         raise BadInput(
             f"{path} has no two folders named by language (en, de …) and no .tsv files; "
             "name the unpacked documents.tgz of news commentary"
         )
-    yield {lang: _commentary_folder(folder, lang) for lang, folder in languages.items()}
+    yield _by_language(file for folder in folders for file in sorted(folder.iterdir()) if file.stat().st_size)
 
 
-def _is_language(folder: Path) -> bool:
-    return folder.is_dir() and re.fullmatch(r"[a-z]{2,3}", folder.name) is not None
-
-
-def _commentary_folder(folder: Path, lang: str) -> list[Document]:
-    documents = []
-    for file in sorted(folder.iterdir()):
-        if not file.is_file():
-            continue
-        text = "\n".join(line for _, line in text_lines(file)).strip()
-        if text:
-            documents.append(Document(f"{lang}:{file.name}", normalise(lang), text, fields={"concept": file.name}))
-    return documents
-
-
-def _commentary_tsv(path: Path) -> Commentary:
-    match = COMMENTARY.search(path.name)
-    if not match:
-        raise BadInput(f"{path} doesn't say its languages; it should be named as news-commentary-v14.de-en.tsv.gz is")
-    commentary: dict[str, list[Document]] = {match[1]: [], match[2]: []}
-    number = 0
-    for has_text, lines in groupby(text_lines(path), key=lambda line: bool(line[1].strip())):
-        if not has_text:
-            continue
-        rows = [_sentences(where, line) for where, line in lines]
-        texts = ["\n".join(column).strip() for column in zip(*rows, strict=True)]
-        number += any(texts)
-        for (lang, documents), text in zip(commentary.items(), texts, strict=False):
-            if text:
-                documents.append(Document(f"{lang}:{number}", normalise(lang), text, fields={"concept": str(number)}))
+def _by_language(files: Iterable[Path]) -> Commentary:
+    commentary: dict[str, list[Document]] = {}
+    for file in files:
+        for document in whole_data(file, ReadOptions(format="commentary")):
+            commentary.setdefault(document.lang, []).append(document)
     return commentary
-
-
-def _sentences(where: str, line: str) -> list[str]:
-    """A sentence and its translation."""
-    columns = line.split("\t")
-    if len(columns) < 2:
-        raise BadInput(f"{where} has one column; news commentary has a sentence, a tab and its translation a line")
-    return columns[:2]
 
 
 _NAMES = {

@@ -19,9 +19,11 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
 from encoders.languages import normalise
+from indexer.readers.documents import whole_data
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.markup import Tag, tokens
-from indexer.readers.tasks import jrc_text
+from indexer.readers.source import ReadOptions
+from indexer.readers.tasks import JRC
 from indexer.training.aligned_documents import AlignedVectors, add_encoded
 from query.alignment.mates import Method
 from query.alignment.mates_table import Point, Sweep, run_sweep
@@ -59,7 +61,6 @@ PAPER: Published = {
 }
 """Results on JRC-Acquis (table 1), and their means as section 5 states them, which has none of LCC."""
 PAPER_DATA = "JRC-Acquis: 6,538 documents in each of en, ro, nl, de, fr; 60 % teach, 20 % are tested"
-_NAME = re.compile(r"(jrc.+)-([a-z]{2})\.xml$")
 _BLANKS = re.compile(r"\s+")
 
 
@@ -100,17 +101,16 @@ def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Docu
     """
     files: dict[str, dict[str, Path]] = {}
     for lang in langs:
-        paths = sorted(folder.rglob(f"jrc*-{lang}.xml")) if folder.is_dir() else []
-        files[lang] = {match[1]: path for path in paths if (match := _NAME.fullmatch(path.name))}
+        paths = sorted(folder.rglob(f"jrc*-{lang}.xml*")) if folder.is_dir() else []
+        files[lang] = {match[1]: path for path in paths if (match := JRC.fullmatch(path.name))}
         if not files[lang]:
             raise BadInput(f"{folder} has no {lang}/YEAR/jrc…-{lang}.xml; unpack jrc-{lang}.tgz of JRC-Acquis there")
     common = sorted(set.intersection(*(set(lang_files) for lang_files in files.values())))
     if not common:
         raise BadInput(f"no document of {folder} is there in all of {', '.join(langs)}; leave languages out")
-    for lang, lang_files in files.items():
+    for lang_files in files.values():
         for name in common[: most or None]:
-            text = jrc_text(lang_files[name].read_text(encoding="utf-8", errors="replace"))
-            yield Document(f"{name}-{lang}", lang, text, fields={"concept": name})
+            yield from whole_data(lang_files[name], ReadOptions(format="jrc"))
 
 
 def read_wikicomp(path: Path, most: int = 0) -> Iterator[Document]:

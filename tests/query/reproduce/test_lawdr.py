@@ -92,6 +92,7 @@ def test_a_site_is_read_page_by_page(lett: Path) -> None:
 
 
 def test_commentary_is_read_from_folders_named_by_language(commentary: Path) -> None:
+    (commentary / "split" / "en" / "empty.txt").touch()
     (corpus,) = read_commentary(commentary)
     assert {lang: len(documents) for lang, documents in corpus.items()} == {
         "de": len(demo("de")),
@@ -111,7 +112,7 @@ def test_commentary_is_read_from_pairs_of_sentences_with_empty_rows_between_docu
         (corpus,) = read_commentary(path)
         assert [document.text for document in corpus["de"]] == ["Titel\nEin Satz.", "Zweites", "Nur deutsch"]
         assert [document.text for document in corpus["en"]] == ["Title\nA sentence.", "Second"]
-        assert [document.fields["concept"] for document in corpus["en"]] == ["1", "2"]
+        assert [document.fields["concept"] for document in corpus["en"]] == [f"{file.name}:{at}" for at in (1, 2)]
 
 
 def test_an_english_article_of_two_corpora_has_one_name(tmp_path: Path) -> None:
@@ -389,7 +390,7 @@ def test_broken_pages_and_rows_name_their_line(tmp_path: Path) -> None:
         read_site(broken)
     rows = tmp_path / "nc.de-en.tsv"
     rows.write_text("only one column\n")
-    with pytest.raises(BadInput, match=r"tsv:1 has one column"):
+    with pytest.raises(BadInput, match=r"tsv:1: it has one column"):
         list(read_commentary(rows))
     other = tmp_path / "nc.tsv"
     other.write_text("a\tb\n")
