@@ -102,11 +102,14 @@ def place(device: Device) -> Placement:
 
 
 def worker_devices(device: Device) -> list[Device]:
-    """The devices of a worker's processes: for ``cuda`` all cards that can run graphs, otherwise ``device`` alone."""
+    """The devices of a worker's processes: for ``cuda`` all cards that can run graphs, otherwise ``device`` alone.
+
+    Without such a card, ``cuda`` stays, whose place says why.
+    """
     if device != "cuda" or not is_installed("onnxruntime-gpu"):
         return [device]
     cards = [f"cuda:{number}" for number in range(_visible_count()) if _is_usable(number)]
-    return cards if cards and cards != ["cuda:0"] else [device]
+    return cards or [device]
 
 
 def check_runtime() -> None:

@@ -1,32 +1,30 @@
-"""Run an ONNX graph: choose provider and threads, and batch texts by a budget of tokens."""
+"""Run the graph of a model's texts: choose device and threads, and batch texts by a budget of tokens."""
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from encoders.checkpoint import current_checkpoint
-from encoders.devices import CPU, Card, Device, NoCuda, Placement, check_runtime, place
+from encoders.devices import CPU, Device, place
 from encoders.document import FloatArray, Int32Array, IntArray, short_hash
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
-from encoders.unnormalised import unnormalised_graph
-from encoders.wording import install_command
+from encoders.folder import ModelFolder, graph_files
+from encoders.graph import Graph, is_out_of_memory
 
-if TYPE_CHECKING:
-    import onnxruntime
+_logger = logging.getLogger("dragoman.encoders")
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 INT8_ADVICE = "export the model for cards (dragoman export MODEL --precision fp16), or take --device cpu"
 CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger batches exceed the cache and are slower (docs/methods/encoder.md)."""
@@ -35,11 +33,14 @@ CUDA_TOKEN_BUDGET = 32_768
 _IN_FLIGHT = 2
 """Batches on a card at once: while it computes one, the next is padded and copied."""
 _BYTES_A_TOKEN = 160
-"""Estimated bytes of memory that a token of a batch takes on a card, for each dimension of the vectors: the values of a
+"""Estimated bytes of memory that a token of a batch takes on a card, for each dimension of its vector: the values of a
 layer in half precision, attention over 512 tokens with 32 dimensions a head among them."""
+_RERANKER_WIDTH = 1024
+"""Assumed dimensions of a reranker's tokens: its folder says only that a pair has one score."""
+_HALVED = 100
+"""Batches that are halved before a batch of that size is tried again."""
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """CPU limit of a container or systemd unit: microseconds of CPU time (or ``max``), and the period's length."""
-_OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
 
 
 class OnnxSession:
@@ -70,9 +71,9 @@ class OnnxSession:
             if device != "auto":
                 raise BadInput(f"{folder.path} is in int8, which runs on CPUs alone; {INT8_ADVICE}")
             placement = CPU
-        self._session = load_graph(folder.graph, placement, unnormalised=unnormalised)
+        self._graph = Graph(folder.graph, placement, unnormalised=unnormalised)
         self.device: Literal["cpu", "cuda"] = "cuda" if placement.card else "cpu"
-        shapes = {output.name: output.shape for output in self._session.get_outputs()}
+        shapes = {output.name: output.shape for output in self._graph.session.get_outputs()}
         width = shapes[self._output][-1] if shapes.get(self._output) else None
         if isinstance(width, int) and width != self.dim:  # the axis may have a name in place of a number
             raise BadInput(
@@ -80,19 +81,24 @@ class OnnxSession:
                 "make the folder again"
             )
         self.threads = _IN_FLIGHT if placement.card else threads or available_cores()
-        self._budget = card_budget(placement.card.free, self.dim) if placement.card else CPU_TOKEN_BUDGET
-        self._too_large = sys.maxsize
-        """Padded tokens of the smallest batch that did not fit into memory."""
+        self._budget = card_budget(placement.card.free, folder) if placement.card else CPU_TOKEN_BUDGET
+        self._too_large, self._halved = sys.maxsize, 0
+        """Padded tokens of the smallest batch that did not fit into memory, and the batches halved since."""
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
 
     def run(self, rows: Sequence[Int32Array], pad: int, *, alone: bool = False) -> FloatArray:
         """Vectors of token rows in their order, (rows, dim) float32; ``pad`` is the id that fills up a batch.
 
-        With ``alone`` each row is a batch, and its vector depends on no other row. Otherwise rows are sorted by length
-        and cut into batches of a bounded number of padded tokens: the batches depend on these rows alone, so that the
-        same rows give the same bytes on one kind of device.
+        With ``alone`` each row is a batch on a CPU, and its vector depends on no other row; a card is faster with
+        batches, and rounds each vector a little differently. Otherwise rows are sorted by length and cut into batches
+        of a bounded number of padded tokens: the batches depend on these rows and the bound alone, so that the same
+        rows give the same bytes on one kind of device, if a card has enough memory.
+
+        Raises:
+            CardFailure: the card is full, or computes nothing any more.
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
+        alone = alone and self.device == "cpu"
         batches = list(token_batches([len(row) for row in rows], 0 if alone else self._budget))
 
         def compute(first: int) -> Iterator[FloatArray]:
@@ -109,36 +115,37 @@ class OnnxSession:
         return result
 
     def _run_batch(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
-        """Run a batch, in halves if it does not fit into memory; later batches of that size are halved at once."""
+        """Run a batch, in halves if it does not fit into memory; the next batches of that size are halved at once."""
         size = len(rows) * max(map(len, rows))
         if len(rows) == 1 or size < self._too_large:
             try:
                 return self._run_at_once(rows, pad)
             except Exception as error:
-                if len(rows) == 1 or not _is_out_of_memory(error):
+                if len(rows) == 1 or not is_out_of_memory(error):
                     raise
-                self._too_large = min(self._too_large, size)
+                _logger.warning("a batch of %d tokens is halved: %s", size, error)
+                self._too_large, self._halved = min(self._too_large, size), 0
+        self._halved += 1
+        if self._halved > _HALVED:
+            self._too_large = sys.maxsize
         middle = len(rows) // 2
         return np.concatenate([self._run_batch(half, pad) for half in (rows[:middle], rows[middle:])])
 
     def _run_at_once(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
         ids, mask = padded(rows, pad)
-        vectors: FloatArray = self._session.run([self._output], {"input_ids": ids, "attention_mask": mask})[0]
-        if self.device == "cuda" and len(rows) > 1 and not np.isfinite(vectors).all(axis=1).any():
-            raise RuntimeError("the card computes nothing any more: no vector of a batch is a finite number")
-        return vectors
+        return self._graph.run(self._output, {"input_ids": ids, "attention_mask": mask})
 
 
-def card_budget(free: int, dim: int) -> int:
-    """Padded tokens a batch on a card with so many bytes of free memory: batches in flight may take half of it."""
-    fitting = free // 2 // _IN_FLIGHT // (_BYTES_A_TOKEN * dim)
-    return min(CUDA_TOKEN_BUDGET, max(CPU_TOKEN_BUDGET, fitting))
+def card_budget(free: int, folder: ModelFolder) -> int:
+    """Padded tokens a batch of a model on a card with so many bytes of free memory, of which the weights take some.
 
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Whether memory ran out; ONNX Runtime passes on the message of the allocator that failed."""
-    message = str(error).lower()
-    return isinstance(error, MemoryError) or any(words in message for words in _OUT_OF_MEMORY)
+    Batches in flight may take half of the rest.
+    """
+    config = folder.config
+    width = _RERANKER_WIDTH if config.is_reranker else config.dim
+    bytes_a_token = _BYTES_A_TOKEN * width * (1 if config.precision == "fp16" else 2)
+    rest = free - sum(path.stat().st_size for path in graph_files(folder.graph))
+    return min(CUDA_TOKEN_BUDGET, max(CPU_TOKEN_BUDGET, rest // 2 // _IN_FLIGHT // bytes_a_token))
 
 
 def available_cores() -> int:
@@ -185,89 +192,3 @@ def padded(rows: Sequence[Int32Array], pad: int) -> tuple[IntArray, IntArray]:
         ids[index, : len(row)] = row
         mask[index, : len(row)] = 1
     return ids, mask
-
-
-def _has_exact_int8_products() -> bool:
-    """Whether the processor's products of int8 are exact: other x86 processors cut 16-bit sums off.
-
-    Unknown where Linux does not list the processor's instructions.
-    """
-    try:
-        flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
-    except OSError:
-        return False
-    return "avx512_vnni" in flags
-
-
-def load_graph(
-    graph: Path, placement: Placement, *, profile: Path | None = None, unnormalised: bool = False
-) -> onnxruntime.InferenceSession:
-    """Load a graph where it was placed; on a CPU each call runs on one core.
-
-    With ``profile``, the beginning of a file's path, the session notes what each node does until ``end_profiling``.
-    With ``unnormalised`` its vectors are not scaled to unit length.
-
-    Raises:
-        MissingPart: ONNX Runtime is missing, or CUDA fails.
-        BadInput: the graph can't be loaded.
-    """
-    check_runtime()
-    import onnxruntime  # noqa: PLC0415 - --help need not load it
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    if not _has_exact_int8_products():
-        options.add_session_config_entry("session.x64quantprecision", "1")  # products that are exact, and slower
-    if profile:
-        options.enable_profiling = True
-        options.profile_file_prefix = str(profile)
-    source: str | bytes = str(graph)
-    if unnormalised:
-        source = unnormalised_graph(graph)
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.parent))
-
-    def session(providers: list[str | tuple[str, dict[str, str]]]) -> onnxruntime.InferenceSession:
-        """A session that prints nothing and takes no other provider by itself."""
-        return onnxruntime.InferenceSession(
-            source,
-            options,
-            providers=providers,
-            disabled_optimizers=["SkipLayerNormFusion"],
-            enable_fallback=0,
-        )
-
-    if placement.card:
-        return _on_card(session, placement.card)
-    try:
-        return session([_CPU])
-    except Exception as error:  # ONNX Runtime's error classes share no base but Exception
-        raise BadInput(f"{graph} can't be loaded ({str(error).splitlines()[0]}); export the model again") from error
-
-
-def _on_card(
-    session: Callable[[list[str | tuple[str, dict[str, str]]]], onnxruntime.InferenceSession], card: Card
-) -> onnxruntime.InferenceSession:
-    """Make a session on a card.
-
-    Raises:
-        NoCuda: the card, or a library that ONNX Runtime needs, fails.
-    """
-    import onnxruntime  # noqa: PLC0415 - as above
-
-    if _CUDA not in onnxruntime.get_available_providers():
-        raise NoCuda(f"ONNX Runtime for CUDA has no CUDA; install it again: {install_command('gpu')}")
-    onnxruntime.preload_dlls()
-    # texts differ in length: doubling the arena at each new shape would take more memory than the graph needs
-    provider_options = {"device_id": str(card.number), "arena_extend_strategy": "kSameAsRequested"}
-    try:
-        made = session([(_CUDA, provider_options), _CPU])
-    except Exception as error:  # as above
-        raise NoCuda(f"the {card.name} can't run the graph ({str(error).splitlines()[0]}); see nvidia-smi") from error
-    if _CUDA not in made.get_providers():
-        raise NoCuda(
-            f"ONNX Runtime can't use the {card.name}: a library of CUDA 13 or cuDNN 9 is missing; install them: "
-            f"{install_command('gpu')}"
-        )
-    return made

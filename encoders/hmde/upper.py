@@ -13,7 +13,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.field_types import with_field_types
 from encoders.folder import ModelFolder, file_hash, graph_files, is_forced, read_json
-from encoders.session import load_graph
+from encoders.graph import Graph
 
 GRAPH, ABOUT = "upper.onnx", "hmde.json"
 FORMAT = 2
@@ -117,7 +117,7 @@ class UpperSession:
             MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
         """
         self.file = UpperFile.read(folder)
-        self._session = load_graph(folder.path / GRAPH, place(device))
+        self._graph = Graph(folder.path / GRAPH, place(device))
 
     def documents(self, segments: Sequence[FloatArray]) -> FloatArray:
         """Segments' vectors, (segments, dim) for each document → (documents, dim) unit rows; no segment: a zero row.
@@ -135,7 +135,7 @@ class UpperSession:
         for start in range(0, len(cuts), _TOGETHER):
             parts = [segments[row][first : first + size] for row, first in cuts[start : start + _TOGETHER]]
             stack, mask = padded(parts)
-            vectors = self._session.run(["vectors"], {"sentences": stack, "mask": mask})[0]
+            vectors = self._graph.run("vectors", {"sentences": stack, "mask": mask})
             for (row, first), part, vector in zip(cuts[start : start + _TOGETHER], parts, vectors, strict=True):
                 sums[row] += len(part) / (1 + first // size) ** 2 * vector
         return unit_rows(sums)

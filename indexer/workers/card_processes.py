@@ -68,7 +68,10 @@ class _Processes:
                     process.terminate()
                     terminated = True
                 process.join(0.2)
-            status = self._statuses[device] = abs(process.exitcode or 0)
+            status = abs(process.exitcode or 0)
+            if terminated and status == signal.SIGTERM:  # it was asked to end while it loaded
+                status = 0
+            self._statuses[device] = status
             if status in {0, PERMANENT} or self._ending.is_set():
                 return
             logger.error("the worker on %s ended with %d; it is started again in %g s", device, status, self._pause)

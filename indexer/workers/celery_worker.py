@@ -72,7 +72,7 @@ class WorkerPlan:
 
 
 def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
-    """Work until asked to end; returns the exit status. On a machine with several cards each has a process.
+    """Work until asked to end; returns the exit status. For ``cuda`` each card of the machine has a process.
 
     Raises:
         BadInput: the plan can't be carried out.
@@ -85,13 +85,13 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     connect(settings.database).dispose()
     log_to_stderr(f"{platform.node()}-{os.getpid()}", as_json=console.json, quiet=console.quiet)
     devices = worker_devices(plan.device) if plan.concurrency == 1 else [plan.device]
-    if len(devices) > 1:
+    if devices != [plan.device]:
         make_models(plan.reference, console, place(devices[0]))  # once, before several processes need them
         plans = [plan.on_card(device, number) for number, device in enumerate(devices)]
         return run_for_each_card(
             {card_plan.device: partial(_serve_card, card_plan, settings, console) for card_plan in plans}
         )
-    plan = _checked(replace(plan, device=devices[0]), console)
+    plan = _checked(plan, console)
     make_models(plan.reference, console, place(plan.device))  # once, before several processes need them
     if plan.metrics_address:
         serve_metrics(*plan.metrics_address)
@@ -111,7 +111,8 @@ def _serve_card(plan: WorkerPlan, settings: Settings, console: Console) -> int:
         return serve(plan, settings, console)
     except DragomanError as error:
         logger.error("%s", error)
-        return PERMANENT if isinstance(error, BadInput | MissingPart) else 1
+        permanent = isinstance(error, BadInput | MissingPart) and not isinstance(error, NoCuda)  # a card may recover
+        return PERMANENT if permanent else 1
 
 
 def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:

@@ -14,10 +14,11 @@ from typing import Any
 from encoders.devices import Placement, place
 from encoders.document import FloatArray
 from encoders.folder import ModelFolder, Precision
+from encoders.graph import load_graph
 from encoders.hmde.upper import GRAPH as UPPER
 from encoders.hmde.upper import UpperSession, is_hmde
 from encoders.hmde.upper import padded as upper_padded
-from encoders.session import OnnxSession, load_graph, padded
+from encoders.session import OnnxSession, padded
 from encoders.text.tokens import Tokenizer
 from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, gate_rows, with_documents
 

@@ -70,11 +70,15 @@ class Sessions:
 
     Attributes:
         error: message of CUDA's failure at loading.
+        failures: messages of CUDA's failures at running, the next first; an empty message is no failure.
+        rows: rows of each run on the card.
         silent: ONNX Runtime leaves CUDA out without an error, as where a library is missing.
     """
 
     asked: list[tuple[str, list[Any]]] = field(default_factory=list)
     error: str = ""
+    failures: list[str] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
     silent: bool = False
 
 
@@ -98,6 +102,12 @@ def install_provider(patch: pytest.MonkeyPatch) -> Sessions:
         def get_providers(self) -> list[str]:
             return self._names
 
+        def run(self, outputs: list[str], inputs: dict[str, Any]) -> Any:
+            sessions.rows.append(len(next(iter(inputs.values()))))
+            if sessions.failures and (message := sessions.failures.pop(0)):
+                raise RuntimeError(message)
+            return self._session.run(outputs, inputs)
+
         def __getattr__(self, name: str) -> Any:
             return getattr(self._session, name)
 
@@ -113,5 +123,6 @@ def install_provider(patch: pytest.MonkeyPatch) -> Sessions:
 
     patch.setattr(onnxruntime, "InferenceSession", made)
     patch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"])
-    patch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
+    printed = "Failed to load libcudnn.so.9: no such file"
+    patch.setattr(onnxruntime, "preload_dlls", lambda: print(printed), raising=False)
     return sessions

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from encoders import devices
 from encoders.devices import CPU, NoCuda, place, worker_devices
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
+from encoders.graph import CardFailure, CardFull
 from encoders.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, OnnxSession, card_budget
-from tests.encoders.cards import GIB, Library, install_cards, install_provider
+from tests.encoders.cards import GIB, Library, Sessions, install_cards, install_provider
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_the_first_card_is_taken_and_another_by_its_number(monkeypatch: pytest.M
         (["H100", "H200"], "cuda:1", ["cuda:1"]),
         (["H100", "H200"], "auto", ["auto"]),
         (["H100", "H200"], "cpu", ["cpu"]),
-        (["H100"], "cuda", ["cuda"]),
+        (["H100"], "cuda", ["cuda:0"]),
         ([], "cuda", ["cuda"]),
     ],
 )
@@ -68,10 +70,16 @@ def test_a_worker_on_cuda_has_a_process_for_each_card(
     assert worker_devices(device) == devices_of_workers
 
 
-def test_a_card_with_little_memory_gets_small_batches() -> None:
-    assert card_budget(80 * GIB, 384) == card_budget(8 * GIB, 384) == CUDA_TOKEN_BUDGET
-    assert CPU_TOKEN_BUDGET < card_budget(4 * GIB, 1024) < card_budget(4 * GIB, 384) < CUDA_TOKEN_BUDGET
-    assert card_budget(0, 384) == CPU_TOKEN_BUDGET
+def test_a_card_with_little_memory_gets_small_batches(small: ModelFolder) -> None:
+    def budget(gib: float, **changes: Any) -> int:
+        return card_budget(int(gib * GIB), ModelFolder(small.path, replace(small.config, **changes)))
+
+    assert budget(80, dim=384, precision="fp16") == budget(9, dim=384, precision="fp16") == CUDA_TOKEN_BUDGET
+    of_384, of_1024 = (budget(4, dim=dim, precision="fp16") for dim in (384, 1024))
+    assert CPU_TOKEN_BUDGET < of_1024 < of_384 < CUDA_TOKEN_BUDGET
+    assert budget(4, dim=384, precision="fp32") == of_384 // 2
+    assert budget(4, dim=1, pooling="cross-encoder", precision="fp16") == of_1024
+    assert budget(0, dim=384) == CPU_TOKEN_BUDGET
 
 
 @pytest.mark.parametrize(
@@ -139,7 +147,7 @@ def test_a_card_s_failure_is_a_sentence_and_nothing_is_printed(
     assert cuda == ("CUDAExecutionProvider", {"device_id": "0", "arena_extend_strategy": "kSameAsRequested"})
     assert cpu == "CPUExecutionProvider"
     sessions.silent = True
-    with pytest.raises(NoCuda, match="can't use the H100: a library of CUDA 13 or cuDNN 9 is missing"):
+    with pytest.raises(NoCuda, match=r"can't use the H100: a library .* is missing \(Failed to load libcudnn\.so\.9"):
         OnnxSession(small, device="cuda")
     sessions.error = "CUDA failure 2: out of memory\nat line 1"
     with pytest.raises(NoCuda, match=r"the H100 can't run the graph \(CUDA failure 2: out of memory\)"):
@@ -147,16 +155,82 @@ def test_a_card_s_failure_is_a_sentence_and_nothing_is_printed(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_card_that_computes_nothing_any_more_is_an_error(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else each document would be taken for one that the encoder does not know."""
+@pytest.fixture
+def card(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> tuple[OnnxSession, Sessions]:
+    """A session on a pretended card, and what it is asked for."""
     install_cards(monkeypatch, Library(["H100"]))
-    install_provider(monkeypatch)
-    on_card = OnnxSession(ModelFolder(small.path, replace(small.config, precision="fp16")), device="cuda")
-    rows = [np.arange(5, 9, dtype=np.int32)] * 2
-    assert np.isfinite(on_card.run(rows, 1)).all()
-    lost = np.full((2, small.config.dim), np.nan, np.float32)
-    monkeypatch.setattr(on_card._session, "run", lambda *_: [lost])
-    with pytest.raises(RuntimeError, match="the card computes nothing any more"):
-        on_card.run(rows, 1)
-    lost[1] = 1.0  # a text alone that overflows is that text's fault
-    assert np.isnan(on_card.run(rows, 1)).sum() == small.config.dim
+    sessions = install_provider(monkeypatch)
+    return OnnxSession(ModelFolder(small.path, replace(small.config, precision="fp16")), device="cuda"), sessions
+
+
+ROWS = [np.arange(5, 9, dtype=np.int32)] * 4
+
+
+def test_a_card_whose_numbers_are_not_finite_is_an_error(
+    card: tuple[OnnxSession, Sessions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each document would be taken for a document that the encoder does not know."""
+    session, _ = card
+    assert np.isfinite(session.run(ROWS, 1)).all()
+    real, nan = session._graph.session.run, np.float32(np.nan)
+    monkeypatch.setattr(session._graph.session, "run", lambda *asked: [nan * real(*asked)[0]])
+    for rows in (ROWS, ROWS[:1]):
+        with pytest.raises(CardFailure, match=r"the H100 computes nothing any more \(its numbers are not finite\)"):
+            session.run(rows, 1)
+
+
+def test_a_text_that_overflows_alone_is_that_text_s_fault(
+    card: tuple[OnnxSession, Sessions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, _ = card
+    real = session._graph.session.run
+
+    def overflowing(outputs: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        vectors = real(outputs, inputs)[0]
+        vectors[(inputs["input_ids"] == 99).any(axis=1)] = np.inf
+        return [vectors]
+
+    monkeypatch.setattr(session._graph.session, "run", overflowing)
+    rows = [*ROWS, np.full(4, 99, dtype=np.int32)]
+    assert np.isfinite(session.run(rows, 1)).all(axis=1).tolist() == [True] * 4 + [False]
+    assert not np.isfinite(session.run(rows[-1:], 1)).any()
+
+
+def test_a_lost_card_is_a_sentence_and_an_input_s_error_stays_what_it_is(card: tuple[OnnxSession, Sessions]) -> None:
+    session, sessions = card
+    sessions.failures = ["CUDA failure 700: an illegal memory access"]
+    with pytest.raises(CardFailure, match=r"the H100 computes nothing any more \(CUDA failure 700"):
+        session.run(ROWS, 1)  # nothing was computed before
+    session.run(ROWS, 1)
+    sessions.failures = ["CUDA failure 700: an illegal memory access"] * 2
+    with pytest.raises(CardFailure, match="CUDA failure 700"):
+        session.run(ROWS, 1)
+    sessions.failures = ["indices out of range"]
+    with pytest.raises(RuntimeError, match="indices out of range"):
+        session.run(ROWS, 1)
+
+
+def test_a_full_card_gets_halves_and_then_whole_batches_again(
+    card: tuple[OnnxSession, Sessions], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    session, sessions = card
+    monkeypatch.setattr("encoders.session._HALVED", 2)
+    whole = session.run(ROWS, 1)
+    sessions.rows.clear()
+    sessions.failures = ["Failed to allocate memory for requested buffer of size 1", "", ""]
+    assert np.allclose(session.run(ROWS, 1), whole, atol=1e-6)
+    assert sessions.rows == [4, 2, 2]
+    assert "a batch of 16 tokens is halved: the H100 has no memory left" in caplog.text
+    for _ in range(3):
+        session.run(ROWS, 1)
+    assert sessions.rows == [4, *[2, 2] * 3, 4]
+    sessions.failures = ["CUDA error: out of memory"]
+    with pytest.raises(CardFull, match="no memory left for an input of 1 × 4, 1 × 4; nvidia-smi says"):
+        session.run(ROWS[:1], 1)
+
+
+def test_queries_are_encoded_together_on_a_card(card: tuple[OnnxSession, Sessions], small: ModelFolder) -> None:
+    session, sessions = card
+    together = session.run(ROWS, 1, alone=True)
+    assert sessions.rows == [4]
+    assert np.allclose(together, OnnxSession(small, device="cpu").run(ROWS, 1, alone=True), atol=1e-5)

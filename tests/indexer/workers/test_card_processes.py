@@ -31,6 +31,13 @@ def _until_sigterm(file: Path) -> int:
     return 0
 
 
+def _loading(file: Path) -> int:
+    """Work that has no handler of signals yet."""
+    file.touch()
+    time.sleep(600)
+    return 0
+
+
 def _killed(file: Path) -> int:
     if not file.exists():
         file.touch()
@@ -49,8 +56,9 @@ def test_a_process_that_fails_or_is_killed_is_started_again(tmp_path: Path) -> N
 
 
 def test_a_signal_ends_all_and_what_waits_to_be_started_again(tmp_path: Path) -> None:
-    files = [tmp_path / "first", tmp_path / "second"]
+    files = [tmp_path / "first", tmp_path / "second", tmp_path / "loading"]
     work = {f"cuda:{number}": partial(_until_sigterm, file) for number, file in enumerate(files)}
+    work["cuda:2"] = partial(_loading, files[2])
 
     def end_when_begun() -> None:
         while not all(file.exists() for file in files):
@@ -62,7 +70,7 @@ def test_a_signal_ends_all_and_what_waits_to_be_started_again(tmp_path: Path) ->
     thread = threading.Thread(target=end_when_begun)
     thread.start()
     start = time.monotonic()
-    assert run_for_each_card({**work, "cuda:2": partial(_end_with, 2)}, pause=600.0) == 2
+    assert run_for_each_card({**work, "cuda:3": partial(_end_with, 1)}, pause=600.0) == 1
     thread.join()
     assert time.monotonic() - start < 60
     assert signal.getsignal(signal.SIGTERM) is before

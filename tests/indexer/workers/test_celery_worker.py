@@ -20,10 +20,11 @@ import pytest
 from encoders.console import Console
 from encoders.devices import NoCuda
 from encoders.document import EncoderSpec
-from encoders.errors import BadInput
+from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker
+from indexer.workers.card_processes import PERMANENT
 from indexer.workers.celery_worker import WorkerPlan
 from onnx_export.models import DEFAULT
 from tests.encoders.cards import Library, install_cards
@@ -68,8 +69,9 @@ def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
     assert celery_worker._checked(alone, Console(quiet=True)) == replace(alone, lanes=2)
 
 
+@pytest.mark.parametrize("cards", [1, 2])
 def test_each_card_has_a_process_with_its_own_port(
-    redis: RedisServer, default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cards: int, redis: RedisServer, default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[WorkerPlan] = []
 
@@ -77,15 +79,29 @@ def test_each_card_has_a_process_with_its_own_port(
         begun.extend(function.args[0] for function in work.values())
         return 0
 
-    install_cards(monkeypatch, Library(["H100", "H200"]))
+    install_cards(monkeypatch, Library(["H100"] * cards))
     monkeypatch.setattr(celery_worker, "run_for_each_card", run)
     settings = Settings.read(home=tmp_path / "home", broker=redis.url)
     plan = WorkerPlan(str(default_folder.path), None, "cuda", metrics_address=("127.0.0.1", 9108))
     assert celery_worker.serve(plan, settings, Console(quiet=True)) == 0
     assert [(one.device, one.metrics_address) for one in begun] == [
-        ("cuda:0", ("127.0.0.1", 9108)),
-        ("cuda:1", ("127.0.0.1", 9109)),
+        (f"cuda:{number}", ("127.0.0.1", 9108 + number)) for number in range(cards)
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(NoCuda("it is full"), 1), (StoreError("the database is away"), 1), (BadInput("no such encoder"), PERMANENT)],
+)
+def test_a_card_s_process_that_would_fail_again_is_not_started_again(
+    error: DragomanError, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(celery_worker, "serve", fails)
+    plan = WorkerPlan(DEFAULT, None, "cuda:0")
+    assert celery_worker._serve_card(plan, Settings.read(home=tmp_path), Console(quiet=True)) == status
 
 
 def test_a_worker_ends_with_an_error_when_its_processes_can_t_begin(

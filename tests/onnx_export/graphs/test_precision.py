@@ -19,7 +19,7 @@ from encoders.devices import CPU
 from encoders.document import FloatArray
 from encoders.errors import DISK_FULL
 from encoders.folder import Precision
-from encoders.session import load_graph
+from encoders.graph import load_graph
 from onnx_export.default_model import bert_graph
 from onnx_export.graphs.precision import BLOCK, convert, four_bits, quantise_blocks, save_graph
 from tests.onnx_export.conftest import SHAPE, weights
