@@ -58,7 +58,7 @@ class SentenceEncoder:
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries with the model's query prefix → (queries, dim) unit rows; text beyond the model's length is cut off.
 
-        Each query is a batch, so that its vector is the same in a search and in an evaluation of many queries.
+        On a CPU each query is a batch, so that its vector is the same in a search and in an evaluation of many queries.
         """
         tokens = self.tokenizer.tokenize([query.content for query in queries])
         return self.session.run(

@@ -137,7 +137,8 @@ def command(
         threads=threads or usual_threads(),
         **service,
     )
-    http_server = server(Service(options), options)
+    application = Service(options)
+    http_server = server(application, options)
     with listening(host, port) as sockets:
         console.say(f"serving at http://{f'[{host}]' if ':' in host else host}:{port}/ (stop with Ctrl-C)")
         for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -148,6 +149,8 @@ def command(
             http_server.run(sockets)
         except SystemExit as error:  # uvicorn exits if the application does not start
             raise StoreError("the service did not start; the lines above say why") from error
+    if application.failure:
+        raise application.failure
 
 
 def _handle_hangup(http_server: Server, token_file: TokenFile | None) -> None:

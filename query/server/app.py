@@ -84,6 +84,11 @@ class Service:
         self._elastic = ElasticEndpoint(options, self._open_collections, self._threads, self._upstream, self._api)
         self.app = AccessMiddleware(self._application(), options, self._metrics, self._upstream)
 
+    @property
+    def failure(self) -> DragomanError | None:
+        """Why the service ended by itself; none: it did not."""
+        return self._threads.failure
+
     def _cluster(self) -> Upstream | None:
         """The Elasticsearch server of the options, else of the first collection that has one, else of the store.
 

@@ -22,9 +22,9 @@ _Key = tuple[str, str]
 class QueryBatcher:
     """An encoder of queries for many threads.
 
-    A query that comes while none is encoded is encoded at once; queries that come meanwhile wait for the next batch,
-    and get the vectors that they would get alone. Vectors depend on the model only, so they are kept when the
-    calibration changes.
+    A query that comes while none is encoded is encoded at once; queries that come meanwhile wait for the next batch. On
+    a CPU they get the vectors that they would get alone, on a card these but for rounding. Vectors depend on the model
+    only, so they are kept when the calibration changes.
     """
 
     def __init__(self, encoder: Encoder, *, encoded: Callable[[int], None], kept: Callable[[bool], None]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from encoders.graph import CardFailure, CardFull
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
@@ -19,7 +21,11 @@ _AVERAGE_WEIGHT = 0.1
 class SearchThreads:
     """Threads that search, and a bounded number of requests that wait for them.
 
-    Everything but ``close`` is called in the event loop's thread.
+    Everything but ``close`` is called in the event loop's thread. A card that computes nothing any more stays so in its
+    process: a search that finds this sends the process SIGTERM.
+
+    Attributes:
+        failure: the card's failure; none: no card failed.
     """
 
     def __init__(self, options: ServiceOptions, metrics: Metrics) -> None:
@@ -30,6 +36,7 @@ class SearchThreads:
         self._admitted = 0
         self._average_seconds = 0.05
         self._metrics = metrics
+        self.failure: CardFailure | None = None
 
     async def do(self, act: Callable[[], T]) -> T:
         """Call a function in one of the threads and return its value.
@@ -60,8 +67,10 @@ class SearchThreads:
 
     def _finish(self, future: asyncio.Future[T], begun: float) -> None:
         """Count a call as finished, whether or not its request still waits for it."""
-        if not future.cancelled():
-            future.exception()  # retrieved, as asyncio logs exceptions that nobody retrieves
+        error = None if future.cancelled() else future.exception()  # asyncio logs exceptions that nobody retrieves
+        if isinstance(error, CardFailure) and not isinstance(error, CardFull) and self.failure is None:
+            self.failure = error
+            signal.raise_signal(signal.SIGTERM)
         self._admitted -= 1
         self._metrics.waiting.set(self._admitted)
         self._average_seconds += _AVERAGE_WEIGHT * (time.monotonic() - begun - self._average_seconds)

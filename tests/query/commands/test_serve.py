@@ -12,6 +12,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,6 +20,7 @@ import pytest
 
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from encoders.graph import CardFailure
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.commands.serve import _hosts
@@ -124,14 +126,14 @@ def test_every_option_of_the_command_is_the_service_s(
     told: list[tuple[ServiceOptions, str, int]] = []
 
     class Server:
-        def __init__(self, service: ServiceOptions, options: ServiceOptions) -> None:
-            assert service is options
+        def __init__(self, service: SimpleNamespace, options: ServiceOptions) -> None:
+            assert service.options is options
             self.options = options
 
         def run(self, place: tuple[str, int]) -> None:
             told.append((self.options, *place))
 
-    monkeypatch.setattr("query.server.app.Service", lambda options: options)
+    monkeypatch.setattr("query.server.app.Service", lambda options: SimpleNamespace(options=options, failure=None))
     monkeypatch.setattr("query.server.app.server", Server)
     monkeypatch.setattr("query.server.listening.listening", lambda *place: nullcontext(place))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
@@ -168,6 +170,18 @@ def test_every_option_of_the_command_is_the_service_s(
         log=True,
         log_days=30,
     )
+
+
+def test_a_card_s_failure_is_its_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failure = CardFailure("the H100 computes nothing any more")
+    monkeypatch.setattr("query.server.app.Service", lambda _: SimpleNamespace(failure=failure))
+    monkeypatch.setattr("query.server.app.server", lambda *_: SimpleNamespace(run=lambda _: None, handle_exit=None))
+    monkeypatch.setattr("query.server.listening.listening", lambda *place: nullcontext(place))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert run(["serve", "--home", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.endswith(f"Error: {failure}\n")
 
 
 def test_it_listens_to_other_machines_with_tokens_only(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from encoders.graph import CardFailure, CardFull
 from indexer.collection.settings import Settings
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
@@ -57,3 +59,26 @@ def test_a_call_that_takes_too_long_is_given_up_and_counted(settings: Settings) 
 @pytest.mark.parametrize("value", [None, 7])
 def test_a_call_in_time_gives_its_value(settings: Settings, value: object) -> None:
     assert _do(settings, lambda: value) == (value, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"), [(CardFailure("the H100 computes nothing any more"), True), (CardFull("it is full"), False)]
+)
+def test_a_card_that_computes_nothing_any_more_ends_the_process(
+    error: CardFailure, ends: bool, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals: list[int] = []
+    monkeypatch.setattr(signal, "raise_signal", signals.append)
+
+    def act() -> None:
+        raise error
+
+    async def call() -> CardFailure | None:
+        threads = SearchThreads(ServiceOptions(settings), Metrics())
+        for _ in range(2):
+            with pytest.raises(CardFailure):
+                await threads.do(act)
+        return threads.failure
+
+    assert asyncio.run(call()) is (error if ends else None)
+    assert signals == [signal.SIGTERM] * ends

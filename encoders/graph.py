@@ -1,0 +1,203 @@
+"""Load an ONNX graph where it was placed, and run it: a card that fails or is full is an error of its own."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from encoders.devices import Card, NoCuda, Placement, check_runtime
+from encoders.document import FloatArray, IntArray
+from encoders.errors import BadInput, MissingPart
+from encoders.unnormalised import unnormalised_graph
+from encoders.wording import install_command
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+_OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
+_SLOW_ON_CPUS = ["SkipLayerNormFusion"]
+"""Fusions of ONNX Runtime whose CPU kernels are slower than the nodes that they replace; cards have fast ones."""
+
+Inputs = Mapping[str, IntArray | FloatArray]
+"""A graph's inputs by name, each (rows, …)."""
+
+
+class CardFailure(MissingPart):
+    """A card stopped computing, or is full."""
+
+
+class CardFull(CardFailure):
+    """A card has too little free memory for what it shall compute."""
+
+
+class Graph:
+    """A graph that was loaded where it was placed; several threads may run it at once.
+
+    Attributes:
+        session: the session of ONNX Runtime.
+    """
+
+    def __init__(self, graph: Path, placement: Placement, *, unnormalised: bool = False) -> None:
+        """Load the graph; with ``unnormalised`` its vectors are not scaled to unit length.
+
+        Raises:
+            MissingPart: ONNX Runtime is missing, or CUDA fails.
+            BadInput: the graph can't be loaded.
+        """
+        self.session = load_graph(graph, placement, unnormalised=unnormalised)
+        self._card = placement.card
+        self._computed: Inputs | None = None
+        """A row that the card computed."""
+
+    def run(self, output: str, inputs: Inputs) -> FloatArray:
+        """The graph's output of the inputs.
+
+        An error, or a number that is not finite, is the inputs' fault as long as a card computes a row that it
+        computed before.
+
+        Raises:
+            CardFull: the card has too little free memory.
+            CardFailure: the card computes nothing any more.
+        """
+        try:
+            values: FloatArray = self.session.run([output], inputs)[0]
+        except Exception as error:
+            if self._card is None:
+                raise
+            if is_out_of_memory(error):
+                raise CardFull(
+                    f"the {self._card.name} has no memory left for an input of {_shapes(inputs)}; nvidia-smi says what "
+                    f"takes it: end that, or take --device cpu ({_first_line(error)})"
+                ) from error
+            if self._computes(output):
+                raise
+            raise self._lost(_first_line(error)) from error
+        if self._card:
+            finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+            if finite.any():
+                row = int(finite.argmax())
+                self._computed = self._computed or {name: array[row : row + 1] for name, array in inputs.items()}
+            if not finite.all() and not self._computes(output):
+                raise self._lost("its numbers are not finite")
+        return values
+
+    def _computes(self, output: str) -> bool:
+        """Whether the card computes what it computed before."""
+        if self._computed is None:
+            return False
+        try:
+            return bool(np.isfinite(self.session.run([output], self._computed)[0]).all())
+        except Exception:  # noqa: BLE001 - any exception means no
+            return False
+
+    def _lost(self, reason: str) -> CardFailure:
+        name = self._card.name if self._card else ""
+        return CardFailure(f"the {name} computes nothing any more ({reason}); see nvidia-smi, and start again")
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out; ONNX Runtime passes on the message of the allocator that failed."""
+    message = str(error).lower()
+    return isinstance(error, MemoryError | CardFull) or any(words in message for words in _OUT_OF_MEMORY)
+
+
+def _shapes(inputs: Inputs) -> str:
+    return ", ".join(" × ".join(map(str, array.shape)) for array in inputs.values())
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _has_exact_int8_products() -> bool:
+    """Whether the processor's products of int8 are exact: other x86 processors cut 16-bit sums off.
+
+    Unknown where Linux does not list the processor's instructions.
+    """
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    except OSError:
+        return False
+    return "avx512_vnni" in flags
+
+
+def load_graph(
+    graph: Path, placement: Placement, *, profile: Path | None = None, unnormalised: bool = False
+) -> onnxruntime.InferenceSession:
+    """Load a graph where it was placed; on a CPU each call runs on one core.
+
+    With ``profile``, the beginning of a file's path, the session notes what each node does until ``end_profiling``.
+    With ``unnormalised`` its vectors are not scaled to unit length.
+
+    Raises:
+        MissingPart: ONNX Runtime is missing, or CUDA fails.
+        BadInput: the graph can't be loaded.
+    """
+    check_runtime()
+    import onnxruntime  # noqa: PLC0415 - --help need not load it
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    if not _has_exact_int8_products():
+        options.add_session_config_entry("session.x64quantprecision", "1")  # products that are exact, and slower
+    if profile:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profile)
+    source: str | bytes = str(graph)
+    if unnormalised:
+        source = unnormalised_graph(graph)
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.parent))
+
+    def session(providers: list[str | tuple[str, dict[str, str]]]) -> onnxruntime.InferenceSession:
+        """A session that prints nothing and takes no other provider by itself."""
+        return onnxruntime.InferenceSession(
+            source,
+            options,
+            providers=providers,
+            disabled_optimizers=[] if placement.card else _SLOW_ON_CPUS,
+            enable_fallback=0,
+        )
+
+    if placement.card:
+        return _on_card(session, placement.card)
+    try:
+        return session([_CPU])
+    except Exception as error:  # ONNX Runtime's error classes share no base but Exception
+        raise BadInput(f"{graph} can't be loaded ({_first_line(error)}); export the model again") from error
+
+
+def _on_card(
+    session: Callable[[list[str | tuple[str, dict[str, str]]]], onnxruntime.InferenceSession], card: Card
+) -> onnxruntime.InferenceSession:
+    """Make a session on a card.
+
+    Raises:
+        NoCuda: the card, or a library that ONNX Runtime needs, fails.
+    """
+    import onnxruntime  # noqa: PLC0415 - as above
+
+    if _CUDA not in onnxruntime.get_available_providers():
+        raise NoCuda(f"ONNX Runtime for CUDA has no CUDA; install it again: {install_command('gpu')}")
+    with redirect_stdout(io.StringIO()) as printed:  # it prints which libraries it does not find
+        onnxruntime.preload_dlls()
+    # texts differ in length: doubling the arena at each new shape would take more memory than the graph needs
+    provider_options = {"device_id": str(card.number), "arena_extend_strategy": "kSameAsRequested"}
+    try:
+        made = session([(_CUDA, provider_options), _CPU])
+    except Exception as error:  # as above
+        raise NoCuda(f"the {card.name} can't run the graph ({_first_line(error)}); see nvidia-smi") from error
+    if _CUDA not in made.get_providers():
+        failed = next((line for line in printed.getvalue().splitlines() if line.startswith("Failed")), "")
+        raise NoCuda(
+            f"ONNX Runtime can't use the {card.name}: a library of CUDA 13 or cuDNN 9 is missing"
+            f"{failed and f' ({failed})'}; install them: {install_command('gpu')}"
+        )
+    return made
