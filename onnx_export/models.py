@@ -81,8 +81,15 @@ def open_reranker(reference: str, console: Console, device: Device = "auto") -> 
             f"a cross-encoder is exported first: dragoman export {reference}"
         )
 
-    with console.waiting("loading the reranker"):
-        return _placed(device, console, lambda placement: Reranker(folder, device=placement.device))
+    def opened(placement: Placement) -> Reranker:
+        build = (_build_for_cards(folder) or folder) if placement.card else folder
+        placement = _placement_of(build, reference, placement, device, console)
+        with console.waiting("loading the reranker"):
+            reranker = Reranker(build, device=placement.device)
+        _say_where(build, placement, console)
+        return reranker
+
+    return _placed(device, console, opened)
 
 
 def _build_for_cards(folder: ModelFolder) -> ModelFolder | None:
@@ -184,14 +191,19 @@ def _placed(device: Device, console: Console, opened: Callable[[Placement], T]) 
 
 
 def locate(name: str, placement: Placement, device: Device, console: Console) -> tuple[ModelFolder, Placement]:
-    """The folder of one encoder, and where its graph runs: with ``auto`` a graph in int8 runs on the CPU."""
+    """The folder of one encoder, and where its graph runs."""
     folder = find_model(name, console, placement)
+    return folder, _placement_of(folder, name, placement, device, console)
+
+
+def _placement_of(folder: ModelFolder, name: str, placement: Placement, device: Device, console: Console) -> Placement:
+    """Where a folder's graph runs: a Cr5 model, and with ``auto`` a graph in int8, on the CPU."""
     if not placement.card or folder.config.pooling == "sum":
-        return folder, CPU
+        return CPU
     if device == "auto" and folder.config.precision == "int8":
         _warn_once(f"{name} works on the CPU: it is in int8, which cards can't run; {INT8_ADVICE}", console)
-        return folder, CPU
-    return folder, placement
+        return CPU
+    return placement
 
 
 def _say_where(folder: ModelFolder, placement: Placement, console: Console) -> None:

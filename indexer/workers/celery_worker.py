@@ -25,7 +25,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
 from indexer.workers.card_processes import PERMANENT, run_for_each_card
 from indexer.workers.hints import TASK, Hints, make_app, queue
-from indexer.workers.logs import log_to_stderr, logger
+from indexer.workers.logs import LogConsole, log_to_stderr, logger
 from indexer.workers.metrics import open_metrics, serve_metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal, celery_worker_class, leave_to_parent
@@ -248,7 +248,7 @@ class _Pool:
 
 
 def _load(plan: WorkerPlan, threads: int) -> Encoder:
-    return open_named(plan.reference, plan.method, Console(quiet=True), device=plan.device, threads=threads)
+    return open_named(plan.reference, plan.method, LogConsole(quiet=True), device=plan.device, threads=threads)
 
 
 def _spec(plan: WorkerPlan) -> EncoderSpec:

@@ -7,6 +7,7 @@ import logging
 import sys
 import warnings
 
+from encoders.console import Console
 from encoders.printable import json_line, one_line
 from indexer.workers.leases import Lease
 
@@ -39,6 +40,18 @@ class _LineFormatter(logging.Formatter):
         return one_line(
             f"{time} {record.levelname.lower()} {' '.join(f'{name}={value}' for name, value in ids.items())}: {message}"
         )
+
+
+class LogConsole(Console):
+    """A console whose remarks and warnings are a worker's log."""
+
+    def say(self, sentence: str) -> None:
+        """Log a remark."""
+        logger.info("%s", sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Log a warning."""
+        logger.warning("%s", sentence)
 
 
 def log_to_stderr(worker: str, *, as_json: bool, quiet: bool = False) -> None:

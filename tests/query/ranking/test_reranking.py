@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder import ModelFolder, model_cache
 from encoders.reranker import Reranker
 from indexer.collection.settings import Settings
 from indexer.stores.contract import MissingDocuments
+from onnx_export import models
 from query.calibration.calibration import Calibration
 from query.cli import run
 from query.ranking import open_reranker
@@ -26,6 +28,7 @@ from query.ranking.hits import RERANKED, Hits
 from query.ranking.language_effects import LanguageEffects
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
+from tests.encoders.cards import Library, install_cards, install_provider
 from trials import DEMO
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
@@ -227,3 +230,27 @@ def test_the_commands_say_how_long_it_took(
     assert run(["runs", "list", "--json", "--home", str(calibrated_by_words.home)]) == 0
     listed = json.loads(capsys.readouterr().out.splitlines()[0])
     assert listed["ranking"].endswith(", reranked by tokens")
+
+
+def test_a_card_gets_the_reranker_s_build_for_cards(
+    reranker: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install_cards(monkeypatch, Library(["H100"]))
+    sessions = install_provider(monkeypatch)
+    monkeypatch.setattr(models, "_warned", set())
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
+    builds: dict[str, Path] = {}
+    for precision in ("int8", "fp16"):
+        builds[precision] = model_cache() / f"mine-{precision}"
+        shutil.copytree(reranker.path, builds[precision])
+        config = builds[precision] / "config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "precision": precision}))
+        if precision == "int8":
+            models.open_reranker("mine-int8", Console(), "auto")
+            assert "mine-int8 works on the CPU: it is in int8" in capsys.readouterr().err
+    models.open_reranker("mine-int8", Console(), "auto")
+    assert "works on the H100, in fp16" in capsys.readouterr().err
+    assert [(Path(graph).parent, len(providers)) for graph, providers in sessions.asked] == [
+        (builds["int8"], 1),
+        (builds["fp16"], 2),
+    ]

@@ -1,0 +1,105 @@
+"""The builds of the default encoder find the same: fp16, which cards run, and int8, which CPUs run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.devices import Device, NoCuda, place
+from encoders.document import Document, Encoder
+from encoders.folder import ModelFolder
+from encoders.methods.registry import open_encoder
+from onnx_export.graphs import device_check
+from onnx_export.graphs.device_check import check_device
+from onnx_export.graphs.parity import read_texts
+from onnx_export.models import default_folder as default_build
+from query.evaluation.measures import parse_measures, score
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
+from query.evaluation.trec_run import Run
+from tests.conftest import read_documents
+
+COLLECTIONS = {"lohelp": "index", "ntrex": "headline"}
+LANGS = ("de", "ja")
+
+
+def mean_average_precision(
+    data: Path, collection: str, kind: str, most: int, documents_by: Encoder, queries_by: Encoder
+) -> float:
+    """MAP of English topics over both languages' documents, by plain cosine."""
+    folder = data / collection
+    documents = [item for lang in LANGS for item in read_documents(folder / f"docs.{lang}.jsonl.gz", most)]
+    ids = {item.doc_id for item in documents}
+    qrels = [qrel for qrel in read_qrels([folder / f"qrels.{kind}.{lang}.txt" for lang in LANGS]) if qrel.doc_id in ids]
+    judged = {qrel.query_id for qrel in qrels}
+    topics = [
+        topic for topic in read_topics(folder / f"topics.{kind}.tsv") if topic.lang == "en" and topic.qid in judged
+    ]
+    queries = queries_by.encode_queries([Document(topic.qid, "en", topic.text()) for topic in topics])
+    cosines = queries @ documents_by.encode_documents(documents).vectors.T
+    rankings = {
+        topic.qid: [(documents[row].doc_id, float(of_topic[row])) for row in np.argsort(-of_topic, kind="stable")]
+        for topic, of_topic in zip(topics, cosines, strict=True)
+    }
+    assert len(topics) > 50
+    return score(Run("cosine", rankings), qrels, parse_measures(["AP"]), list(rankings)).means["AP"]
+
+
+def assert_same_map(data: Path, device: Device, most: int) -> None:
+    """Documents of the fp16 build on a device, and of the int8 build on the CPU, are found alike by int8 queries."""
+    on_cpu = open_encoder(default_build(Console(quiet=True), "int8"), device="cpu")
+    on_device = open_encoder(default_build(Console(quiet=True), "fp16"), device=device)
+    for collection, kind in COLLECTIONS.items():
+        exact, half = (
+            mean_average_precision(data, collection, kind, most, encoder, on_cpu) for encoder in (on_cpu, on_device)
+        )
+        assert abs(half - exact) < 0.005, collection
+        assert exact > 0.2
+
+
+@pytest.mark.data
+@pytest.mark.long
+def test_documents_of_both_builds_are_found_alike(data_dir: Path) -> None:
+    """On the CPU the fp16 build has half weights and float32 sums; what half sums do, a card must show."""
+    assert_same_map(data_dir, "cpu", 200)
+
+
+@pytest.fixture
+def card() -> Device:
+    """The first NVIDIA GPU."""
+    try:
+        return place("cuda").device
+    except NoCuda as error:
+        pytest.skip(f"needs an NVIDIA GPU: {error.reason}")
+
+
+@pytest.mark.gpu
+def test_a_card_computes_the_whole_graph_and_agrees_with_the_cpu(card: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_check, "_SECONDS", 0.1)
+    check = check_device(default_build(Console(quiet=True), "fp16"), place(card), read_texts())
+    assert check.strays == []
+    assert check.parity is not None
+    assert check.parity.cosine_min > 0.999
+    assert check.passed
+
+
+@pytest.mark.gpu
+@pytest.mark.data
+def test_documents_of_a_card_are_found_as_those_of_the_cpu(card: Device, data_dir: Path) -> None:
+    assert_same_map(data_dir, card, 10_000)
+
+
+@pytest.mark.gpu
+def test_the_bytes_of_the_cpu_do_not_depend_on_the_card(
+    card: Device, default_folder: ModelFolder, real_texts: Sequence[Document]
+) -> None:
+    """``auto`` with an int8 graph is the CPU, with the same optimisers."""
+    by_auto, by_cpu = (
+        open_encoder(default_folder, device=device).encode_documents(real_texts[:20]).vectors
+        for device in ("auto", "cpu")
+    )
+    assert by_auto.tobytes() == by_cpu.tobytes()
