@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -101,6 +102,20 @@ class _Ended:
     findings: Counter[str]
 
 
+_WITH_LANES = """
+import sys
+from encoders.console import Console
+from indexer.collection.settings import Settings
+from indexer.workers.celery_worker import WorkerPlan, serve
+from onnx_export.models import DEFAULT
+
+lease, lanes = float(sys.argv[1]), int(sys.argv[2])
+plan = WorkerPlan(DEFAULT, None, "cpu", lease_seconds=lease, grace=2, lanes=lanes)
+sys.exit(serve(plan, Settings.read(), Console()))
+"""
+"""A worker with as many lanes as on a card: the command takes them from the device."""
+
+
 @dataclass(frozen=True)
 class BusyWorker:
     """A worker that has a chunk.
@@ -120,11 +135,18 @@ class Trial:
     """A run of workers, and the accidents that happen to it."""
 
     def __init__(
-        self, servers: Servers, folder: Path, documents: int, seed: int, concurrency: int = 1, name: str = "trial"
+        self,
+        servers: Servers,
+        folder: Path,
+        documents: int,
+        seed: int,
+        concurrency: int = 1,
+        name: str = "trial",
+        lanes: int = 1,
     ) -> None:
-        """Write a source; the workers are not started yet."""
+        """Write a source; the workers are not started yet. With two lanes they work as on a card."""
         self.servers, self.folder, self.chance = servers, folder, random.Random(seed)
-        self.concurrency, self.name = concurrency, name
+        self.concurrency, self.name, self.lanes = concurrency, name, lanes
         self.source = folder / "docs.jsonl"
         self.documents, self.revision, self._before = documents, 0, 0
         self._write()
@@ -244,20 +266,24 @@ class Trial:
 
     def _keep_alive(self) -> None:
         """Start what is not running, as a service manager does, and a user who gives the command again."""
-        worker = ["worker", "--lease", f"{LEASE}", "--grace", "2", "--device", "cpu"]
+        worker = [*DRAGOMAN, "worker", "--lease", f"{LEASE}", "--grace", "2", "--device", "cpu"]
+        worker += ["--concurrency", f"{self.concurrency}"]
+        if self.lanes > 1:
+            worker = [sys.executable, "-c", _WITH_LANES, f"{LEASE}", f"{self.lanes}"]
         for number in range(WORKERS):
-            self._ensure(f"worker-{number}", *worker, "--concurrency", f"{self.concurrency}")
+            self._ensure(f"worker-{number}", worker)
         if not self._is_begun():
-            self._ensure("publisher", "index", str(self.source), "-c", self.name, "--no-calibration", "-q")
+            publisher = [*DRAGOMAN, "index", str(self.source), "-c", self.name, "--no-calibration", "-q"]
+            self._ensure("publisher", publisher)
 
-    def _ensure(self, name: str, *arguments: str) -> None:
+    def _ensure(self, name: str, command: Sequence[str]) -> None:
         """Start a process unless it runs."""
         if self._is_running(name):
             return
         environment = {**environment_of(self.settings), **self._clocks[name].environment}
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [*DRAGOMAN, *arguments], stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True
+                command, stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True
             )
 
     def _is_running(self, name: str) -> bool:

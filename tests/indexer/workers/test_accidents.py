@@ -68,9 +68,12 @@ def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_und
 
 @pytest.mark.elastic
 @pytest.mark.long
-@pytest.mark.parametrize("broker", sorted(BROKERS))
-def test_nothing_is_lost_doubled_or_other_than_it_was(broker: str, tmp_path: Path, default_folder: ModelFolder) -> None:
-    _require_right(broker, tmp_path, (*COMMON, *ALSO[broker]))
+@pytest.mark.parametrize(("broker", "lanes"), [("rabbitmq", 1), ("redis", 1), ("redis", 2)])
+def test_nothing_is_lost_doubled_or_other_than_it_was(
+    broker: str, lanes: int, tmp_path: Path, default_folder: ModelFolder
+) -> None:
+    """One lane is a worker on a CPU; on a card, of two lanes one reads, puts and marks while the other encodes."""
+    _require_right(broker, tmp_path, (*COMMON, *ALSO[broker]), lanes)
 
 
 @pytest.mark.elastic
@@ -82,7 +85,7 @@ def test_clocks_that_are_set_back_and_forth_change_nothing(
     _require_right(broker, tmp_path, CLOCKS)
 
 
-def _require_right(broker: str, folder: Path, kinds: Sequence[str]) -> None:
+def _require_right(broker: str, folder: Path, kinds: Sequence[str], lanes: int = 1) -> None:
     if shutil.which("gcc") is None:
         skip_or_fail("no compiler for a clock that is an hour fast: apt-get install gcc")
     with ExitStack() as stack:
@@ -94,7 +97,7 @@ def _require_right(broker: str, folder: Path, kinds: Sequence[str]) -> None:
             )
         except ServerMissing as missing:
             skip_or_fail(str(missing))
-        trial = Trial(servers, folder, 640, seed=1, name=f"trial-{broker}")
+        trial = Trial(servers, folder, 640, seed=1, name=f"trial-{broker}-{lanes}", lanes=lanes)
         outcome = trial.run(kinds, (0.2, 1.0))
     assert (outcome.lost, outcome.doubled, outcome.different, outcome.findings, outcome.spoilt) == ([], 0, [], [], 0)
     assert outcome.happened.total() == len(kinds)
