@@ -19,7 +19,7 @@ import numpy as np
 from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
-from benchmarks.search import QUERIES, fill
+from benchmarks.search import fill
 from benchmarks.searchers import open_searcher
 from indexer.collection.settings import Settings
 from query.fitting.calibrate import calibrate
@@ -27,6 +27,7 @@ from trials.command import DRAGOMAN
 from trials.servers.elastic import running
 from trials.servers.service import wait_until_opened
 
+_QUERIES = ("formatting cells in a spreadsheet", "Seitenzahlen einfügen", "как вставить диаграмму", "印刷範囲を設定する")
 _PORT = 8399
 _URL = f"http://127.0.0.1:{_PORT}"
 _PAUSE = 0.1
@@ -75,7 +76,7 @@ def alone(settings: Settings, rounds: int) -> list[str]:
 
 def _text(number: int, suffix: str) -> str:
     """A query that no other number and suffix give."""
-    return f"{QUERIES[number % len(QUERIES)]} {suffix}"
+    return f"{_QUERIES[number % len(_QUERIES)]} {suffix}"
 
 
 async def _at_rate(rate: float, seconds: float) -> tuple[list[float], int]:

@@ -1,50 +1,51 @@
-"""The neighbourhoods of documents among a bank's pseudo-queries, computed once for each vector that is met again."""
+"""The neighbourhoods of documents in a language's bank, computed once for documents that are met again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import numpy.typing as npt
 
 from encoders.document import FloatArray
 from query.calibration.calibration import Bank
 from query.ranking.candidates import CandidateDocuments
 
-_MOST = 200_000
-"""Maximum neighbourhoods in memory: about 30 MB."""
-
-Digests = npt.NDArray[np.uint64]
+_MOST = 100_000
+"""Maximum neighbourhoods in memory of documents by their vectors, and by passages too: 15 MB each."""
 
 
 class BankNeighbourhoods:
-    """A language's bank, and what documents were compared with it.
+    """A bank, and the neighbourhoods of the documents that were compared with it.
 
-    A neighbourhood depends on the document's vectors and the bank, not on the query, and the documents near one query
-    are often near the next. So it is kept by the document's id and a digest of its vectors.
+    A neighbourhood depends on the bank and on the document's vectors, not on the query, and the documents near one
+    query are often near the next. Each is kept by the document's id, with a digest of the vectors that it is of.
     """
 
     def __init__(self, bank: Bank) -> None:
-        """Begin with nothing compared."""
+        """Begin with no document."""
         self._bank = bank
-        self._known: dict[tuple[str, int], float] = {}
+        self._known: dict[type[CandidateDocuments], dict[str, int]] = {}
+        """By kind of comparison and by id: a float32 in the upper half of 64 bits, the digest in the lower."""
 
     def of(self, documents: CandidateDocuments) -> FloatArray:
         """(n,) neighbourhoods of documents; (q, n) if the bank has the queries themselves."""
         if self._bank.own_rows is not None:
-            return self._compared(documents)
-        keys = list(zip(documents.doc_ids, documents.digests().tolist(), strict=True))
-        known = [self._known.get(key, np.nan) for key in keys]
-        values = np.array(known, dtype=np.float32)
-        new = np.flatnonzero(np.isnan(values))
+            return self._computed(documents)
+        known = self._known.setdefault(type(documents), {})
+        digests = documents.digests.astype(np.uint64)
+        packed = np.array([known.get(doc_id, 0) for doc_id in documents.doc_ids], dtype=np.uint64)
+        new = np.flatnonzero((packed == 0) | (packed & _LOWER != digests))
+        values = (packed >> _HALF).astype(np.uint32).view(np.float32)
         if len(new):
-            values[new] = self._compared(documents if len(new) == len(keys) else documents.selected(new))
-            if len(self._known) + len(new) > _MOST:
-                self._known = {}
-            self._known.update({keys[row]: float(values[row]) for row in new.tolist()})
+            values[new] = self._computed(documents if len(new) == len(values) else documents.selected(new))
+            if len(known) + len(new) > _MOST:
+                known.clear()
+            packed = values[new].view(np.uint32).astype(np.uint64) << _HALF | digests[new]
+            known.update(zip([documents.doc_ids[row] for row in new.tolist()], packed.tolist(), strict=True))
         return values
 
-    def _compared(self, documents: CandidateDocuments) -> FloatArray:
+    def _computed(self, documents: CandidateDocuments) -> FloatArray:
         cosines = documents.cosines(self._bank.queries)
         self._bank.exclude_sources(cosines, documents.doc_ids)
         return self._bank.neighbourhoods(cosines)
+
+
+_HALF, _LOWER = np.uint64(32), np.uint64((1 << 32) - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 from query.ranking.hits import Detail, Ranking
 
 Rows = npt.NDArray[np.intp]
+Digests = npt.NDArray[np.uint32]
 
 NearestByLanguage = Sequence[tuple[str, Sequence[NearestDocuments]]]
 """Languages with each query's nearest documents there; the entries of one language are adjacent."""
@@ -95,6 +96,11 @@ class CandidateDocuments:
         """(n, queries) cosines that documents are compared by: here the documents' own."""
         return queries.cosines(self.vectors, self.languages, self.vector_parts)
 
+    @property
+    def digests(self) -> Digests:
+        """(n,) digest of all vectors that a document is compared by."""
+        return row_digests(self.raw)
+
     def selected(self, rows: Rows) -> CandidateDocuments:
         """The documents of the rows, ascending."""
         languages = {
@@ -137,6 +143,7 @@ class CandidatesWithPassages(CandidateDocuments):
         has_title: (n,) whether the title is a passage of its own.
         openings: (n, dim) corrected unit vectors of the openings; none if each is its document's first passage.
         mix: weights of the cosines.
+        passage_digests: (p,) digest of each stored passage.
     """
 
     stored: Sequence[Passages]
@@ -146,6 +153,41 @@ class CandidatesWithPassages(CandidateDocuments):
     has_title: BoolArray
     openings: FloatArray | None
     mix: Mix
+    passage_digests: Digests
+
+    @property
+    def digests(self) -> Digests:
+        """(n,) digest of all vectors that a document is compared by."""
+        places = np.arange(len(self.passage_digests)) - np.repeat(self.borders[:-1], np.diff(self.borders))
+        by_place = self.passage_digests * (2 * places + 1).astype(np.uint32)
+        of_passages = np.add.reduceat(by_place, self.borders[:-1]) if len(by_place) else by_place
+        opening = row_digests(self.openings) if self.openings is not None else np.uint32(0)
+        return np.asarray(super().digests + np.uint32(3) * of_passages + np.uint32(5) * opening, dtype=np.uint32)
+
+    def selected(self, rows: Rows) -> CandidatesWithPassages:
+        """The documents of the rows, ascending, with their passages."""
+        documents = super().selected(rows)
+        counts = np.diff(self.borders)[rows]
+        borders = np.concatenate(([0], np.cumsum(counts)))
+        passage_rows = np.repeat(self.borders[rows] - borders[:-1], counts) + np.arange(borders[-1])
+        return CandidatesWithPassages(
+            documents.doc_ids,
+            documents.languages,
+            documents.raw,
+            documents.vectors,
+            documents.vector_parts,
+            [self.stored[int(row)] for row in rows],
+            self.passages[passage_rows],
+            borders,
+            {
+                lang: slice(int(borders[span.start]), int(borders[span.stop]))
+                for lang, span in documents.languages.items()
+            },
+            self.has_title[rows],
+            None if self.openings is None else self.openings[rows],
+            self.mix,
+            self.passage_digests[passage_rows],
+        )
 
     def cosines(self, queries: CorrectedQueries) -> FloatArray:
         """(n, queries) mean of the cosines of document, title, opening and best passage, by their weights."""
@@ -173,6 +215,18 @@ class CandidatesWithPassages(CandidateDocuments):
             largest = combined_groups(np.maximum, passages, starts_and_titles[order])
             best = largest[order < len(document)]
         return CosinesByPart(document, title, opening, best), passages
+
+
+def row_digests(rows: FloatArray) -> Digests:
+    """(n,) digest of the bytes of each row of (n, dim) float32: a sum with odd multipliers, modulo 2³²."""
+    bits = np.ascontiguousarray(rows, dtype=np.float32).view(np.uint32)
+    digests: Digests = np.einsum("ij,j->i", bits, _multipliers(bits.shape[1]))
+    return digests
+
+
+@cache
+def _multipliers(count: int) -> Digests:
+    return np.random.default_rng(0).integers(0, 1 << 31, count, dtype=np.uint32) * np.uint32(2) + np.uint32(1)
 
 
 _SMALL_GROUP = 64

@@ -29,10 +29,11 @@ from encoders.session import available_cores
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import largest
-from query.calibration.calibration import Bank, Calibration
+from query.calibration.calibration import Calibration
 from query.calibration.corrected_queries import CorrectedQueries
 from query.calibration.margin import best_of_languages, centring, exponent, margin
 from query.calibration.old_and_new_calibration import OldAndNewCalibration
+from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidates import (
     CandidateDocuments,
     CandidatesWithPassages,
@@ -122,7 +123,7 @@ class FairRanker:
         )
         self._share = centring(choice.balance)
         self._beta = exponent(choice.balance)
-        self._banks: dict[str, Bank] = {}
+        self._banks: dict[str, BankNeighbourhoods] = {}
         self._lock = Lock()
         self._rankers: dict[str, FairRanker] = {}
 
@@ -374,10 +375,7 @@ class FairRanker:
             self._stored.neighbourhoods(documents, np.where(in_stretches[0], cosines, np.float32(-np.inf)))
             + scale.neighbourhood_offset
         )
-        bank = self._bank(query_lang)
-        bank_cosines = documents.cosines(bank.queries)
-        bank.exclude_sources(bank_cosines, documents.doc_ids)
-        bwd = bank.neighbourhoods(bank_cosines)
+        bwd = self._bank(query_lang).of(documents)
         scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * scale.score_factor
         return ScoredCandidates(documents, cosines, fwd, bwd, np.where(in_stretches[-1], scores, np.float32(-np.inf)))
 
@@ -394,10 +392,10 @@ class FairRanker:
             for scores, rows in zip(scored.scores, map(np.flatnonzero, in_first_stretch), strict=True)
         ]
 
-    def _bank(self, lang: str) -> Bank:
-        """The bank of a language; the banks of the languages asked last are kept, with their maps' products."""
+    def _bank(self, lang: str) -> BankNeighbourhoods:
+        """The neighbourhoods in a language's bank; those of the languages asked last are kept."""
         with self._lock:
-            bank = self._banks.pop(lang) if lang in self._banks else self._stored.bank(lang)
+            bank = self._banks.pop(lang) if lang in self._banks else BankNeighbourhoods(self._stored.bank(lang))
             self._banks[lang] = bank
             if len(self._banks) > _BANKS:
                 del self._banks[next(iter(self._banks))]

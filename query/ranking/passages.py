@@ -10,7 +10,7 @@ from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import Mix
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows, combined_groups
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows, combined_groups, row_digests
 
 _WINDOW = 500
 """Characters of an opening: about the 128 tokens of a window, in an alphabetic script."""
@@ -31,6 +31,7 @@ def with_passages(
     spans = {
         lang: slice(int(borders[rows.start]), int(borders[rows.stop])) for lang, rows in documents.languages.items()
     }
+    digests = row_digests(vectors)
     corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage")
     lengths = opening_lengths([passages.offsets for passages in stored], has_title)
     return CandidatesWithPassages(
@@ -46,6 +47,7 @@ def with_passages(
         has_title,
         _openings(documents.vector_parts, corrected, borders[:-1], lengths),
         mix,
+        digests,
     )
 
 

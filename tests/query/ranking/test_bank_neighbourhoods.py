@@ -1,0 +1,107 @@
+"""The neighbourhoods in a bank are those that a comparison gives, whatever was compared before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from encoders.document import FloatArray, Int8Array, Passages, int8_rows, unit_rows
+from encoders.methods.vector_parts import VectorParts
+from query.calibration.calibration import Bank, Calibration
+from query.calibration.calibration_choice import USUAL_MIX
+from query.calibration.corrected_queries import CorrectedQueries
+from query.ranking import bank_neighbourhoods
+from query.ranking.bank_neighbourhoods import BankNeighbourhoods
+from query.ranking.candidates import CandidateDocuments
+from query.ranking.passages import with_passages
+
+DIM = 12
+PARTS = VectorParts((DIM,), (1.0,))
+CHANCE = np.random.default_rng(3)
+
+
+def rows(count: int) -> FloatArray:
+    return unit_rows(CHANCE.standard_normal((count, DIM)).astype(np.float32))
+
+
+def candidates(numbers: Sequence[int], vectors: FloatArray) -> CandidateDocuments:
+    raw = vectors[list(numbers)]
+    return CandidateDocuments([f"d{number}" for number in numbers], {"de": slice(0, len(raw))}, raw, raw, PARTS)
+
+
+def compared(bank: Bank, documents: CandidateDocuments) -> FloatArray:
+    """What ``BankNeighbourhoods`` gives of documents that it has not met."""
+    return BankNeighbourhoods(bank).of(documents)
+
+
+@pytest.fixture
+def bank() -> Bank:
+    return Bank(CorrectedQueries(rows(16)), tuple(f"d{number}" for number in range(16)), 3)
+
+
+def test_documents_met_before_have_the_same_neighbourhoods(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, neighbourhoods = rows(40), BankNeighbourhoods(bank)
+    cosines = vectors @ bank.queries.vectors.T
+    cosines[range(16), range(16)] = -np.inf
+    expected = np.sort(cosines, axis=1)[:, -3:].mean(axis=1)
+    real, counts = CandidateDocuments.cosines, list[int]()
+
+    def counted(documents: CandidateDocuments, queries: CorrectedQueries) -> FloatArray:
+        counts.append(len(documents.doc_ids))
+        return real(documents, queries)
+
+    monkeypatch.setattr(CandidateDocuments, "cosines", counted)
+    for numbers in (range(30), range(5, 40), range(40), [7, 3]):
+        np.testing.assert_allclose(neighbourhoods.of(candidates(numbers, vectors)), expected[list(numbers)], rtol=1e-5)
+    assert counts == [30, 10]
+
+
+def test_a_document_that_changed_is_compared_again(bank: Bank) -> None:
+    vectors, neighbourhoods = rows(8), BankNeighbourhoods(bank)
+    neighbourhoods.of(candidates(range(8), vectors))
+    vectors = vectors.copy()
+    vectors[5] = rows(1)[0]
+    changed = candidates(range(8), vectors)
+    np.testing.assert_allclose(neighbourhoods.of(changed), compared(bank, changed), rtol=1e-6)
+
+
+def test_passages_count_and_a_passage_that_changed_is_compared_again(bank: Bank) -> None:
+    vectors, neighbourhoods = rows(6), BankNeighbourhoods(bank)
+    documents = candidates(range(6), vectors)
+    stored = [int8_rows(rows(number)) for number in range(6)]
+
+    def listed(passages: Sequence[Int8Array], end: int = 100) -> CandidateDocuments:
+        cut = [
+            Passages(
+                of_document,
+                np.array([(end * at, end * (at + 1)) for at in range(len(of_document))], np.int32).reshape(-1, 2),
+            )
+            for of_document in passages
+        ]
+        return with_passages(documents, cut, Calibration.none("m", PARTS), 0.0, USUAL_MIX)
+
+    first = neighbourhoods.of(documents)
+    by_passages = neighbourhoods.of(listed(stored))
+    np.testing.assert_allclose(by_passages, compared(bank, listed(stored)), rtol=1e-6)
+    assert np.abs(first - by_passages).max() > 0.01
+    changed = [*stored[:4], np.ascontiguousarray(stored[4][::-1]), stored[5]]  # the same passages in another order
+    for again in (listed(changed), listed(stored, end=400), documents, listed(stored)):
+        np.testing.assert_allclose(neighbourhoods.of(again), compared(bank, again), rtol=1e-6)
+
+
+def test_queries_of_the_bank_are_left_out_each_time(bank: Bank) -> None:
+    vectors = rows(20)
+    of_queries = BankNeighbourhoods(replace(bank, own_rows=np.array([0, -1], dtype=np.intp)))
+    for _ in range(2):
+        assert of_queries.of(candidates(range(20), vectors)).shape == (2, 20)
+
+
+def test_memory_is_bounded(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bank_neighbourhoods, "_MOST", 50)
+    vectors, neighbourhoods = rows(100), BankNeighbourhoods(bank)
+    for start in range(0, 100, 20):
+        neighbourhoods.of(candidates(range(start, start + 20), vectors))
+    assert [len(known) for known in neighbourhoods._known.values()] == [20]
