@@ -27,7 +27,12 @@ from trials.command import DRAGOMAN
 from trials.servers.elastic import running
 from trials.servers.service import wait_until_opened
 
-_QUERIES = ("formatting cells in a spreadsheet", "Seitenzahlen einfügen", "как вставить диаграмму", "印刷範囲を設定する")
+_QUERIES = (
+    "formatting cells in a spreadsheet",
+    "Seitenzahlen einfügen",
+    "как вставить диаграмму",
+    "印刷範囲を設定する",
+)
 _PORT = 8399
 _URL = f"http://127.0.0.1:{_PORT}"
 _PAUSE = 0.1
