@@ -25,6 +25,7 @@ from encoders.methods.titled_windows import TitledWindows
 from encoders.session import CUDA_TOKEN_BUDGET, token_batches
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
+from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.readers.source import ReadOptions
 from indexer.workers.handout import hand_out_sources
@@ -72,7 +73,7 @@ class LaneRuns:
     def __init__(self, source: str, settings: Settings, speed: float) -> None:
         """Index a file of pages into the settings' store."""
         self._source, self._settings, self._speed = source, settings, speed
-        self._engine = connect(settings.database)
+        self._engine, self._runs = connect(settings.database), 0
 
     def run(self, lanes: int) -> tuple[float, Card, int]:
         """Seconds of a worker of so many lanes from its first chunk to its last, its card, and the pages."""
@@ -80,9 +81,10 @@ class LaneRuns:
         card = Card(sentence.folder.config.dim, self._speed)
         sentence.session = card  # type: ignore[assignment]
         encoder = TitledWindows(sentence)
-        name, hints = f"lanes{lanes}", Hints(self._settings.broker)
-        collection = collections.register(self._engine, name, self._settings, DEFAULT, encoder.spec)
-        store = collection.open_store(self._settings)
+        self._runs += 1
+        name, hints = f"run{self._runs}", Hints(self._settings.broker)
+        collections.register(self._engine, name, self._settings, DEFAULT, encoder.spec)
+        store = StoreLocation(self._settings.store, name).open()
         run = hand_out_sources(
             [self._source], ReadOptions(), encoder.spec, store, self._engine, name, console=Console(quiet=True)
         ).run
