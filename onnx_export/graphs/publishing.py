@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,22 @@ from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
+from onnx_export.graphs.half_range import Inputs
 from onnx_export.graphs.parity import GateText, ParityReport, check_parity
 from onnx_export.graphs.precision import convert
 
 
-def write_graph(write_fp32: Callable[[Path], None], target: Path, precision: Precision) -> None:
-    """Write a graph in a precision; ``write_fp32`` writes the fp32 graph to a temporary file beside ``target``."""
+def write_graph(
+    write_fp32: Callable[[Path], None], target: Path, precision: Precision, batches: Iterable[Inputs]
+) -> None:
+    """Write a graph in a precision; ``write_fp32`` writes the fp32 graph to a temporary file beside ``target``.
+
+    ``batches`` of inputs show where half precision would overflow.
+    """
     with tempfile.TemporaryDirectory(prefix="graph.", dir=target.parent) as scratch:
         graph = Path(scratch) / "fp32.onnx"
         write_fp32(graph)
-        convert(graph, target, precision)
+        convert(graph, target, precision, batches)
 
 
 def check_graph(

@@ -25,6 +25,7 @@ from encoders.folder import (
 )
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from encoders.training_texts import write_training_texts
+from onnx_export.graphs.half_range import Inputs
 from onnx_export.graphs.parity import (
     GateText,
     ParityReport,
@@ -90,9 +91,8 @@ def publish(
             base, folder, texts, {ABOUT, GRAPH, f"{GRAPH}.data", *extra}, console, force=force
         )
         example = {"sentences": torch.randn(2, 4, upper.shape.dim), "mask": torch.ones((2, 4), dtype=torch.int64)}
-        write_graph(
-            partial(huggingface.export_module, upper, example, ("documents", "sentences")), draft / GRAPH, precision
-        )
+        write_fp32 = partial(huggingface.export_module, upper, example, ("documents", "sentences"))
+        write_graph(write_fp32, draft / GRAPH, precision, [_gate_inputs(upper, texts, lower_reference)])
         save(draft, upper, base.source.module if isinstance(base, TrainedBase) else None)
         facts = {
             "format": FORMAT,
@@ -135,11 +135,18 @@ def _compare_both(
 ) -> ParityReport:
     """Compare both graphs together with torch."""
     graph_vectors = with_documents(UpperSession(folder, "cpu"), texts, encode(folder, texts))
-    reference, documents = lower.copy(), gate_documents(texts, upper.shape.sentences)
-    stack, mask = padded([lower[rows] for rows in documents.values()])
+    reference, inputs = lower.copy(), _gate_inputs(upper, texts, lower)
     with torch.no_grad():
-        reference[list(documents)] = upper(torch.from_numpy(stack), torch.from_numpy(mask)).numpy()
+        vectors = upper(*map(torch.from_numpy, inputs.values())).numpy()
+    reference[list(gate_documents(texts, upper.shape.sentences))] = vectors
     return compare(precision, texts, graph_vectors, reference)
+
+
+def _gate_inputs(upper: Upper, texts: Sequence[GateText], lower: FloatArray) -> Inputs:
+    """Inputs of the upper graph for the gate's documents, whose texts have the (texts, dim) vectors ``lower``."""
+    documents = gate_documents(texts, upper.shape.sentences)
+    sentences, mask = padded([lower[rows] for rows in documents.values()])
+    return {"sentences": sentences, "mask": mask}
 
 
 def _lower_card(config: ModelConfig) -> str:

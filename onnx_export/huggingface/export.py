@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder, Precision, free_target, model_cache, publishing
 from encoders.reranker import Reranker
+from onnx_export.graphs.half_range import Inputs, token_inputs
 from onnx_export.graphs.parity import GateText, ParityReport, compare_scores, read_texts
 from onnx_export.graphs.publishing import check_graph, publish_report, write_graph
 from onnx_export.huggingface import reranker as rerankers
@@ -142,8 +144,14 @@ def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, stated: State
 def write_files(source: huggingface.SourceModel, draft: Path, precision: Precision) -> None:
     """Write ``model.onnx`` and ``tokenizer.json`` into a folder that is not yet published."""
     output = "scores" if source.recipe.pooling == "cross-encoder" else "vectors"
-    write_graph(partial(huggingface.export_token_graph, source.module, output=output), draft / "model.onnx", precision)
+    write_fp32 = partial(huggingface.export_token_graph, source.module, output=output)
+    write_graph(write_fp32, draft / "model.onnx", precision, _gate_inputs(source))
     huggingface.save_tokenizer(source, draft / "tokenizer.json")
+
+
+def _gate_inputs(source: huggingface.SourceModel) -> Iterator[Inputs]:
+    rows = huggingface.token_rows(source, [text.text for text in read_texts()])
+    yield from token_inputs(rows, source.tokenizer.pad_token_id or 0, source.max_tokens)
 
 
 def prefixed(text: GateText, config: ModelConfig) -> str:

@@ -170,9 +170,13 @@ def save_tokenizer(source: SourceModel, target: Path) -> None:
 
 def reference_vectors(source: SourceModel, texts: Sequence[str]) -> FloatArray:
     """Encode texts with torch, (texts, dim) float32, one at a time, so that padding has no effect."""
+    return run_one_at_a_time(source.module, token_rows(source, texts))
+
+
+def token_rows(source: SourceModel, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of texts by the source's tokenizer, with its special tokens."""
     cased = [text.lower() if source.lower_case else text for text in texts]
-    ids = [source.tokenizer(text, truncation=True, max_length=source.max_tokens)["input_ids"] for text in cased]
-    return run_one_at_a_time(source.module, ids)
+    return [source.tokenizer(text, truncation=True, max_length=source.max_tokens)["input_ids"] for text in cased]
 
 
 def run_one_at_a_time(module: torch.nn.Module, texts: Sequence[Sequence[int]]) -> FloatArray:

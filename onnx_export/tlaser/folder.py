@@ -11,10 +11,12 @@ import onnx
 import tokenizers
 
 from encoders.console import Console
-from encoders.document import FloatArray, short_hash
+from encoders.document import short_hash
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, publishing
 from encoders.tlaser.settings import NAMES, RECURRENT, TlaserPlan
+from encoders.tlaser.vocabulary import PAD_ID
 from onnx_export.graphs.bilstm_graph import build_bilstm
+from onnx_export.graphs.half_range import token_inputs
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.graphs.publishing import check_graph, write_graph
 from onnx_export.huggingface.source import export_token_graph, run_one_at_a_time
@@ -65,10 +67,12 @@ def publish(
         tokenizer="",
         graph="",
     )
-    reference = reference_vectors(model, tokenizer, [text.text for text in texts], plan)
+    rows = token_rows(tokenizer, [text.text for text in texts], plan)
+    reference = run_one_at_a_time(UnitVectors(model.encoder).eval(), rows)
     with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as draft:
         console.say(f"writing the graph in {precision}")
-        write_graph(partial(write_encoder, model, plan), draft / "model.onnx", precision)
+        batches = token_inputs(rows, PAD_ID, plan.sizes.max_tokens)
+        write_graph(partial(write_encoder, model, plan), draft / "model.onnx", precision, batches)
         (draft / config.tokenizer_name).write_text(tokenizer.to_str(), encoding="utf-8")
         report = check_graph(ModelFolder(draft, config), texts, reference, console, force=force)
         write_rows(curve, draft / "curve.jsonl")
@@ -87,13 +91,10 @@ def write_encoder(model: Translator, plan: TlaserPlan, target: Path) -> None:
     onnx.save(build_bilstm(weights, plan.sizes.layers), target)
 
 
-def reference_vectors(
-    model: Translator, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], plan: TlaserPlan
-) -> FloatArray:
-    """Encode texts with torch, (texts, dim) float32, one at a time, so that padding has no effect."""
+def token_rows(tokenizer: tokenizers.Tokenizer, texts: Sequence[str], plan: TlaserPlan) -> list[list[int]]:
+    """The encoder's input of each text: its token ids with the special tokens of the variant."""
     ids = [tokenizer.encode(text, add_special_tokens=False).ids[: plan.sizes.max_tokens - 1] for text in texts]
-    inputs = [encoder_input(np.array(text_ids, dtype=np.int32), plan.variant).tolist() for text_ids in ids]
-    return run_one_at_a_time(UnitVectors(model.encoder).eval(), inputs)
+    return [encoder_input(np.array(text_ids, dtype=np.int32), plan.variant).tolist() for text_ids in ids]
 
 
 def _weights_hash(model: Translator) -> str:
