@@ -51,6 +51,7 @@ class OnnxSession:
 
     Attributes:
         device: ``cpu`` or ``cuda``, where the graph really runs.
+        budget: padded tokens a batch.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class OnnxSession:
                 "make the folder again"
             )
         self.threads = _IN_FLIGHT if placement.card else threads or available_cores()
-        self._budget = card_budget(placement.card.free, folder) if placement.card else CPU_TOKEN_BUDGET
+        self.budget = card_budget(placement.card.free, folder) if placement.card else CPU_TOKEN_BUDGET
         self._too_large, self._halved = sys.maxsize, 0
         """Padded tokens of the smallest batch that did not fit into memory, and the batches halved since."""
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
@@ -99,7 +100,7 @@ class OnnxSession:
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
         alone = alone and self.device == "cpu"
-        batches = list(token_batches([len(row) for row in rows], 0 if alone else self._budget))
+        batches = list(token_batches([len(row) for row in rows], 0 if alone else self.budget))
 
         def compute(first: int) -> Iterator[FloatArray]:
             return self._pool.map(lambda batch: self._run_batch([rows[index] for index in batch], pad), batches[first:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 import time
 from collections import Counter
@@ -10,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy.typing as npt
 
 from encoders.devices import Placement, place
 from encoders.document import FloatArray
@@ -22,13 +25,11 @@ from encoders.session import OnnxSession, padded
 from encoders.text.tokens import Tokenizer
 from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, gate_rows, with_documents
 
-_SHAPES = frozenset(
-    {
-        "Cast", "Concat", "Constant", "ConstantOfShape", "Equal", "Expand", "Gather", "Identity", "Range", "Reshape",
-        "Shape", "Size", "Slice", "Squeeze", "Unsqueeze", "Where",
-    }
-)  # fmt: skip
-"""Operations on shapes, which ONNX Runtime leaves on the CPU on purpose."""
+_CPU = "CPUExecutionProvider"
+_SHAPE = 8
+"""Most numbers that a node makes of shapes; ONNX Runtime leaves such nodes on the CPU on purpose."""
+_BATCHES = 8
+"""Full batches that tokens a second are measured over, at least."""
 _SECONDS = 3.0
 """Least time that tokens a second are measured over."""
 
@@ -40,22 +41,20 @@ class DeviceCheck:
     Attributes:
         device: the card's name, or ``cpu``.
         nodes: number of nodes of each operation, by provider, over all graphs.
+        strays: operations that a card leaves to the CPU, and copies between both; the card waits at each.
         parity: against the reference; none without a reference.
-        tokens: tokens of the gate's texts a second, through the graph of texts; tokenising is not timed.
+        tokens: tokens of the gate's texts a second in full batches, through the graph of texts; tokenising is not
+            timed.
         memory: bytes of the card that were taken meanwhile, by any process; 0 on the CPU.
     """
 
     device: str
     precision: Precision
     nodes: dict[str, Counter[str]]
+    strays: list[str]
     parity: ParityReport | None
     tokens: float
     memory: int
-
-    @property
-    def strays(self) -> list[str]:
-        """Operations that compute on the CPU though the graph is on a card; each waits for the host."""
-        return sorted(self.nodes.get("CPUExecutionProvider", Counter()).keys() - _SHAPES) if self.on_card else []
 
     @property
     def on_card(self) -> bool:
@@ -97,42 +96,69 @@ def check_device(
     session, tokenizer = OnnxSession(folder, device=placement.device), Tokenizer(folder)
     rows = gate_rows(folder, tokenizer, texts)
     vectors = session.run(rows, tokenizer.pad)  # also what is slow the first time
-    tokens, started = 0, time.perf_counter()
+    size = sum(map(len, rows))
+    many, runs, started = rows * math.ceil(_BATCHES * session.budget / size), 0, time.perf_counter()
     while time.perf_counter() - started < _SECONDS:
-        session.run(rows, tokenizer.pad)
-        tokens += sum(map(len, rows))
-    speed = tokens / (time.perf_counter() - started)
+        session.run(many, tokenizer.pad)
+        runs += 1
+    speed = runs * sum(map(len, many)) / (time.perf_counter() - started)
     left = place(placement.device).card
     if reference is None and placement.card:
         reference = encode(folder, texts)
     ids, mask = padded(rows[:4], tokenizer.pad)
-    nodes = _nodes(folder.graph, placement, {"input_ids": ids, "attention_mask": mask})
+    nodes, strays = _profile(folder.graph, placement, {"input_ids": ids, "attention_mask": mask})
     if is_hmde(folder):
         sentences, sentence_mask = upper_padded([vectors[:3], vectors[:2]])
-        upper_nodes = _nodes(folder.path / UPPER, placement, {"sentences": sentences, "mask": sentence_mask})
-        for provider, counts in upper_nodes.items():
+        upper = _profile(folder.path / UPPER, placement, {"sentences": sentences, "mask": sentence_mask})
+        for provider, counts in upper[0].items():
             nodes.setdefault(provider, Counter()).update(counts)
+        strays |= upper[1]
         vectors = with_documents(UpperSession(folder, placement.device), texts, vectors)
         reference = None if reference is None else with_documents(UpperSession(folder, "cpu"), texts, reference)
     return DeviceCheck(
         placement.card.name if placement.card else "cpu",
         folder.config.precision,
         nodes,
+        sorted(strays) if placement.card else [],
         None if reference is None else compare(folder.config.precision, texts, vectors, reference),
         speed,
         placement.card.free - left.free if placement.card and left else 0,
     )
 
 
-def _nodes(graph: Path, placement: Placement, batch: Mapping[str, Any]) -> dict[str, Counter[str]]:
-    """Number of nodes of each operation, by the provider that ran them, of one batch of the graph's inputs."""
+def _profile(
+    graph: Path, placement: Placement, batch: Mapping[str, npt.NDArray[Any]]
+) -> tuple[dict[str, Counter[str]], set[str]]:
+    """What ran which nodes for one batch of the graph's inputs, by ``read_profile``."""
     with tempfile.TemporaryDirectory() as scratch:
         session = load_graph(graph, placement, profile=Path(scratch) / "nodes")
-        session.run(["vectors"], batch)
+        (vectors,) = session.run(["vectors"], dict(batch))
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return read_profile(events, [list(array.shape) for array in (*batch.values(), vectors)])
+
+
+def read_profile(
+    events: Sequence[Mapping[str, Any]], shapes: Sequence[Sequence[int]]
+) -> tuple[dict[str, Counter[str]], set[str]]:
+    """Number of nodes of each operation, by provider, and the strays: operations at which a card waits for the CPU.
+
+    A stray is a node on the CPU that makes more numbers than a shape has, or a copy of another tensor than the graph's
+    inputs and outputs, which have these ``shapes``. ``events`` are of ONNX Runtime's profile of one batch.
+    """
     nodes: dict[str, Counter[str]] = {}
+    strays = set()
     for event in events:
         about = event.get("args", {})
         if event.get("cat") == "Node" and "provider" in about and event["name"].endswith("_kernel_time"):
-            nodes.setdefault(about["provider"], Counter())[about["op_name"]] += 1
-    return nodes
+            operation, made = (
+                about["op_name"],
+                [shape for value in about["output_type_shape"] for shape in value.values()],
+            )
+            nodes.setdefault(about["provider"], Counter())[operation] += 1
+            if operation.startswith("Memcpy"):
+                is_stray = any(shape not in shapes for shape in made)
+            else:
+                is_stray = about["provider"] == _CPU and any(math.prod(shape) > _SHAPE for shape in made)
+            if is_stray:
+                strays.add(operation)
+    return nodes, strays

@@ -63,7 +63,7 @@ def check_command(name: str, device: Device, console: Console) -> None:
     """Check an encoder on a device: what computes where, agreement with exact arithmetic, tokens a second, memory.
 
     The default encoder is compared with its float32 build, another on a GPU with its own graph on the CPU. Exit status
-    1 if the vectors differ too much, or if a GPU leaves computing to the CPU.
+    1 if the vectors differ too much, or if a GPU waits for the CPU.
     """
     from onnx_export.graphs.device_check import check_device  # noqa: PLC0415 - onnx, which --help does not need
     from onnx_export.graphs.parity import encode, read_texts  # noqa: PLC0415 - as above

@@ -58,9 +58,7 @@ def show_check(name: str, check: DeviceCheck, console: Console) -> None:
     memory = f", {check.memory / 2**20:,.0f} MB on the card" if check.on_card else ""
     console.result(f"{name} in {check.precision} on {check.device}: {check.tokens:,.0f} tokens a second{memory}")
     if check.strays:
-        console.warn(
-            f"the card leaves {', '.join(check.strays)} to the CPU, and waits; export the model with --precision fp16"
-        )
+        console.warn(f"the card waits for the CPU at {', '.join(check.strays)}; export the model with --precision fp16")
 
 
 def show_neighbours(words_found: Sequence[Neighbours], console: Console) -> None:

@@ -1,14 +1,20 @@
-"""What a graph does on a device, and what is found where a card leaves computing to the CPU."""
+"""What a graph does on a device, and what is found where a card waits for the CPU."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from encoders.devices import CPU, place
+from encoders.document import FloatArray, Int32Array
 from encoders.folder import ModelFolder
+from encoders.session import CUDA_TOKEN_BUDGET, OnnxSession
 from onnx_export.graphs import device_check
-from onnx_export.graphs.device_check import check_device
+from onnx_export.graphs.device_check import check_device, read_profile
 from onnx_export.graphs.parity import encode, read_texts
 from onnx_export.models import DEFAULT
 from query.cli import run
@@ -20,6 +26,12 @@ TEXTS = read_texts()
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_check, "_SECONDS", 0.1)
+    monkeypatch.setattr(device_check, "_BATCHES", 1)
+
+
+def _half(folder: ModelFolder) -> ModelFolder:
+    """The folder as if its graph were in fp16, which a card takes."""
+    return ModelFolder(folder.path, replace(folder.config, precision="fp16"))
 
 
 def test_on_the_cpu_everything_computes_there(small: ModelFolder) -> None:
@@ -39,14 +51,58 @@ def test_a_card_that_leaves_products_to_the_cpu_fails(small: ModelFolder, monkey
     """The pretended card computes on the CPU, and the profile says so."""
     install_cards(monkeypatch, Library(["H100"]))
     install_provider(monkeypatch)
-    half = ModelFolder(small.path, type(small.config)(**{**vars(small.config), "precision": "fp16"}))
-    check = check_device(half, place("cuda"), TEXTS)
+    check = check_device(_half(small), place("cuda"), TEXTS)
     assert check.device == "H100"
     assert check.parity is not None
     assert check.parity.passed
-    assert "LayerNormalization" in check.strays
-    assert "Shape" not in check.strays
+    assert {"Gather", "LayerNormalization", "Slice"} <= set(check.strays)
+    assert not {"Shape", "MemcpyToHost"} & set(check.strays)
     assert not check.passed
+
+
+def test_tokens_a_second_are_of_full_batches(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, run_batch = [], OnnxSession._run_batch
+
+    def noted(session: OnnxSession, rows: Sequence[Int32Array], pad: int) -> FloatArray:
+        sizes.append(len(rows) * max(map(len, rows)))
+        return run_batch(session, rows, pad)
+
+    monkeypatch.setattr(OnnxSession, "_run_batch", noted)
+    install_cards(monkeypatch, Library(["H100"]))
+    install_provider(monkeypatch)
+    check_device(_half(small), place("cuda"), TEXTS)
+    assert max(sizes) > 0.9 * CUDA_TOKEN_BUDGET
+    assert sum(sizes) > CUDA_TOKEN_BUDGET
+
+
+def _event(operation: str, shape: Sequence[int], provider: str = "CUDA", kind: str = "float16") -> dict[str, Any]:
+    """A node in ONNX Runtime's profile, with what the check reads."""
+    about = {"op_name": operation, "provider": f"{provider}ExecutionProvider", "output_type_shape": [{kind: shape}]}
+    return {"cat": "Node", "name": f"{operation}_3_kernel_time", "args": about}
+
+
+@pytest.mark.parametrize(
+    ("event", "strays"),
+    [
+        (_event("MatMul", [4, 30, 384]), set()),
+        (_event("MatMul", [4, 30, 384], "CPU"), {"MatMul"}),
+        (_event("Gather", [4, 30, 384], "CPU"), {"Gather"}),  # the words' vectors
+        (_event("Gather", [], "CPU", "int64"), set()),  # a number of a shape
+        (_event("Where", [4, 1, 30, 30], "CPU"), {"Where"}),  # a mask
+        (_event("Concat", [4], "CPU", "int64"), set()),
+        (_event("MemcpyFromHost", [4, 30], kind="int64"), set()),  # the token ids
+        (_event("MemcpyToHost", [4, 384], kind="float"), set()),  # the vectors
+        (_event("MemcpyToHost", [1], kind="bool"), {"MemcpyToHost"}),  # what a branch waits for
+        (_event("MemcpyFromHost", [4, 1, 30, 30]), {"MemcpyFromHost"}),
+    ],
+)
+def test_a_card_waits_at_computing_on_the_cpu_and_at_copies_in_the_midst(
+    event: dict[str, Any], strays: set[str]
+) -> None:
+    session = {"cat": "Session", "name": "model_run", "args": {}}
+    nodes, found = read_profile([session, event, _event("Gelu", [4, 30, 1536])], [[4, 30], [4, 30], [4, 384]])
+    assert found == strays
+    assert sum(nodes.values(), Counter()) == Counter([event["args"]["op_name"], "Gelu"])
 
 
 @pytest.mark.parts
