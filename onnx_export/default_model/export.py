@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from encoders.console import Console
+from encoders.document import FloatArray
 from encoders.folder import ModelFolder, Precision, free_target
 from onnx_export.default_model.making import make
 from onnx_export.graphs.parity import ParityReport, encode, read_texts
@@ -13,9 +15,16 @@ from onnx_export.graphs.publishing import check_graph
 
 
 def export_default(
-    target: Path, precision: Precision, console: Console, *, force: bool = False
+    target: Path,
+    precision: Precision,
+    console: Console,
+    check_on_card: Callable[[ModelFolder, FloatArray], None] | None = None,
+    *,
+    force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
     """Write the default encoder into a folder; its graph is compared with the float32 graph on the CPU.
+
+    ``check_on_card`` may refuse the folder before it is published; it gets the reference vectors of the gate's texts.
 
     Raises:
         BadInput: the target exists and is no exported model, or parity is below the bar and not forced.
@@ -26,8 +35,10 @@ def export_default(
         make(Path(scratch) / "fp32", Console(quiet=True), "fp32")
         reference = encode(ModelFolder.open(Path(scratch) / "fp32"), texts)
 
-    def check(draft: ModelFolder) -> None:
+    def check_draft(draft: ModelFolder) -> None:
         reports.append(check_graph(draft, texts, reference, console, source="its float32 graph", force=force))
+        if check_on_card:
+            check_on_card(draft, reference)
 
-    make(target, console, precision, check)
+    make(target, console, precision, check_draft)
     return ModelFolder.open(target), reports[0]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from encoders.console import Console, values_of
-from encoders.folder import Pooling, Precision
+from encoders.devices import Device, Placement, place
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder, Pooling, Precision
 from encoders.languages import language_list
 from onnx_export.huggingface.layout import StatedLayout
 from onnx_export.models import DEFAULT, default_path
 from query.commands.help import Command
-from query.commands.options import PATH, force_option, output_options, precision_option
+from query.commands.options import PATH, DeviceName, force_option, output_options, precision_option
+from query.commands.output.encoders import show_check
+
+if TYPE_CHECKING:
+    from encoders.document import FloatArray
 
 
 def _languages(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
@@ -30,6 +37,13 @@ def _languages(_context: click.Context, _option: click.Parameter, value: str | N
 @click.option("--document-prefix", help="Put before documents, instead of what the model states.")
 @click.option("--languages", callback=_languages, help="Tags the model was trained for, with commas: de,fr,zh.")
 @click.option("--name", help="What to call it.  [default: the last part of MODEL]")
+@click.option(
+    "--device",
+    type=DeviceName(),
+    default="cpu",
+    show_default=True,
+    help="Check the graph there too, as encoders check does: auto, cpu, cuda or cuda:N.",
+)
 @force_option
 @output_options
 def command(
@@ -41,6 +55,7 @@ def command(
     document_prefix: str | None,
     languages: tuple[str, ...] | None,
     name: str | None,
+    device: Device,
     force: bool,
     console: Console,
 ) -> None:
@@ -50,10 +65,21 @@ def command(
     score, or of two the second less the first. With --pooling it becomes an encoder.
 
     The default encoder, multilingual-e5-small, needs no hub. The graph is compared with the model it was made from on
-    texts in twelve languages. Below the bar nothing is written, unless forced.
+    texts in twelve languages, on the CPU, and with --device on a GPU too, which must not wait for the CPU. If it fails,
+    nothing is written, unless forced.
     """
     from onnx_export.huggingface.export import export_model  # noqa: PLC0415 - onnx, which --help does not need
 
+    placement = place(device)
+    if placement.remark:
+        console.warn(placement.remark)
+    if placement.card and precision == "int8":
+        raise BadInput("a graph in int8 runs on CPUs alone; take --precision fp16, or --device cpu")
+
+    def check(folder: ModelFolder, reference: FloatArray) -> None:
+        _check_on_card(folder, placement, reference, console, force=force)
+
+    check_on_card = check if placement.card else None
     layout = StatedLayout(name, pooling, query_prefix, document_prefix, languages)
     if model == DEFAULT and not Path(model).is_dir():
         from onnx_export.default_model.export import export_default  # noqa: PLC0415 - as above
@@ -62,9 +88,11 @@ def command(
             raise click.UsageError(
                 f"{DEFAULT} has its own name, pooling, prefixes and languages; leave the options out"
             )
-        folder, report = export_default(output or default_path(precision), precision, console, force=force)
+        folder, report = export_default(
+            output or default_path(precision), precision, console, check_on_card, force=force
+        )
     else:
-        folder, report = export_model(model, output, precision, layout, console, force=force)
+        folder, report = export_model(model, output, precision, layout, console, check_on_card, force=force)
     console.result(str(folder.path))
     console.emit(
         {
@@ -76,3 +104,21 @@ def command(
             "parity": report.as_json(),
         }
     )
+
+
+def _check_on_card(
+    folder: ModelFolder, placement: Placement, reference: FloatArray, console: Console, *, force: bool
+) -> None:
+    """Check a folder that is not yet published on a card, and show the result.
+
+    Raises:
+        BadInput: the folder fails and is not forced.
+    """
+    from onnx_export.graphs.device_check import check_device  # noqa: PLC0415 - onnx, which --help does not need
+    from onnx_export.graphs.parity import read_texts  # noqa: PLC0415 - as above
+
+    check = check_device(folder, placement, read_texts(), reference)
+    show_check(folder.config.name, check, console)
+    if not (check.passed or force):
+        what = f"{folder.config.name} in {check.precision}"
+        raise BadInput(f"{what} fails on the {check.device}; take another --precision, or --force")
