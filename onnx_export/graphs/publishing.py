@@ -13,6 +13,7 @@ from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
+from onnx_export.graphs.fused_attention import fuse_attention
 from onnx_export.graphs.half_range import Inputs
 from onnx_export.graphs.parity import GateText, ParityReport, check_parity
 from onnx_export.graphs.precision import convert
@@ -23,11 +24,15 @@ def write_graph(
 ) -> None:
     """Write a graph in a precision; ``write_fp32`` writes the fp32 graph to a temporary file beside ``target``.
 
-    ``batches`` of inputs show where half precision would overflow.
+    In fp16 attention is one node where that is exact. ``batches`` of inputs show whether it is, and where half
+    precision would overflow.
     """
     with tempfile.TemporaryDirectory(prefix="graph.", dir=target.parent) as scratch:
         graph = Path(scratch) / "fp32.onnx"
         write_fp32(graph)
+        if precision == "fp16":
+            batches = list(batches)
+            fuse_attention(graph, batches)
         convert(graph, target, precision, batches)
 
 

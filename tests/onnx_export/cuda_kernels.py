@@ -1,0 +1,52 @@
+"""The kernels of ONNX Runtime's CUDA provider, by which a graph is checked node by node without a card."""
+
+import onnx
+
+from onnx_export.default_model.bert_graph import OPSET
+
+_FLOATS, _INDICES, _INT64 = {"float", "float16"}, {"int32", "int64"}, {"int64"}
+_NUMBERS = _FLOATS | _INDICES
+_ALL = _NUMBERS | {"bool"}
+CUDA: dict[str, tuple[int, list[set[str]]]] = {
+    "Add": (14, [_NUMBERS]),
+    "Cast": (21, [_ALL]),
+    "Clip": (13, [_FLOATS | _INT64]),
+    "Concat": (13, [_ALL]),
+    "CumSum": (14, [_NUMBERS, _INDICES]),
+    "Div": (14, [_NUMBERS]),
+    "Expand": (13, [_ALL, _INT64]),
+    "Gather": (13, [_ALL, _INDICES]),
+    "Gelu": (20, [_FLOATS]),
+    "Gemm": (13, [_FLOATS]),
+    "LayerNormalization": (17, [_FLOATS]),
+    "MatMul": (13, [_FLOATS]),
+    "Mul": (14, [_NUMBERS]),
+    "MultiHeadAttention": (1, [_FLOATS, _FLOATS, _FLOATS, _FLOATS, {"int32"}]),
+    "Not": (1, [{"bool"}]),
+    "ReduceL2": (18, [_FLOATS | {"int32"}, _INT64]),
+    "ReduceSum": (13, [_NUMBERS, _INT64]),
+    "Shape": (21, [_ALL]),
+    "Slice": (13, [_ALL, _INDICES]),
+    "Sub": (14, [_NUMBERS]),
+    "Tanh": (13, [_FLOATS]),
+    "Unsqueeze": (21, [_ALL, _INT64]),
+}
+"""Operations that ONNX Runtime's CUDA provider has kernels for: the version that opset 21 means, and the types of each
+input, of which the last are also those of further inputs. From its docs/OperatorKernels.md (commit 001d12d2), without
+the types that no graph here has. Of ``Equal`` it has version 13 and not version 19, which opset 21 means."""
+
+
+def without_kernel(model: onnx.ModelProto) -> list[str]:
+    """Nodes whose version, or whose types of inputs, the CUDA provider has no kernel for."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    kinds = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info)}
+    kinds |= {weight.name: weight.data_type for weight in graph.initializer}
+    missing = []
+    for node in graph.node:
+        version, types = CUDA.get(node.op_type, (0, []))
+        stated = 1 if node.domain else onnx.defs.get_schema(node.op_type, OPSET).since_version
+        places = [*types, *types[-1:] * len(node.input)]
+        names = [onnx.TensorProto.DataType.Name(kinds[name]).lower() if name else "" for name in node.input]
+        if version != stated or any(name and name not in place for name, place in zip(names, places, strict=False)):
+            missing.append(f"{node.op_type} {stated} of {names}")
+    return missing
