@@ -23,7 +23,7 @@ from onnx_export.graphs.publishing import write_graph
 def make(
     target: Path, console: Console, precision: Precision = "int8", check: Callable[[ModelFolder], None] | None = None
 ) -> None:
-    """Write the default encoder into a folder, atomically, in ten to twenty seconds; all precisions have one model id.
+    """Write the default encoder into a folder, atomically, in ten to thirty seconds; all precisions have one model id.
 
     ``check`` may refuse the folder before it takes the target's place.
 

@@ -150,10 +150,8 @@ def read_profile(
     for event in events:
         about = event.get("args", {})
         if event.get("cat") == "Node" and "provider" in about and event["name"].endswith("_kernel_time"):
-            operation, made = (
-                about["op_name"],
-                [shape for value in about["output_type_shape"] for shape in value.values()],
-            )
+            operation = about["op_name"]
+            made = [shape for output in about["output_type_shape"] for shape in output.values()]
             nodes.setdefault(about["provider"], Counter())[operation] += 1
             if operation.startswith("Memcpy"):
                 is_stray = any(shape not in shapes for shape in made)

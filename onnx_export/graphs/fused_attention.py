@@ -19,6 +19,7 @@ _IDS, _MASK = "input_ids", "attention_mask"
 _PREFIX = "fused."
 """Beginning of the names in a graph of another exporter."""
 _TOLERANCE = 1e-5
+"""Largest difference of the outputs of both graphs."""
 _HEADS_FIRST, _TURNED = [0, 2, 1, 3], [0, 2, 3, 1]
 
 
@@ -68,10 +69,10 @@ def attention(name: str, parts: Sequence[str], bounds: str, heads: int, scale: f
 
 
 def fuse_attention(graph: Path, batches: Sequence[Inputs]) -> None:
-    """Make each attention of a float32 graph one node, in the graph's file; no node then waits for the host.
+    """Make each attention of a float32 graph one node, in the graph's file.
 
     The file stays as it is if it has no attention of the form that torch exports of BERT and XLM-R, or if an output for
-    a batch differs by more than 1e-5 on the CPU: such attention depends on more than the padding.
+    a batch differs by more than the tolerance on the CPU: such attention depends on more than the padding.
 
     Raises:
         BadInput: the graph can't be loaded.

@@ -24,7 +24,7 @@ LARGEST = float(np.finfo(np.float16).max) / 2
 """Largest value that is left to half precision. Its numbers end at 65,504; other texts than the measured ones may reach
 twice as much."""
 MASKED = -10_000.0
-"""What is added to the attention scores of padding."""
+"""What is added to the attention score of a token that is masked."""
 
 
 def token_inputs(rows: Sequence[Sequence[int]], pad: int, max_tokens: int) -> Iterator[Inputs]:
@@ -38,16 +38,16 @@ def token_inputs(rows: Sequence[Sequence[int]], pad: int, max_tokens: int) -> It
 
 
 def bound_masks(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
-    """Replace the constants of masks, as low as float32's numbers or −∞, by −10,000; return the new constants.
+    """Replace numbers below half precision's lowest, −∞ too, by −10,000; return the constants that changed.
 
-    The exponential of both is 0, but a score plus −10,000 stays in the range of half precision.
+    Such numbers are those of masks. The exponential of both is 0, but a score plus −10,000 stays in the range.
     """
-    masks = []
+    masks, lowest = [], np.finfo(np.float16).min
     for weight in graph.initializer:
         if weight.data_type == TensorProto.FLOAT:
             values = numpy_helper.to_array(weight)
-            if values.min(initial=0) < np.finfo(np.float16).min:
-                bounded = np.where(values < np.finfo(np.float16).min, np.float32(MASKED), values)
+            if values.min(initial=0) < lowest:
+                bounded = np.where(values < lowest, np.float32(MASKED), values)
                 weight.CopyFrom(numpy_helper.from_array(bounded, weight.name))
                 masks.append(weight)
     return masks
