@@ -115,16 +115,21 @@ def write_whole(file: Path, write: Callable[[IO[bytes]], object]) -> None:
 def load_checkpoint(file: Path, *, random: bool = True) -> dict[str, Any] | None:
     """Return the state last written, None if there is no file; ``random`` restores torch's random generators too.
 
+    The file is read twice, first for its hash, so that memory holds nothing but the state.
+
     Raises:
         BadInput: the file is damaged.
     """
     try:
-        data = file.read_bytes()
+        opened = file.open("rb")
     except FileNotFoundError:
         return None
-    if hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
-        raise BadInput(f"the checkpoint {file} is damaged; delete it to begin again")
-    stored = torch.load(io.BytesIO(data[_DIGEST:]), map_location="cpu", weights_only=True)
+    with opened:
+        digest = opened.read(_DIGEST)
+        if hashlib.file_digest(opened, "sha256").digest() != digest:
+            raise BadInput(f"the checkpoint {file} is damaged; delete it to begin again")
+        opened.seek(_DIGEST)
+        stored = torch.load(opened, map_location="cpu", weights_only=True)
     state: dict[str, Any] = stored["state"]
     if random:
         torch.set_rng_state(stored["random"]["cpu"])

@@ -95,6 +95,24 @@ def test_saving_holds_no_copy_of_the_state_in_memory(tmp_path: Path) -> None:
     assert torch.equal(state["weights"], weights)
 
 
+def test_loading_holds_the_state_alone_in_memory(tmp_path: Path) -> None:
+    import tracemalloc
+
+    import torch
+
+    from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
+
+    weights = torch.arange(4_000_000, dtype=torch.float32)
+    save_checkpoint(tmp_path / "last.pt", {"weights": weights})
+    tracemalloc.start()  # counts Python's bytes, not torch's tensors
+    state = load_checkpoint(tmp_path / "last.pt")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < weights.nbytes / 2
+    assert state is not None
+    assert torch.equal(state["weights"], weights)
+
+
 def test_saving_takes_a_twentieth_of_the_time_at_most() -> None:
     from onnx_export.training.checkpoint import SavingTimes
 
