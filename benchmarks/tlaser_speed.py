@@ -31,14 +31,15 @@ from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
 from indexer.parallel.source import AlignedSentence
 from indexer.training.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_per_token
 from onnx_export.graphs.parity import GateText
-from onnx_export.tlaser.batches import Batches, encoder_input, padded
+from onnx_export.tlaser.batches import Batch, Batches, encoder_input, padded
 from onnx_export.tlaser.fit import fit
 from onnx_export.tlaser.folder import publish
 from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
 from onnx_export.tlaser.model import Translator, UnitVectors
 from onnx_export.training.device import mixed_precision, training_device
 
-Ready = Sequence[tuple[Tensor, Tensor, Tensor, Tensor, int]]
+Ready = Sequence[tuple[Batch, Tensor, Tensor, Tensor]]
+QUIET = Console(quiet=True)
 _GATE = 80
 _ENCODED = 2000
 _BATCH = 32
@@ -56,25 +57,25 @@ class Job:
     device: Device
 
     def bare(self, ready: Ready) -> None:
-        """Train with nothing but the model, the loss and the optimiser; the batches are on the device already."""
+        """Train with nothing but the model, the loss and the optimiser, on batches that were made before."""
         torch.manual_seed(0)
         training, constraint = self.plan.training, self.plan.constraint
-        device = training_device(self.device)
+        device = training_device(self.device, QUIET)
         model = Translator(self.plan.variant, self.plan.sizes, self.vocabulary, 2, training.dropout).train().to(device)
         optimizer = torch.optim.AdamW(model.parameters(), lr=training.rate, fused=True)
-        for number, (source, target, given, wanted, language) in enumerate(ready, 1):
+        for number, (batch, given, places, wanted) in enumerate(ready, 1):
             with mixed_precision(device):
-                first = model.encode(source)
-                logits = model.logits(first, given, language, wanted)
-                second = model.encode(target) if constraint.beta else None
-            translation = translation_loss(logits, wanted[wanted != PAD_ID], training.smoothing)
+                first = model.encode(torch.from_numpy(batch.source))
+                logits = model.logits(first, given, batch.language, places)
+                second = model.encode(torch.from_numpy(batch.target)) if constraint.beta else None
+            translation = translation_loss(logits, wanted, training.smoothing)
             terms = None
             if second is not None:
                 forward, backward = (draw_negatives(len(first), constraint.negatives).to(device) for _ in range(2))
                 terms = distances(
                     first.float(), second.float(), forward, backward, constraint.margin, squared=constraint.squared
                 )
-            loss = total_loss(translation, terms, constraint, len(source) / int((wanted != PAD_ID).sum()))
+            loss = total_loss(translation, terms, constraint, len(first) / batch.tokens)
             torch.autograd.backward(loss / training.accumulate)
             if number % training.accumulate:
                 continue
@@ -87,7 +88,7 @@ class Job:
     def ours(self) -> None:
         """Train as the command does: it makes batches, logs losses, and ends with a validation and a checkpoint."""
         with tempfile.TemporaryDirectory() as scratch:
-            fit(self.corpus, self.plan, self.vocabulary, Path(scratch), device=self.device, console=Console(quiet=True))
+            fit(self.corpus, self.plan, self.vocabulary, Path(scratch), device=self.device, console=QUIET)
 
 
 def training_speed(job: Job, rounds: int) -> list[str]:
@@ -96,16 +97,17 @@ def training_speed(job: Job, rounds: int) -> list[str]:
     Our time includes validation and checkpoint; the bare loop's time and the time for batches do not.
     """
     training = job.plan.training
-    device = training_device(job.device)
+    device = training_device(job.device, QUIET)
     with harness.Stopwatch() as making:
         batches = Batches(job.corpus, job.plan.variant, training.batch_tokens, 0)
         drawn = [next(batches) for _ in range(training.steps * training.accumulate)]
     ready = []
     for batch in drawn:
-        source, target, given, wanted = (
-            torch.from_numpy(ids).to(device) for ids in (batch.source, batch.target, batch.decoder_input, batch.labels)
+        given, places, wanted = (
+            torch.from_numpy(ids).to(device)
+            for ids in (batch.decoder_input, batch.places, batch.labels.ravel()[batch.places])
         )
-        ready.append((source, target, given, wanted, batch.language))
+        ready.append((batch, given, places, wanted))
     seconds = harness.in_turn({"bare": lambda: job.bare(ready), "ours": job.ours}, rounds)
     ours = statistics.median(seconds["ours"])
     rate = sum(batch.tokens for batch in drawn) / ours
@@ -140,7 +142,7 @@ def encoding_speed(job: Job, tokenizer: tokenizers.Tokenizer, rounds: int) -> st
             ],
             curve=[{"step": 1, "loss": 0.0}],
             about={},
-            console=Console(quiet=True),
+            console=QUIET,
             force=True,
         )
         session = OnnxSession(folder, device="cpu", threads=1)

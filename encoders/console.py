@@ -40,6 +40,12 @@ class Console:
         """Write a warning to stderr, even if quiet."""
         click.echo(f"warning: {one_line(sentence)}", err=True)
 
+    def warn_once(self, sentence: str) -> None:
+        """Write a warning to stderr, but only the first time in this process."""
+        if sentence not in _warned:
+            _warned.add(sentence)
+            self.warn(sentence)
+
     def result(self, text: str) -> None:
         """Write a line of the result for people to stdout; nothing if results are JSON."""
         if not self.json:
@@ -143,6 +149,9 @@ class Console:
                 yield progress
         else:
             yield _Lines(description, total, unit)
+
+
+_warned: set[str] = set()
 
 
 def _turn_sign(activity: str, done: threading.Event) -> None:

@@ -186,7 +186,7 @@ def _placed(device: Device, console: Console, opened: Callable[[Placement], T]) 
         placement = Placement(remark=f"works on the CPU: {error.reason}")
         result = opened(placement)
     if placement.remark:
-        _warn_once(placement.remark, console)
+        console.warn_once(placement.remark)
     return result
 
 
@@ -201,7 +201,7 @@ def _placement_of(folder: ModelFolder, name: str, placement: Placement, device: 
     if not placement.card or folder.config.pooling == "sum":
         return CPU
     if device == "auto" and folder.config.precision == "int8":
-        _warn_once(f"{name} works on the CPU: it is in int8, which cards can't run; {INT8_ADVICE}", console)
+        console.warn_once(f"{name} works on the CPU: it is in int8, which cards can't run; {INT8_ADVICE}")
         return CPU
     return placement
 
@@ -209,16 +209,6 @@ def _placement_of(folder: ModelFolder, name: str, placement: Placement, device: 
 def _say_where(folder: ModelFolder, placement: Placement, console: Console) -> None:
     if placement.card:
         console.say(f"{folder.config.name} works on the {placement.card.name}, in {folder.config.precision}")
-
-
-def _warn_once(sentence: str, console: Console) -> None:
-    """Warn, but only the first time in this process."""
-    if sentence not in _warned:
-        _warned.add(sentence)
-        console.warn(sentence)
-
-
-_warned: set[str] = set()
 
 
 def make_models(reference: str, console: Console, placement: Placement = CPU) -> None:

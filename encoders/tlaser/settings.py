@@ -52,7 +52,7 @@ class TlaserTraining:
         batch_tokens: padded tokens of a batch, on the longer side.
         warmup: steps until the highest learning rate; after them the rate falls with the square root of the step. With
             0 the rate is constant.
-        interval: steps between two rows of the curve, each with a validation and a checkpoint.
+        interval: steps between two rows of the curve, each with a validation.
     """
 
     steps: int

@@ -112,7 +112,7 @@ def train_hmde(
     material = prepare(sources, len(pages), base.lower, work_folder, lower_id, console)
     validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
     triples = _triples(material.pages, settings, validation_concepts)
-    training = _new_training(base, triples, validation_concepts, settings, work_folder, device)
+    training = _new_training(base, triples, validation_concepts, settings, work_folder)
     resumed = training.step if training.resume(_run_id(settings, lower_id, material, validation_concepts)) else 0
     if resumed:
         console.say(f"goes on after step {resumed:,}")
@@ -181,10 +181,9 @@ def _run_id(settings: Settings, lower_id: str, material: Material, validation_co
 
 
 def _new_training(
-    base: Base, triples: Triples, validation_concepts: set[str], settings: Settings, work_folder: Path, device: Device
+    base: Base, triples: Triples, validation_concepts: set[str], settings: Settings, work_folder: Path
 ) -> Training:
-    from onnx_export.hmde.training import Training  # noqa: PLC0415
-    from onnx_export.training.device import training_device  # noqa: PLC0415 - torch
+    from onnx_export.hmde.training import Training  # noqa: PLC0415 - torch
 
     validation = [row for row, page in enumerate(triples.pages) if page.concept in validation_concepts]
     return Training(
@@ -194,7 +193,6 @@ def _new_training(
         np.array(validation, dtype=np.int64),
         settings,
         place=work_folder / "checkpoint.bin",
-        device=str(training_device(device)),
     )
 
 
@@ -237,12 +235,12 @@ def training_facts(
     training: Training, documents: Counter[str], drawn: Counter[tuple[str, str]], encoder: str
 ) -> dict[str, Any]:
     """The facts about a training that ``hmde.json`` in the model folder holds."""
-    settings, curve, device = training.settings, training.curve, training.device
+    settings, curve, device = training.settings, training.curve, training.lower.device
     return {
         "lower": Path(encoder).name,
         "settings": asdict(settings),
         "device": device,
-        "precision": "bfloat16 in the lower encoder" if device == "cuda" and not settings.frozen else "float32",
+        "precision": "bfloat16" if device.startswith("cuda") else "float32",
         "documents": documents.total(),
         "languages": dict(sorted(documents.items())),
         "triples": {f"{first}-{second}": count for (first, second), count in sorted(drawn.items())},

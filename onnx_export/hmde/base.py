@@ -56,8 +56,8 @@ def open_frozen(reference: str, settings: Settings, device: Device, console: Con
     """
     folder = find_model(reference, console)
     encoder = open_sentence(reference, console, device)
-    where = str(training_device(device))
-    lower = FrozenLower(encoder, settings.sentences, settings.tokens, where, settings.segmentation)
+    torch_device = str(training_device(device, console))
+    lower = FrozenLower(encoder, settings.sentences, settings.tokens, torch_device, settings.segmentation)
     return FrozenBase(lower, folder.config, folder)
 
 
@@ -68,7 +68,7 @@ def open_trained(reference: str, settings: Settings, device: Device, console: Co
         BadInput: the reference is an exported folder, whose graph can't learn, or no encoder.
         MissingPart: CUDA was requested and is not available, or the hub can't be reached.
     """
-    torch_device = str(training_device(device))
+    torch_device = str(training_device(device, console))
     source, model_config = (
         _default(settings.pooling) if reference == DEFAULT else _hugging_face(reference, settings.pooling, console)
     )
@@ -87,7 +87,6 @@ def open_trained(reference: str, settings: Settings, device: Device, console: Co
         min(settings.tokens, source.max_tokens),
         budget=settings.budget,
         device=torch_device,
-        autocast=torch_device.startswith("cuda"),
         segmentation=settings.segmentation,
     )
     return TrainedBase(lower, model_config, source)

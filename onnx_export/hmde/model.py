@@ -49,13 +49,13 @@ class Upper(torch.nn.Module):
             self.map = _zero_linear(shape.dim, shape.dim)
 
     def forward(self, sentences: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """(documents, sentences, dim) float32 and (documents, sentences) int64 → (documents, dim) unit rows."""
+        """(documents, sentences, dim) float32 and (documents, sentences) int64 → (documents, dim) float32 unit rows."""
         start = self.start.expand(sentences.shape[0], 1, -1)
         ones = torch.ones_like(mask[:, :1])
         states = self.transformer(
             inputs_embeds=torch.cat((start, sentences), dim=1), attention_mask=torch.cat((ones, mask), dim=1)
         ).last_hidden_state
-        outputs = states[:, 1:]
+        outputs = states[:, 1:].to(sentences.dtype)  # bfloat16 adds too coarsely for a mean
         if self.shape.form == "paper":
             document = _mean(outputs, mask)
         else:

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from encoders.document import IntArray
 from encoders.hmde.triples import Rows, Triples
 from onnx_export.hmde.lower_encoders.lower import Lower
 from onnx_export.hmde.model import Upper, contrastive_loss
 from onnx_export.hmde.settings import Settings
-from onnx_export.training.device import seed_torch
+from onnx_export.training.device import mixed_precision, seed_torch, to_device
 
 _SAMPLE = 256
 _TOGETHER = 64
@@ -64,10 +65,10 @@ class Objective:
         needed = triples if settings.pairs and settings.hard else triples[:, :2] if settings.pairs else triples[:, 1:2]
         rows, positions = np.unique(needed, return_inverse=True)
         vectors = self._centred("documents", self.documents(rows.tolist(), seed, settings.bare), rows)
-        columns = [vectors[torch.from_numpy(column).to(vectors.device)] for column in positions.reshape(needed.shape).T]
+        columns = [vectors[_to_device_of(vectors, column)] for column in positions.reshape(needed.shape).T]
         pages = triples[:, 0]
         mates = columns[1] if settings.pairs else columns[0]
-        concepts = torch.from_numpy(self._concepts[pages]).to(vectors.device)
+        concepts = _to_device_of(vectors, self._concepts[pages])
         total = vectors.new_zeros(())
         if settings.pairs:
             negatives = columns[2] if settings.hard else None
@@ -102,7 +103,8 @@ class Objective:
         """Vectors of documents, (documents, dim), from the sentence vectors of each."""
         stack = torch.nn.utils.rnn.pad_sequence(list(documents), batch_first=True)
         mask = np.arange(stack.shape[1])[None, :] < np.array([len(document) for document in documents])[:, None]
-        vectors: torch.Tensor = self._upper(stack, torch.from_numpy(mask.astype(np.int64)).to(stack.device))
+        with mixed_precision(stack.device):
+            vectors: torch.Tensor = self._upper(stack, _to_device_of(stack, mask.astype(np.int64)))
         return vectors
 
     def _excerpts(self, rows: Sequence[int], seed: int | None) -> torch.Tensor:
@@ -110,9 +112,7 @@ class Objective:
         generator = np.random.default_rng((seed or 0, 2))
         means = []
         for document in self._lower.documents(rows, training=seed):
-            sample = torch.from_numpy(generator.permutation(len(document))[: self._settings.excerpt]).to(
-                document.device
-            )
+            sample = _to_device_of(document, generator.permutation(len(document))[: self._settings.excerpt])
             means.append(document[sample].mean(dim=0))
         return torch.stack(means)
 
@@ -123,8 +123,12 @@ class Objective:
     def _centred(self, kind: str, vectors: torch.Tensor, rows: Rows) -> torch.Tensor:
         """Unit rows; the mean of their language is subtracted first if means were measured."""
         if self.means:
-            vectors = vectors - self.means[kind][torch.from_numpy(self._langs[rows])].to(vectors.device)
+            vectors = vectors - to_device(self.means[kind][torch.from_numpy(self._langs[rows])], vectors.device)
         return torch.nn.functional.normalize(vectors, dim=1)
+
+
+def _to_device_of(vectors: torch.Tensor, numbers: IntArray) -> torch.Tensor:
+    return to_device(torch.from_numpy(numbers), vectors.device)
 
 
 def _label_numbers(labels: Sequence[str]) -> Rows:

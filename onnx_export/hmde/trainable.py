@@ -31,7 +31,7 @@ from onnx_export.hmde.model import Upper
 from onnx_export.hmde.settings import LONGFORMER, Settings
 from onnx_export.huggingface import source as huggingface
 from onnx_export.models import DEFAULT, find_model
-from onnx_export.training.device import seed_torch, training_device
+from onnx_export.training.device import mixed_precision, seed_torch, to_device
 
 METHODS = (Hmde.method, Segments.method, First.method, LONGFORMER)
 _ALL_SEGMENTS = 1 << 31
@@ -107,12 +107,19 @@ def _upper_vectors(upper: Upper, documents: Sequence[torch.Tensor]) -> torch.Ten
     size = upper.shape.sentences
     starts = [(row, start) for row, document in enumerate(documents) for start in range(0, len(document), size)]
     parts = [documents[row][start : start + size] for row, start in starts]
-    lengths = torch.tensor([len(part) for part in parts], device=parts[0].device)
     stack = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+    lengths, positions, owners = (
+        to_device(torch.tensor(numbers), stack.device)
+        for numbers in (
+            [len(part) for part in parts],
+            [1 + start // size for _, start in starts],
+            [row for row, _ in starts],
+        )
+    )
     mask = (torch.arange(stack.shape[1], device=stack.device)[None, :] < lengths[:, None]).long()
-    positions = torch.tensor([1 + start // size for _, start in starts], device=stack.device)
-    owners = torch.tensor([row for row, _ in starts], device=stack.device)
-    weighted = upper(stack, mask) * (lengths / positions**2)[:, None]
+    with mixed_precision(stack.device):
+        vectors = upper(stack, mask)
+    weighted = vectors * (lengths / positions**2)[:, None]
     sums = weighted.new_zeros((len(documents), weighted.shape[1])).index_add(0, owners, weighted)
     return torch.nn.functional.normalize(sums, dim=1)
 
@@ -135,9 +142,7 @@ def open_trainable(
     if method not in METHODS:
         raise BadInput(f"a document encoder by method {method} can't be trained; give --method {' or '.join(METHODS)}")
     if method == LONGFORMER:
-        return _open_longformer(
-            bases.open_trained(checkpoint or reference, Settings(), device, console), budget, device
-        )
+        return _open_longformer(bases.open_trained(checkpoint or reference, Settings(), device, console), budget)
     folder = find_model(reference, console)
     upper, lower_weights = weights.load(folder) if is_hmde(folder) else (None, {})
     upper = upper if method == Hmde.method else None
@@ -155,7 +160,7 @@ def open_trainable(
     _restore_lower(base, lower_weights, folder, source)
     lower = base.lower
     if upper is not None:
-        return Trainable(lower, folder.config, lower.prepare, upper.to(training_device(device)))
+        return Trainable(lower, folder.config, lower.prepare, upper.to(lower.device))
     if method == First.method:
         return Trainable(lower, folder.config, _first_tokens(lower.tokenizer, base.config.max_tokens))
     limit = min(settings.tokens, base.config.max_tokens) - lower.tokenizer.document_overhead
@@ -172,16 +177,13 @@ def _first_tokens(tokenizer: Tokenizer, max_tokens: int) -> Callable[[Sequence[D
     return partial(_tokenise_spans, tokenizer, lambda length: [(0, min(length, limit))])
 
 
-def _open_longformer(base: TrainedBase, budget: int, device: Device) -> Trainable:
+def _open_longformer(base: TrainedBase, budget: int) -> Trainable:
     """Convert a base encoder to a Longformer that can be trained."""
-    tokenizer = base.lower.tokenizer
+    tokenizer, device = base.lower.tokenizer, base.lower.device
     module = longformer.WholeText(longformer.converted(base.source.module.encoder))
-    where = training_device(device)
-    if where.type == "cpu":
+    if device == "cpu":
         budget = 0  # one text at a time: texts are padded to whole windows, and two of them exceed the CPU's cache
-    lower = TrainedLower(
-        module, tokenizer, 1, module.longest, budget=budget, device=str(where), autocast=where.type == "cuda"
-    )
+    lower = TrainedLower(module, tokenizer, 1, module.longest, budget=budget, device=device)
     config = replace(base.config, max_tokens=module.longest, pooling="mean")
     return Trainable(lower, config, _first_tokens(tokenizer, module.longest))
 

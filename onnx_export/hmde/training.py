@@ -46,19 +46,18 @@ class Training:
         settings: Settings,
         *,
         place: Path,
-        device: str = "cpu",
     ) -> None:
-        """Make the upper transformer and the optimiser; ``lower`` has taken all documents.
+        """Make the upper transformer, on the device of ``lower``, and the optimiser; ``lower`` has taken all documents.
 
         ``validation`` has the rows of the held-out documents; if there are none, the last weights are kept. ``place``
         is the file of the checkpoint.
         """
         self.lower, self._triples, self._validation = lower, triples, validation
-        self.settings, self.device, self._checkpoint_file = settings, device, place
+        self.settings, self._checkpoint_file = settings, place
         seed_torch(settings.seed)
-        self.upper = Upper(shape, settings.dropout).to(device)
-        if device.startswith("cuda"):
-            set_attention(self.upper, "sdpa")
+        self.upper = Upper(shape, settings.dropout).to(lower.device)
+        if lower.device.startswith("cuda"):
+            set_attention(self.upper, "fused")
         self._weights = [*self.upper.parameters(), *lower.parameters()]
         self._optimiser = torch.optim.AdamW(self._weights, lr=settings.rate, weight_decay=settings.decay)
         self._objective = Objective(self.upper, lower, triples, settings)
@@ -106,12 +105,14 @@ class Training:
             self._objective.measure_means()
             self._validate(console)
         saving = SavingTimes()
-        progress = TrainingProgress(console, self.step, settings.steps, "triples")
+        progress = TrainingProgress(console, self.step, settings.steps)
         with interrupt_later() as interrupted:
             while self.step < settings.steps and not self.curve.stopped:
+                tokens_before = self.lower.encoded_tokens
                 loss = self._learn()
                 self.step += 1
-                progress(settings.batch * settings.accumulate, loss)
+                tokens = self.lower.encoded_tokens - tokens_before
+                progress(loss, triples=settings.batch * settings.accumulate, tokens=tokens)
                 if self.step % settings.evaluate == 0 or self.step == settings.steps:
                     self._validate(console)
                 if interrupted():

@@ -23,16 +23,21 @@ class Batch:
         target: (pairs, tokens) the encoder's input in the target language.
         decoder_input: (pairs, tokens) the decoder's input: the end token, then the target's tokens.
         labels: (pairs, tokens) the decoder's labels: the target's tokens, then the end token.
+        places: (labels,) places of the labels without padding, counted row by row.
         language: index of the target language among the pivots.
-        tokens: number of labels, without padding.
     """
 
     source: IntArray
     target: IntArray
     decoder_input: IntArray
     labels: IntArray
+    places: IntArray
     language: int
-    tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """Number of labels, without padding."""
+        return len(self.places)
 
 
 def encoder_input(ids: Int32Array, variant: Variant) -> Int32Array:
@@ -95,11 +100,12 @@ class Batches:
         sources = [self._corpus.sentences[direction.source][row] for row in pairs[:, 0]]
         targets = [self._corpus.sentences[direction.target][row] for row in pairs[:, 1]]
         end = np.array([END_ID], dtype=np.int32)
+        labels = padded([np.concatenate((ids, end)) for ids in targets])
         return Batch(
             source=padded([encoder_input(ids, self._variant) for ids in sources]),
             target=padded([encoder_input(ids, self._variant) for ids in targets]),
             decoder_input=padded([np.concatenate((end, ids)) for ids in targets]),
-            labels=padded([np.concatenate((ids, end)) for ids in targets]),
+            labels=labels,
+            places=np.flatnonzero(labels != PAD_ID),
             language=self._corpus.pivots.index(direction.target),
-            tokens=sum(map(len, targets)) + len(targets),
         )

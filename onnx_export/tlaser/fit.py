@@ -21,13 +21,13 @@ from encoders.session import CUDA_TOKEN_BUDGET, token_batches
 from encoders.tlaser.corpus import Corpus
 from encoders.tlaser.settings import CONSTRAINED, TlaserPlan, TlaserTraining
 from encoders.tlaser.similarity import search_errors
-from encoders.tlaser.vocabulary import PAD_ID
 from onnx_export.tlaser.batches import Batch, Batches, encoder_input, padded
 from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
 from onnx_export.tlaser.model import Translator
-from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
+from onnx_export.training.checkpoint import SavingTimes, load_checkpoint, save_checkpoint
 from onnx_export.training.curve import write_rows
-from onnx_export.training.device import mixed_precision, seed_torch, training_device
+from onnx_export.training.device import mixed_precision, seed_torch, to_device, training_device
+from onnx_export.training.interrupt import interrupt_later
 from onnx_export.training.progress import TrainingProgress
 
 _LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
@@ -65,24 +65,29 @@ def fit(
     Raises:
         BadInput: the checkpoint is of another plan or corpus, or the loss is not a finite number.
         MissingPart: CUDA was requested and is missing, or a checkpoint can't be written.
+        KeyboardInterrupt: Ctrl-C was pressed; the current step was finished and saved.
     """
-    run = _Run(corpus, plan, vocabulary, folder, training_device(device))
+    run = _Run(corpus, plan, vocabulary, folder, training_device(device, console))
     if run.step:
         console.say(f"going on from step {run.step:,}")
-    progress = TrainingProgress(console, run.step, plan.training.steps, "tokens")
-    try:
+    saving = SavingTimes()
+    progress = TrainingProgress(console, run.step, plan.training.steps)
+    with interrupt_later() as interrupted:
         while run.step < plan.training.steps:
-            progress(*run.update())
-            if run.step % plan.training.interval == 0 or run.step == plan.training.steps:
-                row = run.record()
-                console.say(f"step {run.step:,}: loss {row['loss']:.3f}, search error {100 * row['error']:.1f} %")
-    except KeyboardInterrupt:
-        next_run = (
-            f"goes on from step {int(run.curve[-1]['step']):,}" if run.curve else "begins anew: no checkpoint was due"
-        )
-        console.warn(f"stopped at step {run.step:,}; the same command {next_run}")
-        raise
-    return run.fitted(progress.units / progress.seconds)
+            loss, tokens = run.update()
+            progress(loss, tokens=tokens)
+            if run.step % plan.training.interval == 0:
+                run.record(console)
+            if interrupted():
+                run.save()
+                console.warn(f"stopped after step {run.step:,}; the same command goes on from there")
+                raise KeyboardInterrupt
+            if saving.due:
+                saving.save(run.save)
+    if run.steps_since_row:
+        run.record(console)
+    run.save()
+    return run.fitted(progress.counts["tokens"] / progress.seconds)
 
 
 class _Run:
@@ -106,6 +111,7 @@ class _Run:
         self.step, self.tokens = 0, 0
         self.curve: list[dict[str, float]] = []
         self.sums: dict[str, float] = defaultdict(float)
+        self.best: Mapping[str, torch.Tensor] = {}
         self.batches = Batches(corpus, plan.variant, training.batch_tokens, training.seed)
         self._resume()
 
@@ -119,10 +125,26 @@ class _Run:
         self.step, self.tokens = stored["step"], stored["tokens"]
         self.curve = json.loads(stored["curve"])
         self.batches.drawn = list(stored["drawn"])
-        write_rows(self.curve, self.folder / CURVE)
+        if "best" in stored:
+            self.best = stored["best"]
+            self.sums.update(stored["sums"])
+        else:
+            self.best = self._best_of_version_0_1()
 
-    def update(self) -> tuple[int, float]:
-        """Update the weights once; return the number of target tokens and the loss.
+    def _best_of_version_0_1(self) -> Mapping[str, torch.Tensor]:
+        stored = load_checkpoint(self.folder / _BEST, random=False)
+        if stored is None:
+            raise BadInput(f"{self.folder} lacks {_BEST}; remove the folder to begin anew")
+        weights: Mapping[str, torch.Tensor] = stored["model"]
+        return weights
+
+    @property
+    def steps_since_row(self) -> int:
+        """Steps since the curve's last row."""
+        return self.step - (int(self.curve[-1]["step"]) if self.curve else 0)
+
+    def update(self) -> tuple[float, int]:
+        """Update the weights once; return the loss and the number of target tokens.
 
         Raises:
             BadInput: the loss or its gradient is not a finite number; the weights are unchanged.
@@ -152,21 +174,23 @@ class _Run:
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
         self.tokens += tokens
-        return tokens, mean
+        return mean, tokens
 
     def _loss(self, batch: Batch) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
         constraint = self.plan.constraint
         with mixed_precision(self.device):
-            labels = self._tensor(batch.labels)
-            source = self.model.encode(self._tensor(batch.source))
-            logits = self.model.logits(source, self._tensor(batch.decoder_input), batch.language, labels)
-            target = self.model.encode(self._tensor(batch.target)) if constraint.beta or constraint.lam else None
-        translation = translation_loss(logits, labels[labels != PAD_ID], self.plan.training.smoothing)
+            source = self.model.encode(torch.from_numpy(batch.source))
+            logits = self.model.logits(
+                source, self._tensor(batch.decoder_input), batch.language, self._tensor(batch.places)
+            )
+            target = self.model.encode(torch.from_numpy(batch.target)) if constraint.beta or constraint.lam else None
+        labels = self._tensor(batch.labels.ravel()[batch.places])
+        translation = translation_loss(logits, labels, self.plan.training.smoothing)
         sentences_per_token = len(source) / batch.tokens
         if target is None:
             return total_loss(translation, None, constraint, sentences_per_token), {"translation": translation}
         forward_negatives, backward_negatives = (
-            draw_negatives(len(source), constraint.negatives).to(self.device) for _ in range(2)
+            to_device(draw_negatives(len(source), constraint.negatives), self.device) for _ in range(2)
         )
         terms = distances(
             source.float(),
@@ -180,15 +204,14 @@ class _Run:
         return total, {"translation": translation, "paired": terms.paired, "delta": terms.delta}
 
     def _tensor(self, ids: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(ids).to(self.device)
+        return to_device(torch.from_numpy(ids), self.device)
 
-    def record(self) -> dict[str, float]:
-        """Validate, add a row to the curve and write a checkpoint; return the row."""
-        steps = self.step - (int(self.curve[-1]["step"]) if self.curve else 0)
+    def record(self, console: Console) -> None:
+        """Validate, add a row to the curve, and keep the weights if they are the best."""
         row = {
             "step": self.step,
             "tokens": self.tokens,
-            **{name: total / steps for name, total in self.sums.items()},
+            **{name: total / self.steps_since_row for name, total in self.sums.items()},
             "rate": learning_rate(self.step, self.plan.training),
             "error": validation_error(self.model, self.corpus, self.plan, self.device),
         }
@@ -196,7 +219,11 @@ class _Run:
         is_best = not self.curve or row["error"] < min(earlier["error"] for earlier in self.curve)
         self.curve.append(row)
         if is_best:
-            save_checkpoint(self.folder / _BEST, {"model": self.model.state_dict()})
+            self.best = {name: weight.to("cpu", copy=True) for name, weight in self.model.state_dict().items()}
+        console.say(f"step {self.step:,}: loss {row['loss']:.3f}, search error {100 * row['error']:.1f} %")
+
+    def save(self) -> None:
+        """Write a checkpoint, and the curve beside it."""
         save_checkpoint(
             self.folder / _LAST,
             {
@@ -207,17 +234,15 @@ class _Run:
                 "tokens": self.tokens,
                 "curve": json.dumps(self.curve),
                 "drawn": self.batches.drawn,
+                "sums": dict(self.sums),
+                "best": self.best,
             },
         )
         write_rows(self.curve, self.folder / CURVE)
-        return row
 
     def fitted(self, rate: float) -> Fitted:
         """Return the model with its best weights."""
-        stored = load_checkpoint(self.folder / _BEST, random=False)
-        if stored is None:
-            raise BadInput(f"{self.folder} lacks {_BEST}; remove the folder to begin anew")
-        self.model.load_state_dict(stored["model"])
+        self.model.load_state_dict(self.best)
         best = min(self.curve, key=lambda row: row["error"])
         return Fitted(self.model.cpu().eval(), self.curve, best, rate)
 
@@ -293,6 +318,6 @@ def _encode(model: Translator, inputs: list[Any], dim: int, device: torch.device
     budget = CUDA_TOKEN_BUDGET if device.type == "cuda" else _CPU_BUDGET
     with torch.no_grad(), mixed_precision(device):
         for batch in token_batches([len(ids) for ids in inputs], budget):
-            ids = torch.from_numpy(padded([inputs[row] for row in batch])).to(device)
+            ids = torch.from_numpy(padded([inputs[row] for row in batch]))
             result[batch] = model.encode(ids).float().cpu().numpy()
     return result

@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from encoders.tlaser.settings import RECURRENT, Sizes, Variant
 from encoders.tlaser.vocabulary import PAD_ID, TAG_ID
 from onnx_export.tlaser.layers import Attention, EncoderLayer, FeedForward, sinusoids
+from onnx_export.training.device import to_device
 
 
 class TransformerEncoder(nn.Module):
@@ -62,15 +63,19 @@ class BiLstmEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Ids (n, t) and mask (n, t), 1 at tokens, at least one token per row → P, (n, dim)."""
-        lengths = attention_mask.sum(dim=1).cpu()
-        packed = pack_padded_sequence(
-            self.dropout(self.tokens(input_ids)), lengths, batch_first=True, enforce_sorted=False
-        )
+        """Ids (n, t) and mask (n, t), 1 at tokens, at least one token per row → P, (n, dim).
+
+        Lengths are needed in main memory: from a mask that lies there they are counted without waiting for a card.
+        """
+        lengths, order = attention_mask.sum(dim=1).cpu().sort(descending=True)
+        words = self.dropout(self.tokens(input_ids)).index_select(0, to_device(order, input_ids.device))
         states, _ = pad_packed_sequence(
-            self.lstm(packed)[0], batch_first=True, padding_value=-torch.inf, total_length=input_ids.shape[1]
+            self.lstm(pack_padded_sequence(words, lengths, batch_first=True))[0],
+            batch_first=True,
+            padding_value=-torch.inf,
+            total_length=input_ids.shape[1],
         )
-        return states.amax(dim=1)
+        return states.amax(dim=1).index_select(0, to_device(order.argsort(), input_ids.device))
 
 
 class TransformerDecoder(nn.Module):
@@ -165,13 +170,17 @@ class Translator(nn.Module):
                 tokens.weight[TAG_ID] = 0.0
 
     def encode(self, ids: Tensor) -> Tensor:
-        """P of sentences, (n, dim), from padded ids (n, t)."""
-        vectors: Tensor = self.encoder(ids, (ids != PAD_ID).long())
+        """P of sentences, (n, dim), from padded ids (n, t) in main memory."""
+        device = self.words.weight.device
+        mask = (ids != PAD_ID).long()
+        if not isinstance(self.encoder, BiLstmEncoder):
+            mask = to_device(mask, device)
+        vectors: Tensor = self.encoder(to_device(ids, device), mask)
         return vectors
 
-    def logits(self, sentence: Tensor, inputs: Tensor, language: int, labels: Tensor) -> Tensor:
-        """Scores of all words at the positions that have a label, (tokens, vocabulary)."""
-        states = self.decoder(sentence, inputs, language)[labels != PAD_ID]
+    def logits(self, sentence: Tensor, inputs: Tensor, language: int, places: Tensor) -> Tensor:
+        """Scores of all words, (labels, vocabulary), at the places of labels, which are counted row by row."""
+        states = self.decoder(sentence, inputs, language).flatten(0, 1).index_select(0, places)
         scores: Tensor = self.words(self.narrow(states))
         return scores
 

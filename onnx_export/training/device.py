@@ -7,12 +7,22 @@ from typing import Literal
 
 import torch
 import transformers
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
-from encoders.devices import Device
-from encoders.errors import MissingPart
+from encoders.console import Console
+from encoders.devices import Device, NoCuda, place
+from encoders.wording import install_command
 
 _PRIME = 2**64 - 59
 """The largest prime below 2⁶⁴; modulo this prime, different seeds that were shifted past 64 bits stay different."""
+_FUSED = "sdpa_always_masked"
+"""Torch's fused attention with a mask in every batch. Transformers' own leaves it out where there is no padding, and to
+find that out waits for the card."""
+transformers.AttentionInterface.register(_FUSED, sdpa_attention_forward)
+transformers.AttentionMaskInterface.register(
+    _FUSED, lambda **arguments: sdpa_mask(**{**arguments, "allow_is_bidirectional_skip": False})
+)
 
 
 def seed_torch(number: int) -> None:
@@ -20,34 +30,46 @@ def seed_torch(number: int) -> None:
     torch.manual_seed(number % _PRIME)
 
 
-def training_device(device: Device) -> torch.device:
-    """Return the device to train on; ``auto`` is CUDA if it is available.
+def training_device(device: Device, console: Console) -> torch.device:
+    """Return the device to train on: where graphs run, too; warn where ``auto`` leaves a card unused.
 
     Raises:
-        MissingPart: CUDA was requested and torch has none.
+        MissingPart: a card was requested, and there is none that both ONNX Runtime and PyTorch can use.
     """
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise MissingPart("CUDA was asked for and this PyTorch has none; install the driver, or take --device cpu")
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    chosen = torch.device(device)
-    if chosen.type == "cuda" and chosen.index is not None:
-        if chosen.index >= torch.cuda.device_count():
-            raise MissingPart(f"there is no NVIDIA card {chosen.index}: PyTorch sees {torch.cuda.device_count()}")
-        torch.cuda.set_device(chosen)  # random generators and checkpoints are the current card's
-    return chosen
+    placement = place(device)  # before PyTorch counts cards, for it fixes their order
+    remark = placement.remark
+    if placement.card and torch.cuda.is_available():
+        torch.cuda.set_device(placement.device)  # random generators and checkpoints are the current card's
+        return torch.device(placement.device)
+    if placement.card:
+        reason = f"this PyTorch can't use the {placement.card.name}; install PyTorch for CUDA"
+        if device != "auto":
+            raise NoCuda(reason)
+        remark = f"works on the CPU: {reason}"
+    elif device == "auto" and not remark and torch.cuda.is_available():
+        remark = f"works on the CPU: this ONNX Runtime has no CUDA; install it: {install_command('gpu')}"
+    if remark:
+        console.warn_once(remark)
+    return torch.device("cpu")
 
 
-def mixed_precision(device: torch.device) -> AbstractContextManager[object]:
+def to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
+    """A tensor of main memory on the device; the host doesn't wait until a card has computed what it has been told."""
+    if torch.device(device).type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def mixed_precision(device: torch.device | str) -> AbstractContextManager[object]:
     """On CUDA compute products in bfloat16, weights and sums in float32; on the CPU compute in float32."""
-    return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()
+    return torch.autocast("cuda", torch.bfloat16) if torch.device(device).type == "cuda" else nullcontext()
 
 
-def set_attention(module: torch.nn.Module, implementation: Literal["eager", "sdpa"]) -> None:
+def set_attention(module: torch.nn.Module, implementation: Literal["eager", "fused"]) -> None:
     """Choose how a module's transformers compute attention, where they leave a choice.
 
-    "sdpa" keeps no (tokens, tokens) matrix on a GPU; "eager" is what is exported (``export_module``).
+    "fused" keeps no (tokens, tokens) matrix on a GPU; "eager" is what is exported (``export_module``).
     """
     for part in module.modules():
         if isinstance(part, transformers.PreTrainedModel) and part._supports_sdpa:  # noqa: SLF001 - no public name
-            part.set_attn_implementation(implementation)
+            part.set_attn_implementation(_FUSED if implementation == "fused" else implementation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections import Counter
 
 from encoders.console import Console
 
@@ -11,32 +12,34 @@ _SECONDS = 10.0
 
 
 class TrainingProgress:
-    """Prints a line on stderr every ten seconds, and counts the units that this run has processed."""
+    """Prints a line on stderr every ten seconds.
 
-    def __init__(self, console: Console, step: int, total: int, unit: str) -> None:
-        """Start at ``step`` of ``total`` steps; ``unit`` is what the rate counts, such as ``tokens``."""
-        self._console, self._total, self._unit = console, total, unit
+    Attributes:
+        counts: what this run has processed, such as ``tokens``.
+    """
+
+    def __init__(self, console: Console, step: int, total: int) -> None:
+        """Start at ``step`` of ``total`` steps."""
+        self._console, self._total = console, total
         self._first = self._step = step
         self._start = self._last_line = time.monotonic()
-        self.units = 0
+        self.counts: Counter[str] = Counter()
 
     @property
     def seconds(self) -> float:
         """Seconds since this run began, more than 0."""
         return max(time.monotonic() - self._start, 1e-9)
 
-    def __call__(self, units: int, loss: float) -> None:
-        """Count a finished step that processed ``units``, with its loss."""
+    def __call__(self, loss: float, **counts: int) -> None:
+        """Count a finished step with its loss, and what it processed; a rate is printed of each that is not 0."""
         self._step += 1
-        self.units += units
+        self.counts.update(counts)
         now = time.monotonic()
         if now - self._last_line < _SECONDS:
             return
         self._last_line = now
         seconds_per_step = self.seconds / (self._step - self._first)
         remaining = dt.timedelta(seconds=round(seconds_per_step * (self._total - self._step)))
-        rate = self.units / self.seconds
-        self._console.say(
-            f"step {self._step:,}/{self._total:,}, loss {loss:.3f}, {rate:,.{0 if rate >= 10 else 1}f} {self._unit}/s, "
-            f"{remaining} left"
-        )
+        rates = {unit: count / self.seconds for unit, count in self.counts.items() if count}
+        speeds = "".join(f", {rate:,.{0 if rate >= 10 else 1}f} {unit}/s" for unit, rate in rates.items())
+        self._console.say(f"step {self._step:,}/{self._total:,}, loss {loss:.3f}{speeds}, {remaining} left")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from encoders import console
 from encoders.console import Console
 from encoders.devices import CPU, place
 from encoders.document import Document, unit_rows
@@ -13,7 +14,6 @@ from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder, model_cache
 from indexer.collection.settings import Settings
 from indexer.index import index
-from onnx_export import models
 from onnx_export.default_model.export import export_default
 from onnx_export.models import DEFAULT, are_for_cards, default_path, find_model, open_named
 from query.cli import run
@@ -28,7 +28,7 @@ TEXTS = [Document(str(number), "en", f"A text about the subject number {number}.
 def cards(monkeypatch: pytest.MonkeyPatch) -> Sessions:
     """A pretended card that runs graphs."""
     install_cards(monkeypatch, Library(["H100"]))
-    monkeypatch.setattr(models, "_warned", set())
+    monkeypatch.setattr(console, "_warned", set())
     return install_provider(monkeypatch)
 
 

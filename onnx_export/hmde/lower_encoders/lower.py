@@ -16,6 +16,7 @@ from encoders.hmde.upper import Segmentation
 from encoders.methods.hmde import cut
 from encoders.methods.sentence import Cut, SentenceEncoder, title_spans
 from encoders.text.tokens import Span, Tokenizer, Tokens
+from onnx_export.training.device import to_device
 
 Part = Mapping[str, npt.NDArray[Any]]
 """Arrays of prepared documents by name, stored in a file of ``numpy.savez``.
@@ -25,13 +26,19 @@ Part = Mapping[str, npt.NDArray[Any]]
 
 
 class Lower(ABC):
-    """Encodes the segments of documents, and their titles as queries."""
+    """Encodes the segments of documents, and their titles as queries.
+
+    Attributes:
+        device: torch's device of the vectors.
+        encoded_tokens: tokens that were encoded to train, each counted once; 0 if the encoder is frozen.
+    """
 
     def __init__(
-        self, tokenizer: Tokenizer, segments: int, tokens: int, segmentation: Segmentation = "sentences"
+        self, tokenizer: Tokenizer, segments: int, tokens: int, device: str, segmentation: Segmentation = "sentences"
     ) -> None:
         """Take the maximum segments of a document and the maximum tokens of a segment, special tokens included."""
-        self.tokenizer = tokenizer
+        self.tokenizer, self.device = tokenizer, device
+        self.encoded_tokens = 0
         self._segmentation: Segmentation = segmentation
         self._most_segments, self._limit = segments, tokens - tokenizer.document_overhead
         self._counts = self._openings = np.zeros(0, dtype=np.int64)
@@ -117,8 +124,9 @@ class FrozenLower(Lower):
         segmentation: Segmentation = "sentences",
     ) -> None:
         """Take a loaded encoder, the maximum segments of a document and the maximum tokens of a segment."""
-        super().__init__(encoder.tokenizer, segments, min(tokens, encoder.folder.config.max_tokens), segmentation)
-        self._encoder, self._device = encoder, device
+        limit = min(tokens, encoder.folder.config.max_tokens)
+        super().__init__(encoder.tokenizer, segments, limit, device, segmentation)
+        self._encoder = encoder
         self._vectors = np.zeros((0, encoder.session.dim), dtype=np.int8)
         self._queries = np.zeros((0, encoder.session.dim), dtype=np.int8)
 
@@ -152,7 +160,7 @@ class FrozenLower(Lower):
         return self._unit(self._queries[list(rows)])
 
     def _unit(self, rows: Int8Array) -> torch.Tensor:
-        return torch.nn.functional.normalize(torch.from_numpy(rows).to(self._device, torch.float32), dim=1)
+        return torch.nn.functional.normalize(to_device(torch.from_numpy(rows), self.device).to(torch.float32), dim=1)
 
 
 def boundaries(counts: IntArray) -> IntArray:

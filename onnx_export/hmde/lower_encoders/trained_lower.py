@@ -12,7 +12,7 @@ from encoders.hmde.upper import Segmentation
 from encoders.session import padded, token_batches
 from encoders.text.tokens import Tokenizer
 from onnx_export.hmde.lower_encoders.lower import Lower, Part, boundaries, title_of, title_segments
-from onnx_export.training.device import seed_torch, set_attention
+from onnx_export.training.device import mixed_precision, seed_torch, set_attention, to_device
 
 
 class TrainedLower(Lower):
@@ -33,20 +33,18 @@ class TrainedLower(Lower):
         *,
         budget: int,
         device: str,
-        autocast: bool = False,
         segmentation: Segmentation = "sentences",
     ) -> None:
         """Take a module of (input_ids, attention_mask) → unit rows.
 
         ``segments`` and ``tokens`` are the most that is kept of a document and of a segment, special tokens included;
-        ``budget`` is padded tokens encoded at once. ``autocast`` computes in bfloat16 where that is safe, for GPUs.
+        ``budget`` is padded tokens encoded at once.
         """
-        super().__init__(tokenizer, segments, tokens, segmentation)
+        super().__init__(tokenizer, segments, tokens, device, segmentation)
         self.module = module.to(device)
         if device.startswith("cuda"):
-            set_attention(self.module, "sdpa")
+            set_attention(self.module, "fused")
         self._query_limit, self._budget = tokens - tokenizer.query_overhead, budget
-        self._device, self._autocast = device, autocast
         self._texts = _Ragged()
         self._titles = _Ragged()
 
@@ -99,15 +97,16 @@ class TrainedLower(Lower):
         with torch.no_grad():
             batch_vectors = [self._encode(texts, batch, training, number) for number, batch in enumerate(batches)]
         order = np.argsort(np.concatenate([np.asarray(batch) for batch in batches]), kind="stable")
-        vectors = torch.cat(batch_vectors)[torch.from_numpy(order).to(self._device)]
+        vectors = torch.cat(batch_vectors)[to_device(torch.from_numpy(order), self.device)]
         if training is None:
             return vectors
+        self.encoded_tokens += sum(map(len, texts))
         vectors.requires_grad_()
 
         def propagate(gradient: torch.Tensor) -> None:
             for number, batch in enumerate(batches):
                 recomputed = self._encode(texts, batch, training, number)
-                recomputed.backward(gradient[torch.tensor(batch, device=self._device)])  # type: ignore[no-untyped-call]
+                recomputed.backward(gradient[to_device(torch.tensor(batch), self.device)])  # type: ignore[no-untyped-call]
 
         self._given.append((vectors, propagate))
         return vectors
@@ -119,10 +118,9 @@ class TrainedLower(Lower):
         if training is not None:
             seed_torch((training << 20) + number)
         tokens, mask = padded([texts[index] for index in batch], self.tokenizer.pad)
-        with torch.autocast("cuda", torch.bfloat16, enabled=self._autocast):
-            vectors: torch.Tensor = self.module(
-                torch.from_numpy(tokens).to(self._device), torch.from_numpy(mask).to(self._device)
-            )
+        inputs = [to_device(torch.from_numpy(array), self.device) for array in (tokens, mask)]
+        with mixed_precision(self.device):
+            vectors: torch.Tensor = self.module(*inputs)
         return vectors.float()
 
 

@@ -180,11 +180,12 @@ def _searched(
     from onnx_export.models import DEFAULT, open_named  # noqa: PLC0415 - as above
     from query.fitting.unseen_concepts import compare, pages_of  # noqa: PLC0415 - as above
 
-    quiet, where = Console(quiet=True), device if device == "cpu" else "auto"
+    quiet = Console(quiet=True)
+    trained_device = "cpu" if report.folder.config.precision == "int8" else device  # a card has no int8
     try:
         pages = pages_of(SourceDocuments(sources).read(), report.held_out)
-        trained = open_named(str(report.folder.path), None, quiet, device=where)
-        untrained = open_named(encoder if frozen else DEFAULT, TitledWindows.method, quiet, device=where)
+        trained = open_named(str(report.folder.path), None, quiet, device=trained_device)
+        untrained = open_named(encoder if frozen else DEFAULT, TitledWindows.method, quiet, device=device)
         return compare(pages, trained, untrained, console)
     except DragomanError as error:
         console.warn(f"whether the training helped could not be found out: {error}")

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import textwrap
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from encoders.console import Console
 from encoders.devices import CPU
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder import ModelFolder, Precision
 from encoders.hmde.triples import TripleDocument, Triples, page_of
 from encoders.hmde.upper import UpperSession
 from encoders.methods.hmde import Hmde
@@ -33,13 +35,15 @@ from encoders.methods.titled_windows import TitledWindows
 from encoders.training_texts import count_taught
 from indexer.collection.settings import Settings
 from indexer.readers.documents import SourceDocuments, Sources
+from indexer.readers.source import ReadOptions
 from indexer.training import hmde_material
-from indexer.training.hmde import concepts_held_out
+from indexer.training.hmde import concepts_held_out, training_facts
 from indexer.training.hmde_material import load_or_prepare
 from onnx_export.graphs import device_check
 from onnx_export.graphs.parity import encode, read_texts
 from onnx_export.hmde.settings import PRESETS, settings_of
 from onnx_export.hmde.settings import Settings as HmdeSettings
+from onnx_export.models import DEFAULT
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.indexer.training.indexed import indexed_by
@@ -489,7 +493,39 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.Captu
     if torch.cuda.is_available():
         pytest.skip("there is one")
     said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--device", "cuda", "--train-lower", "-q"], capsys)
-    assert "CUDA was asked for and this PyTorch has none; install the driver, or take --device cpu" in said
+    assert "CUDA was asked for, but this ONNX Runtime has no CUDA; install it: make install EXTRAS=gpu" in said
+
+
+def test_the_comparison_at_the_end_runs_on_the_trainings_card_and_an_int8_folder_on_the_cpu(
+    trained: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnx_export import models
+    from query.commands.train import hmde
+    from query.fitting import unseen_concepts
+
+    opened: list[tuple[str, str]] = []
+    monkeypatch.setattr(models, "open_named", lambda name, *_, device: opened.append((name, device)))
+    monkeypatch.setattr(unseen_concepts, "compare", lambda *_: None)
+    devices: dict[Precision, str] = {"int8": "cpu", "fp16": "cuda:1"}
+    for precision, device in devices.items():
+        folder = replace(trained, config=replace(trained.config, precision=precision))
+        report: Any = SimpleNamespace(folder=folder, held_out=frozenset())
+        sources = Sources(tuple(SOURCES), ReadOptions(), [])
+        hmde._searched(report, sources, DEFAULT, "cuda:1", Console(quiet=True), frozen=True)
+        assert opened == [(str(trained.path), device), (DEFAULT, "cuda:1")]
+        opened.clear()
+
+
+def test_a_folder_says_in_which_precision_a_card_trained_it() -> None:
+    from onnx_export.hmde.settings import Curve, CurvePoint
+
+    for device, precision in (("cpu", "float32"), ("cuda:1", "bfloat16")):
+        training: Any = SimpleNamespace(
+            settings=PRESETS["paper"], curve=Curve([CurvePoint(0, 1.0, 0.1, 0.5)]), step=1,
+            lower=SimpleNamespace(device=device),
+        )  # fmt: skip
+        facts = training_facts(training, Counter(), Counter(), DEFAULT)
+        assert (facts["device"], facts["precision"]) == (device, precision)
 
 
 def test_an_exported_graph_can_not_learn(

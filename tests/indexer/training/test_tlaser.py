@@ -157,6 +157,7 @@ def _command(parallel: Path, target: Path, steps: int = 80) -> list[str]:
     return ["train", "tlaser", str(parallel), *options]
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("trained", ["ct", "laser"], indirect=True)
 def test_a_training_that_was_stopped_goes_on_to_the_same_curve_and_the_same_graph(
     trained: ModelFolder, parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -165,7 +166,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_curve_and_the_same_grap
 
     def interrupted(batches: Batches) -> object:
         if sum(batches.drawn) == 45:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return taken(batches)
 
     target = tmp_path / trained.path.name
@@ -185,7 +186,11 @@ def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph
 ) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    program = [sys.executable, "-c", "import sys; from query.cli import run; sys.exit(run(sys.argv[1:]))"]
+    script = (
+        "import sys; from onnx_export.training import checkpoint; from query.cli import run; "
+        "checkpoint._LEAST_SECONDS = 0.0; sys.exit(run(sys.argv[1:]))"
+    )
+    program = [sys.executable, "-c", script]
     checkpoint = killed.with_name("killed.training") / "last.pt"
     options = ["--variant", variant]
     process = subprocess.Popen([*program, *_command(parallel, killed), *options], env=environment)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import resource
 import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -256,3 +258,65 @@ def test_a_rate_that_blows_the_weights_up_is_said(small_model: Path, pages: list
     training.resume("it")
     with pytest.raises(BadInput, match=r"the loss is no number any more at step \d+; train with a smaller --rate"):
         training.run(Console(quiet=True))
+
+
+@pytest.mark.parametrize("kind", ["paper", "titles", "small"])
+def test_a_batch_waits_for_no_number_from_the_device(
+    kind: str, small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    """Tensors of torch's device meta have no numbers: to read one is an error, as to wait for a card would be."""
+    from onnx_export.training.device import set_attention
+
+    training = training_of(small_model, pages, tmp_path, KINDS[kind])
+    training.lower.device = "meta"
+    for module in (training.upper, training.lower.module):
+        set_attention(module.to("meta"), "fused")
+    loss = training._objective.loss(0, 1)
+    loss.backward()
+    training.lower.learn()
+    assert {weight.grad.device.type for weight in training.lower.parameters() if weight.grad is not None} == {"meta"}
+
+
+def test_the_upper_encoder_multiplies_in_half_precision_and_the_loss_does_not(
+    small_model: Path, pages: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On CUDA; here the CPU stands for it."""
+    import torch
+
+    from onnx_export.hmde import objective
+    from onnx_export.training.device import mixed_precision
+
+    training = training_of(small_model, pages, tmp_path)
+    assert isinstance(mixed_precision("cpu"), nullcontext)
+    plain = training._objective.loss(0, 1)
+    monkeypatch.setattr(objective, "mixed_precision", lambda _: torch.autocast("cpu", torch.bfloat16))
+    seen: dict[str, Any] = {}
+    layer = training.upper.transformer.encoder.layer[0].intermediate.dense
+    layer.register_forward_hook(lambda _module, _inputs, output: seen.update(product=output.dtype))
+    training.upper.register_forward_hook(lambda _module, _inputs, output: seen.update(vectors=output.dtype))
+    loss = training._objective.loss(0, 1)
+    loss.backward()
+    assert seen == {"product": torch.bfloat16, "vectors": torch.float32}
+    assert {weight.grad.dtype for weight in training.upper.parameters()} == {torch.float32}
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(plain.item(), rel=0.02)
+
+
+def test_a_training_says_how_many_tokens_a_second_its_lower_encoder_takes(
+    small_model: Path,
+    pages: list[Document],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from onnx_export.training import progress
+
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, steps=2, accumulate=1, evaluate=2))
+    training.resume("it")
+    training.run(Console())
+    assert re.search(
+        r"step 2/2, loss [\d.]+, [\d.,]+ triples/s, [\d.,]+ tokens/s, 0:00:00 left", capsys.readouterr().err
+    )
+    rows = [row for batch in range(2) for row in np.unique(training._triples.draw(6 * batch, 6)).tolist()]
+    assert training.lower.encoded_tokens == sum(len(ids) for row in rows for ids in training.lower.tokens(row))

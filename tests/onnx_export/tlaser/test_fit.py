@@ -1,6 +1,7 @@
 """The training loop: its schedule, its gradients, and what it refuses."""
 
 import json
+import signal
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,10 @@ def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -
     batches = Batches(corpus, "t", plan.training.batch_tokens, plan.training.seed)
     losses = []
     for batch in (next(batches) for _ in range(2)):
-        source, decoder_input, labels = (
-            torch.from_numpy(ids) for ids in (batch.source, batch.decoder_input, batch.labels)
+        source, decoder_input, labels, places = (
+            torch.from_numpy(ids) for ids in (batch.source, batch.decoder_input, batch.labels, batch.places)
         )
-        logits = model.logits(model.encode(source), decoder_input, batch.language, labels)
+        logits = model.logits(model.encode(source), decoder_input, batch.language, places)
         losses.append(total_loss(translation_loss(logits, labels[labels != PAD_ID], 0.1), None, plan.constraint, 1.0))
     parameters = list(model.parameters())
     expected = torch.autograd.grad((losses[0] + losses[1]) / 2, parameters)
@@ -132,12 +133,9 @@ def _at(held: int, plan: TlaserPlan) -> tuple[Corpus, TlaserPlan, int]:
     return corpus, plan, size
 
 
-@pytest.mark.parametrize(
-    ("interval", "said"),
-    [(10, "stopped at step 3; the same command begins anew"), (2, "the same command goes on from step 2")],
-)
-def test_a_training_that_is_interrupted_says_what_the_same_command_does(
-    interval: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("interruptible")
+def test_a_training_that_is_interrupted_finishes_its_step_and_goes_on_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from onnx_export.tlaser.fit import fit
 
@@ -145,13 +143,70 @@ def test_a_training_that_is_interrupted_says_what_the_same_command_does(
 
     def interrupted(batches: Batches) -> object:
         if sum(batches.drawn) == 3:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return taken(batches)
 
     monkeypatch.setattr(Batches, "__next__", interrupted)
+    corpus, plan, size = _at(4, _plan(steps=7, interval=2))
     with pytest.raises(KeyboardInterrupt):
-        fit(*_at(4, _plan(steps=20, interval=interval)), tmp_path, device="cpu", console=Console(quiet=True))
-    assert said in capsys.readouterr().err
+        fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True))
+    assert "stopped after step 4; the same command goes on from there" in capsys.readouterr().err
+    fitted = fit(corpus, plan, size, tmp_path, device="cpu", console=Console())
+    assert "going on from step 4" in capsys.readouterr().err
+    assert [row["step"] for row in fitted.curve] == [2, 4, 6, 7]
+
+
+def test_validations_do_not_write_checkpoints_which_are_due_by_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnx_export.tlaser import fit as fitting
+    from onnx_export.training import checkpoint
+
+    saved: list[int] = []
+
+    def save(file: Path, state: dict[str, Any]) -> None:
+        saved.append(state["step"])
+        checkpoint.save_checkpoint(file, state)
+
+    monkeypatch.setattr(fitting, "save_checkpoint", save)
+    for least_seconds, steps in ((3600.0, [4]), (0.0, [5, 6])):
+        monkeypatch.setattr(checkpoint, "_LEAST_SECONDS", least_seconds)
+        monkeypatch.setattr(checkpoint, "_SHARE", 1.0)
+        saved.clear()
+        corpus, plan, size = _at(4, _plan(steps=steps[-1], interval=1))
+        fitting.fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True))
+        assert sorted(set(saved)) == steps
+
+
+def test_a_checkpoint_of_the_first_version_keeps_its_best_weights(tmp_path: Path) -> None:
+    from onnx_export.tlaser.fit import fit
+    from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
+
+    corpus, plan, size = _at(4, _plan(steps=4, interval=2))
+    first = fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True))
+    state = load_checkpoint(tmp_path / "last.pt")
+    assert state is not None
+    del state["sums"]
+    save_checkpoint(tmp_path / "best.pt", {"model": state.pop("best")})
+    save_checkpoint(tmp_path / "last.pt", state)
+    again = fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True))
+    assert again.curve == first.curve
+    for name, weight in first.model.state_dict().items():
+        assert weight.equal(again.model.state_dict()[name])
+
+
+@pytest.mark.parametrize("variant", ["t", "ct", "laser", "claser"])
+def test_a_batch_waits_for_no_number_from_the_device(variant: Variant, tmp_path: Path) -> None:
+    """Tensors of torch's device meta have no numbers: to read one is an error, as to wait for a card would be."""
+    import torch
+
+    from onnx_export.tlaser.fit import _Run
+
+    corpus, plan, size = _at(4, _plan(variant))
+    run = _Run(corpus, plan, size, tmp_path, torch.device("meta"))
+    loss, _ = run._loss(next(run.batches))
+    torch.autograd.backward(loss)
+    assert loss.device.type == "meta"
 
 
 @pytest.mark.parametrize("variant", ["t", "ct", "laser"])

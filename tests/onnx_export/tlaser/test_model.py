@@ -135,7 +135,8 @@ def test_every_weight_of_encoder_and_decoder_learns(variant: Variant) -> None:
     torch.manual_seed(0)
     model = Translator(variant, replace(SIZES, shared=False), 30, 2)
     wanted = torch.tensor([[7, 9, 3], [8, 3, 0]])
-    logits = model.logits(model.encode(torch.tensor(ROWS)), torch.tensor([[3, 7, 9], [3, 8, 0]]), 1, wanted)
+    places = torch.tensor([0, 1, 2, 3, 4])
+    logits = model.logits(model.encode(torch.tensor(ROWS)), torch.tensor([[3, 7, 9], [3, 8, 0]]), 1, places)
     assert logits.shape == (5, 30)
     torch.autograd.backward(translation_loss(logits, wanted[wanted != 0], 0.1))
     still = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]

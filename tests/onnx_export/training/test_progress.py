@@ -15,7 +15,10 @@ def test_a_slow_training_has_a_rate_too(
     now = 100.0
     # the clock of this module alone: with the process's clock the event loop of a running service would sleep for hours
     monkeypatch.setattr("onnx_export.training.progress.time", SimpleNamespace(monotonic=lambda: now))
-    progress = TrainingProgress(Console(), 4, 10, "triples")
+    progress = TrainingProgress(Console(), 4, 10)
     now += 20
-    progress(units, 0.25)
+    progress(0.25, triples=units, tokens=0)
     assert capsys.readouterr().err == f"step 5/10, loss 0.250, {rate} triples/s, 0:01:40 left\n"
+    now += 20
+    progress(0.25, triples=units, tokens=8_000)
+    assert capsys.readouterr().err == f"step 6/10, loss 0.250, {rate} triples/s, 200 tokens/s, 0:01:20 left\n"
