@@ -51,7 +51,7 @@ class Card:
 
     def __init__(self, dim: int, speed: float) -> None:
         """Make vectors of ``dim`` numbers, which say nothing."""
-        self._dim, self._speed, self._lock = dim, speed, threading.Lock()
+        self.dim, self._speed, self._lock = dim, speed, threading.Lock()
         self.busy, self.tokens = 0.0, 0
 
     def run(self, rows: Sequence[Int32Array], _: int, *, alone: bool = False) -> FloatArray:
@@ -63,7 +63,7 @@ class Card:
                 time.sleep(seconds)
                 self.busy += seconds
         self.tokens += sum(lengths)
-        numbers = np.random.default_rng(0).standard_normal((len(rows), self._dim), dtype=np.float32)
+        numbers = np.random.default_rng(0).standard_normal((len(rows), self.dim), dtype=np.float32)
         return unit_rows(numbers)
 
 

@@ -144,7 +144,7 @@ class Trial:
         name: str = "trial",
         lanes: int = 1,
     ) -> None:
-        """Write a source; the workers are not started yet. With two lanes they work as on a card."""
+        """Write a source; the workers are not started yet. With several lanes they work as on a card."""
         self.servers, self.folder, self.chance = servers, folder, random.Random(seed)
         self.concurrency, self.name, self.lanes = concurrency, name, lanes
         self.source = folder / "docs.jsonl"

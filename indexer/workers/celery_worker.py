@@ -35,7 +35,8 @@ from onnx_export.models import are_for_cards, make_models, open_named
 if TYPE_CHECKING:
     from celery import Celery
 
-_GPU_LANES = 2
+GPU_LANES = 4
+"""Lanes of a process on a card (docs/decisions/0019-devices.md)."""
 _WAKE = 0.5
 """Seconds after which a wait for a lane is interrupted for signals."""
 _MOST_FAILURES = 3
@@ -52,7 +53,7 @@ class WorkerPlan:
         lease_seconds: seconds without a heartbeat after which another worker may take the chunk.
         grace: seconds to finish the chunk when the worker must end; afterwards the chunk is given back.
         metrics_address: address and port for Prometheus, if any.
-        lanes: chunks that one process works on at once; on a GPU two, so that while it encodes a chunk, another is
+        lanes: chunks that one process works on at once; on a GPU several, so that while it encodes a chunk, others are
             read, tokenised, stored and marked.
     """
 
@@ -130,7 +131,7 @@ def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:
         raise BadInput(
             "a GPU has one process: leave --concurrency out, and every GPU gets one (or name one: --device cuda:1)"
         )
-    return replace(plan, device=device, lanes=plan.lanes if device == "cpu" else _GPU_LANES)
+    return replace(plan, device=device, lanes=plan.lanes if device == "cpu" else GPU_LANES)
 
 
 def _works_on_card(plan: WorkerPlan) -> bool:
@@ -144,7 +145,7 @@ def _works_on_card(plan: WorkerPlan) -> bool:
 
 
 class _Pool:
-    """The processes of a worker, each with one or two lanes: chunk workers that share the encoder.
+    """The processes of a worker, each with one or more lanes: chunk workers that share the encoder.
 
     With several lanes a message counts as processed when a lane takes it; the ledger knows what is done.
     """

@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.devices import CPU
-from encoders.session import load_graph
+from encoders.graph import load_graph
 from onnx_export.graphs.half_range import Inputs
 
 CONTRIB = "com.microsoft"

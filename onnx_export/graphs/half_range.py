@@ -15,7 +15,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.devices import CPU
-from encoders.session import CPU_TOKEN_BUDGET, load_graph, padded, token_batches
+from encoders.graph import load_graph
+from encoders.session import CPU_TOKEN_BUDGET, padded, token_batches
 
 Inputs = Mapping[str, npt.NDArray[Any]]
 """A batch: the arrays of a graph's inputs, by name."""

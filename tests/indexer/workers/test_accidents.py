@@ -13,6 +13,7 @@ from encoders.folder import ModelFolder
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs
 from indexer.ledger.findings import findings_of
+from indexer.workers.celery_worker import GPU_LANES
 from indexer.workers.progress import run_progress
 from tests.conftest import skip_or_fail, until
 from tests.indexer.workers.conftest import Field, new_database, records
@@ -68,11 +69,11 @@ def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_und
 
 @pytest.mark.elastic
 @pytest.mark.long
-@pytest.mark.parametrize(("broker", "lanes"), [("rabbitmq", 1), ("redis", 1), ("redis", 2)])
+@pytest.mark.parametrize(("broker", "lanes"), [("rabbitmq", 1), ("redis", 1), ("redis", GPU_LANES)])
 def test_nothing_is_lost_doubled_or_other_than_it_was(
     broker: str, lanes: int, tmp_path: Path, default_folder: ModelFolder
 ) -> None:
-    """One lane is a worker on a CPU; on a card, of two lanes one reads, puts and marks while the other encodes."""
+    """A worker on a CPU has one lane; on a card one encodes while the others read, put and mark."""
     _require_right(broker, tmp_path, (*COMMON, *ALSO[broker]), lanes)
 
 

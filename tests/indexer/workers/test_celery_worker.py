@@ -66,7 +66,7 @@ def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
     with pytest.raises(BadInput, match="a GPU has one process"):
         celery_worker._checked(replace(plan, device="cuda:1"), Console(quiet=True))
     alone = replace(plan, device="cuda:1", concurrency=1)
-    assert celery_worker._checked(alone, Console(quiet=True)) == replace(alone, lanes=2)
+    assert celery_worker._checked(alone, Console(quiet=True)) == replace(alone, lanes=celery_worker.GPU_LANES)
 
 
 @pytest.mark.parametrize("cards", [1, 2])

@@ -11,7 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 from encoders.devices import CPU
-from encoders.session import load_graph
+from encoders.graph import load_graph
 from onnx_export.graphs.fused_attention import fuse_attention
 from onnx_export.graphs.half_range import Inputs, token_inputs
 from onnx_export.graphs.precision import convert

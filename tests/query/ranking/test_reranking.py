@@ -237,7 +237,7 @@ def test_a_card_gets_the_reranker_s_build_for_cards(
 ) -> None:
     install_cards(monkeypatch, Library(["H100"]))
     sessions = install_provider(monkeypatch)
-    monkeypatch.setattr(models, "_warned", set())
+    monkeypatch.setattr("encoders.console._warned", set())
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
     builds: dict[str, Path] = {}
     for precision in ("int8", "fp16"):
