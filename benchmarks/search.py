@@ -14,6 +14,7 @@ from functools import partial
 from unittest.mock import patch
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from benchmarks import harness
 from benchmarks.encoding import documents
@@ -118,7 +119,8 @@ def warm(settings: Settings, rounds: int) -> list[str]:
     calibration = _active(settings)
     with_mates = replace(SearchChoice.of(calibration), balance=0.75, lift=0.98, second_look=False)
     choice = replace(with_mates, lift=0.0)
-    with open_searcher("large", settings.home, UNCALIBRATED) as searcher:
+    # products on one thread, as the command has them
+    with open_searcher("large", settings.home, UNCALIBRATED) as searcher, threadpool_limits(1, "blas"):
         model = searcher.spec.model
         vectors: FloatArray = np.concatenate(
             [np.stack([item.vector for item in page]) for page in searcher.store.scan(model, batch=5000)]
