@@ -46,13 +46,12 @@ class Card:
 
     Attributes:
         busy: seconds that it computed.
-        tokens: tokens of the texts that it computed.
     """
 
     def __init__(self, dim: int, speed: float) -> None:
         """Make vectors of ``dim`` numbers, which say nothing."""
         self.dim, self._speed, self._lock = dim, speed, threading.Lock()
-        self.busy, self.tokens = 0.0, 0
+        self.busy = 0.0
 
     def run(self, rows: Sequence[Int32Array], _: int, *, alone: bool = False) -> FloatArray:
         """(rows, dim) vectors of token rows."""
@@ -62,7 +61,6 @@ class Card:
             with self._lock:
                 time.sleep(seconds)
                 self.busy += seconds
-        self.tokens += sum(lengths)
         numbers = np.random.default_rng(0).standard_normal((len(rows), self.dim), dtype=np.float32)
         return unit_rows(numbers)
 
@@ -71,7 +69,7 @@ class LaneRuns:
     """Runs of the same pages by workers of several lanes."""
 
     def __init__(self, source: str, settings: Settings, speed: float) -> None:
-        """Index a file of pages into the settings' store."""
+        """Read a file of pages; the settings' store gets the vectors."""
         self._source, self._settings, self._speed = source, settings, speed
         self._engine, self._runs = connect(settings.database), 0
 

@@ -38,9 +38,22 @@ class NoCuda(MissingPart):
         super().__init__(f"CUDA was asked for, but {reason}, or take --device cpu")
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type[NoCuda], tuple[str]]:
+    def __reduce__(self) -> tuple[type[NoCuda], tuple[str, ...]]:
         """Made from the reason, in another process too."""
         return NoCuda, (self.reason,)
+
+
+class CardUnavailable(NoCuda):
+    """A card can't run a graph now: it may be full or lost, and may recover."""
+
+    def __init__(self, card: str, reason: str) -> None:
+        """Name the card, and say what CUDA says."""
+        super().__init__(f"the {card} can't run the graph ({reason}); see nvidia-smi")
+        self._made_of = card, reason
+
+    def __reduce__(self) -> tuple[type[NoCuda], tuple[str, ...]]:
+        """Made from the card's name and the reason, in another process too."""
+        return CardUnavailable, self._made_of
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,7 @@ def place(device: Device) -> Placement:
 def worker_devices(device: Device) -> list[Device]:
     """The devices of a worker's processes: for ``cuda`` all cards that can run graphs, otherwise ``device`` alone.
 
-    Without such a card, ``cuda`` stays, whose place says why.
+    Without such a card ``cuda`` is returned, and ``place`` says why.
     """
     if device != "cuda" or not is_installed("onnxruntime-gpu"):
         return [device]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from encoders.devices import Card, NoCuda, Placement, check_runtime
+from encoders.devices import Card, CardUnavailable, NoCuda, Placement, check_runtime
 from encoders.document import FloatArray, IntArray
 from encoders.errors import BadInput, MissingPart
 from encoders.unnormalised import unnormalised_graph
@@ -52,14 +52,19 @@ class Graph:
         """
         self.session = load_graph(graph, placement, unnormalised=unnormalised)
         self._card = placement.card
-        self._computed: Inputs | None = None
-        """A row that the card computed."""
+        self._sample = {value.name: _ones(value) for value in self.session.get_inputs()}
+        self._output = self.session.get_outputs()[0].name
+        if self._card:
+            try:
+                self._sample_is_computed = self._computes_sample()
+            except Exception as error:  # ONNX Runtime's error classes share no base but Exception
+                raise CardUnavailable(self._card.name, _first_line(error)) from error
 
     def run(self, output: str, inputs: Inputs) -> FloatArray:
         """The graph's output of the inputs.
 
-        An error, or a number that is not finite, is the inputs' fault as long as a card computes a row that it
-        computed before.
+        An error, or a number that is not finite, is the inputs' fault as long as a card computes the sample row that it
+        computed when the graph was loaded.
 
         Raises:
             CardFull: the card has too little free memory.
@@ -75,30 +80,33 @@ class Graph:
                     f"the {self._card.name} has no memory left for an input of {_shapes(inputs)}; nvidia-smi says what "
                     f"takes it: end that, or take --device cpu ({_first_line(error)})"
                 ) from error
-            if self._computes(output):
+            if self._still_computes():
                 raise
-            raise self._lost(_first_line(error)) from error
-        if self._card:
-            finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-            if finite.any():
-                row = int(finite.argmax())
-                self._computed = self._computed or {name: array[row : row + 1] for name, array in inputs.items()}
-            if not finite.all() and not self._computes(output):
-                raise self._lost("its numbers are not finite")
+            raise _lost(self._card, _first_line(error)) from error
+        if self._card and not np.isfinite(values).all() and not self._still_computes():
+            raise _lost(self._card, "its numbers are not finite")
         return values
 
-    def _computes(self, output: str) -> bool:
-        """Whether the card computes what it computed before."""
-        if self._computed is None:
-            return False
+    def _computes_sample(self) -> bool:
+        """Whether the numbers of the sample row are finite: those of a graph that overflows never are."""
+        return bool(np.isfinite(self.session.run([self._output], self._sample)[0]).all())
+
+    def _still_computes(self) -> bool:
+        """Whether the card computes the sample row as it did when the graph was loaded."""
         try:
-            return bool(np.isfinite(self.session.run([output], self._computed)[0]).all())
+            return self._computes_sample() == self._sample_is_computed
         except Exception:  # noqa: BLE001 - any exception means no
             return False
 
-    def _lost(self, reason: str) -> CardFailure:
-        name = self._card.name if self._card else ""
-        return CardFailure(f"the {name} computes nothing any more ({reason}); see nvidia-smi, and start again")
+
+def _lost(card: Card, reason: str) -> CardFailure:
+    return CardFailure(f"the {card.name} computes nothing any more ({reason}); see nvidia-smi, and start again")
+
+
+def _ones(value: onnxruntime.NodeArg) -> IntArray | FloatArray:
+    """A row for an input: its dimensions without a number are 1."""
+    shape = [size if isinstance(size, int) else 1 for size in value.shape]
+    return np.ones(shape, dtype=np.float32) if "float" in value.type else np.ones(shape, dtype=np.int64)
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -180,7 +188,8 @@ def _on_card(
     """Make a session on a card.
 
     Raises:
-        NoCuda: the card, or a library that ONNX Runtime needs, fails.
+        NoCuda: ONNX Runtime lacks CUDA, or a library that it needs.
+        CardUnavailable: the card fails.
     """
     import onnxruntime  # noqa: PLC0415 - as above
 
@@ -193,7 +202,7 @@ def _on_card(
     try:
         made = session([(_CUDA, provider_options), _CPU])
     except Exception as error:  # as above
-        raise NoCuda(f"the {card.name} can't run the graph ({_first_line(error)}); see nvidia-smi") from error
+        raise CardUnavailable(card.name, _first_line(error)) from error
     if _CUDA not in made.get_providers():
         failed = next((line for line in printed.getvalue().splitlines() if line.startswith("Failed")), "")
         raise NoCuda(

@@ -12,7 +12,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from indexer.readers.formats import read, read_all
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.source import EMPTY_DOCUMENT, EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
 from indexer.text.language_detection import Detector
 
 
@@ -78,7 +78,7 @@ class SourceDocuments:
 
 
 def whole_data(source: Path, options: ReadOptions) -> Iterator[Document]:
-    """Yield the documents of a file or a folder of which every record must be read.
+    """Yield the documents of a file or a folder of which every record must be read, but those without text.
 
     Raises:
         BadInput: the source does not exist, or a record can't be read.
@@ -87,7 +87,7 @@ def whole_data(source: Path, options: ReadOptions) -> Iterator[Document]:
         match reading:
             case Document():
                 yield reading
-            case Refusal():
+            case Refusal() if reading.text not in (EMPTY_FILE, EMPTY_DOCUMENT):
                 raise BadInput(f"{reading.place}: {reading.text}")
 
 

@@ -20,7 +20,7 @@ from indexer.readers.files import FIRST_BYTES, SourceFile, UnreadableFileError, 
 from indexer.readers.jsonl import read_jsonl
 from indexer.readers.mediawiki import is_table, items_table, read_mediawiki
 from indexer.readers.sgml import read_sgml
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
 from indexer.readers.source_labels import source_labels
 from indexer.readers.standard_input import STANDARD_INPUT, kept_input
 from indexer.readers.tasks import COMMENTARY, JRC, read_commentary, read_jrc, read_lett
@@ -156,7 +156,7 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
             start = file.first_bytes()
             if not start.strip():
                 blank = f"its first {FIRST_BYTES:,} bytes are blank; remove them, or see that it has documents"
-                yield Refusal(file.shown, "it is empty" if len(start) < FIRST_BYTES else blank)
+                yield Refusal(file.shown, EMPTY_FILE if len(start) < FIRST_BYTES else blank)
                 continue
             format_ = options.format or _format(file, start)
             if format_:

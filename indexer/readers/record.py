@@ -10,7 +10,7 @@ from typing import Any
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.readers.source import ReadOptions, Refusal
+from indexer.readers.source import EMPTY_DOCUMENT, ReadOptions, Refusal
 
 ID_LIMIT = 512
 """Maximum bytes of an id; the limit is Elasticsearch's."""
@@ -118,7 +118,7 @@ def _content(record: Mapping[str, Any], options: ReadOptions) -> tuple[str, str]
         raise _RefusedError(f"it has no {_label('text', options)}; say which field holds it with --field text=NAME")
     text = clean(text).strip()
     if not (title or text):
-        raise _RefusedError("its title and text are empty")
+        raise _RefusedError(EMPTY_DOCUMENT)
     if (characters := len(title) + len(text)) > TEXT_LIMIT:
         raise _RefusedError(
             f"it has {characters:,} characters and {TEXT_LIMIT:,} are the most; split it, say by chapters, into "

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from encoders.document import Document
 
+EMPTY_FILE, EMPTY_DOCUMENT = "it is empty", "its title and text are empty"
+"""Texts of refusals of what has no text."""
+
 
 @dataclass(frozen=True)
 class Refusal:

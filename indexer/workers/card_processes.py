@@ -20,7 +20,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
 def run_for_each_card(work: Mapping[Device, Callable[[], int]], pause: float = _PAUSE) -> int:
-    """Run a function for each card, each in a process of its own, until all have ended; return the largest status.
+    """Run a function for each card, each in a process of its own, until all have ended; return 1 if any failed, else 0.
 
     The functions are pickled and return exit statuses. A process that fails is started again after
     ``pause`` seconds, unless its status is ``PERMANENT``.
@@ -52,7 +52,7 @@ class _Processes:
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.5)  # returns now and then, so that signals are handled
-        return max(self._statuses.values(), default=1)
+        return int(any(self._statuses.values()))
 
     def handle_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._ending.set()

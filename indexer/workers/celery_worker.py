@@ -17,9 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from encoders.console import Console
-from encoders.devices import Device, NoCuda, place, worker_devices
+from encoders.devices import CardUnavailable, Device, NoCuda, place, worker_devices
 from encoders.document import Encoder, EncoderSpec
-from encoders.errors import BadInput, DragomanError, MissingPart, StoreError
+from encoders.errors import BadInput, DragomanError, StoreError
+from encoders.graph import CardFailure
 from encoders.session import INT8_ADVICE, available_cores
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
@@ -112,8 +113,8 @@ def _serve_card(plan: WorkerPlan, settings: Settings, console: Console) -> int:
         return serve(plan, settings, console)
     except DragomanError as error:
         logger.error("%s", error)
-        permanent = isinstance(error, BadInput | MissingPart) and not isinstance(error, NoCuda)  # a card may recover
-        return PERMANENT if permanent else 1
+        may_recover = isinstance(error, CardUnavailable | CardFailure | StoreError)
+        return 1 if may_recover else PERMANENT
 
 
 def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:

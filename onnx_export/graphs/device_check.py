@@ -134,16 +134,17 @@ def _profile(
         session = load_graph(graph, placement, profile=Path(scratch) / "nodes")
         (vectors,) = session.run(["vectors"], dict(batch))
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    return read_profile(events, [list(array.shape) for array in (*batch.values(), vectors)])
+    return read_profile(events, vectors.shape)
 
 
 def read_profile(
-    events: Sequence[Mapping[str, Any]], shapes: Sequence[Sequence[int]]
+    events: Sequence[Mapping[str, Any]], vectors: Sequence[int]
 ) -> tuple[dict[str, Counter[str]], set[str]]:
     """Number of nodes of each operation, by provider, and the strays: operations at which a card waits for the CPU.
 
-    A stray is a node on the CPU that makes more numbers than a shape has, or a copy of another tensor than the graph's
-    inputs and outputs, which have these ``shapes``. ``events`` are of ONNX Runtime's profile of one batch.
+    A stray is a node on the CPU that makes floats, more than a shape has numbers, or a copy to the host other than that
+    of the ``vectors``, whose shape is given. Integers on the CPU are positions and shapes, which need nothing of the
+    card. ``events`` are of ONNX Runtime's profile of one batch.
     """
     nodes: dict[str, Counter[str]] = {}
     strays = set()
@@ -151,12 +152,14 @@ def read_profile(
         about = event.get("args", {})
         if event.get("cat") == "Node" and "provider" in about and event["name"].endswith("_kernel_time"):
             operation = about["op_name"]
-            made = [shape for output in about["output_type_shape"] for shape in output.values()]
             nodes.setdefault(about["provider"], Counter())[operation] += 1
-            if operation.startswith("Memcpy"):
-                is_stray = any(shape not in shapes for shape in made)
+            made = [item for output in about["output_type_shape"] for item in output.items()]
+            if operation == "MemcpyToHost":
+                is_stray = any(list(shape) != list(vectors) for _, shape in made)
             else:
-                is_stray = about["provider"] == _CPU and any(math.prod(shape) > _SHAPE for shape in made)
+                is_stray = about["provider"] == _CPU and any(
+                    "float" in kind and math.prod(shape) > _SHAPE for kind, shape in made
+                )
             if is_stray:
                 strays.add(operation)
     return nodes, strays

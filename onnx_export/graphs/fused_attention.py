@@ -10,8 +10,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.devices import CPU
-from encoders.graph import load_graph
-from onnx_export.graphs.half_range import Inputs
+from encoders.document import FloatArray
+from encoders.graph import Inputs, load_graph
 
 CONTRIB = "com.microsoft"
 """Domain of ONNX Runtime's own operations."""
@@ -84,13 +84,16 @@ def fuse_attention(graph: Path, batches: Sequence[Inputs]) -> None:
     model.opset_import.append(helper.make_opsetid(CONTRIB, 1))
     fused = graph.with_name("fused.onnx")
     onnx.save(model, fused)
-    sessions = [load_graph(file, CPU) for file in (graph, fused)]
-    for batch in batches:
-        plain, output = (session.run(None, dict(batch))[0] for session in sessions)
-        if not np.allclose(output, plain, atol=_TOLERANCE):
-            fused.unlink()
-            return
-    fused.replace(graph)
+    plain, outputs = (_outputs(file, batches) for file in (graph, fused))  # not both graphs in memory
+    if all(np.allclose(*pair, atol=_TOLERANCE) for pair in zip(outputs, plain, strict=True)):
+        fused.replace(graph)
+    else:
+        fused.unlink()
+
+
+def _outputs(graph: Path, batches: Sequence[Inputs]) -> list[FloatArray]:
+    session = load_graph(graph, CPU)
+    return [session.run(None, dict(batch))[0] for batch in batches]
 
 
 def _fuse(graph: onnx.GraphProto) -> bool:

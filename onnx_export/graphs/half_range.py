@@ -5,21 +5,16 @@ A test of the fp16 graph on a CPU can't find them: ONNX Runtime's CPU provider c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.devices import CPU
-from encoders.graph import load_graph
+from encoders.graph import Inputs, load_graph
 from encoders.session import CPU_TOKEN_BUDGET, padded, token_batches
-
-Inputs = Mapping[str, npt.NDArray[Any]]
-"""A batch: the arrays of a graph's inputs, by name."""
 
 LARGEST = float(np.finfo(np.float16).max) / 2
 """Largest value that is left to half precision. Its numbers end at 65,504; other texts than the measured ones may reach
@@ -29,7 +24,7 @@ MASKED = -10_000.0
 
 
 def token_inputs(rows: Sequence[Sequence[int]], pad: int, max_tokens: int) -> Iterator[Inputs]:
-    """Inputs of a graph of tokens: the rows in padded batches, then all of them joined to one long row."""
+    """Inputs of a graph of tokens: the rows in padded batches, then a long row of the first rows' tokens."""
     arrays = [np.array(row, dtype=np.int32) for row in rows]
     joined = np.concatenate(arrays)[: min(max_tokens, CPU_TOKEN_BUDGET)]
     batches = [[arrays[row] for row in batch] for batch in token_batches(list(map(len, arrays)), CPU_TOKEN_BUDGET)]

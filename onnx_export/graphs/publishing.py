@@ -13,8 +13,8 @@ from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
+from encoders.graph import Inputs
 from onnx_export.graphs.fused_attention import fuse_attention
-from onnx_export.graphs.half_range import Inputs
 from onnx_export.graphs.parity import GateText, ParityReport, check_parity
 from onnx_export.graphs.precision import convert
 

@@ -23,9 +23,9 @@ from encoders.folder import (
     link_files,
     publishing,
 )
+from encoders.graph import Inputs
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from encoders.training_texts import write_training_texts
-from onnx_export.graphs.half_range import Inputs
 from onnx_export.graphs.parity import (
     GateText,
     ParityReport,

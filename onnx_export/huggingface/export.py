@@ -10,8 +10,9 @@ from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder, Precision, free_target, model_cache, publishing
+from encoders.graph import Inputs
 from encoders.reranker import Reranker
-from onnx_export.graphs.half_range import Inputs, token_inputs
+from onnx_export.graphs.half_range import token_inputs
 from onnx_export.graphs.parity import GateText, ParityReport, compare_scores, read_texts
 from onnx_export.graphs.publishing import check_graph, publish_report, write_graph
 from onnx_export.huggingface import reranker as rerankers

@@ -78,6 +78,7 @@ def check_command(name: str, device: Device, console: Console) -> None:
         folder.check_files(again=True)
         reference = encode(default_folder(console, "fp32"), texts) if part == DEFAULT else None
         check = check_device(folder, of_part, texts, reference)
+        console.emit({"encoder": part, **check.as_json()})
         show_check(part, check, console)
         failed |= not check.passed
     if failed:

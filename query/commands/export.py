@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from encoders.console import Console, values_of
-from encoders.devices import Device, Placement, place
+from encoders.devices import CPU, Device, Placement, place
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Pooling, Precision
 from encoders.languages import language_list
@@ -42,7 +42,7 @@ def _languages(_context: click.Context, _option: click.Parameter, value: str | N
     type=DeviceName(),
     default="cpu",
     show_default=True,
-    help="Check the graph there too, as encoders check does: auto, cpu, cuda or cuda:N.",
+    help="Also check the graph on this device, as encoders check does: auto, cpu, cuda or cuda:N.",
 )
 @force_option
 @output_options
@@ -73,11 +73,15 @@ def command(
     placement = place(device)
     if placement.remark:
         console.warn(placement.remark)
+    if placement.card and precision == "int8" and device == "auto":
+        placement = CPU
     if placement.card and precision == "int8":
         raise BadInput("a graph in int8 runs on CPUs alone; take --precision fp16, or --device cpu")
 
+    checks: list[dict[str, Any]] = []
+
     def check(folder: ModelFolder, reference: FloatArray) -> None:
-        _check_on_card(folder, placement, reference, console, force=force)
+        checks.append(_check_on_card(folder, placement, reference, console, force=force))
 
     check_on_card = check if placement.card else None
     layout = StatedLayout(name, pooling, query_prefix, document_prefix, languages)
@@ -102,23 +106,27 @@ def command(
             **values_of(folder.config, "pooling", "dim", "weights"),
             "build": folder.config.build_id,
             "parity": report.as_json(),
+            "device": checks[0] if checks else None,
         }
     )
 
 
 def _check_on_card(
     folder: ModelFolder, placement: Placement, reference: FloatArray, console: Console, *, force: bool
-) -> None:
-    """Check a folder that is not yet published on a card, and show the result.
+) -> dict[str, Any]:
+    """Check a folder that is not yet published on a card, show the result, write it to ``device.json``, and return it.
 
     Raises:
         BadInput: the folder fails and is not forced.
     """
     from onnx_export.graphs.device_check import check_device  # noqa: PLC0415 - onnx, which --help does not need
     from onnx_export.graphs.parity import read_texts  # noqa: PLC0415 - as above
+    from onnx_export.graphs.publishing import write_json  # noqa: PLC0415 - as above
 
     check = check_device(folder, placement, read_texts(), reference)
     show_check(folder.config.name, check, console)
+    write_json(folder.path / "device.json", check.as_json())
     if not (check.passed or force):
         what = f"{folder.config.name} in {check.precision}"
         raise BadInput(f"{what} fails on the {check.device}; take another --precision, or --force")
+    return check.as_json()

@@ -68,6 +68,8 @@ MANY = 10_000
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
 _BANKS = 16
 """Maximum banks in memory: with a common space of 42 languages a bank takes 17 MB."""
+_NEIGHBOURHOODS = 200_000
+"""Neighbourhoods in memory, of all banks, above which the bank that was asked longest ago is dropped: 30 MB."""
 _TOGETHER = 8
 """Maximum waiting queries that are ranked together: each has its own candidates in memory."""
 RESCORED = 150
@@ -397,7 +399,8 @@ class FairRanker:
         with self._lock:
             bank = self._banks.pop(lang) if lang in self._banks else BankNeighbourhoods(self._stored.bank(lang))
             self._banks[lang] = bank
-            if len(self._banks) > _BANKS:
+            kept = sum(map(len, self._banks.values()))
+            if len(self._banks) > _BANKS or (kept > _NEIGHBOURHOODS and len(self._banks) > 1):
                 del self._banks[next(iter(self._banks))]
             return bank
 

@@ -84,7 +84,7 @@ def read_commentary(path: Path) -> Iterator[Commentary]:
             f"{path} has no two folders named by language (en, de …) and no .tsv files; "
             "name the unpacked documents.tgz of news commentary"
         )
-    yield _by_language(file for folder in folders for file in sorted(folder.iterdir()) if file.stat().st_size)
+    yield _by_language(file for folder in folders for file in sorted(folder.iterdir()) if file.is_file())
 
 
 def _by_language(files: Iterable[Path]) -> Commentary:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,14 +81,11 @@ class _OpeningFailure:
 
     Attributes:
         state: of the collection in the database at that time, as ``_STATE`` reads it.
-        kind: class of the error.
-        sentence: message of the error.
         failed_at: time of the attempt, in seconds of ``time.monotonic``.
     """
 
     state: _State
-    kind: type[ModelMismatch] | type[MissingPart]
-    sentence: str
+    error: ModelMismatch | MissingPart
     failed_at: float
 
 
@@ -259,13 +257,13 @@ class OpenCollections:
                 return previous
         failure = self._failures.get(name)
         if failure is not None and failure.state == state and time.monotonic() - failure.failed_at < _RETRY_SECONDS:
-            raise failure.kind(failure.sentence)
+            raise copy(failure.error)  # a traceback of its own
         same_store = previous is not None and previous.state[0] == state[0]
         try:
             with self._opening():
                 return self._opened(name, state, last_run_ended, previous if same_store else None)
         except (ModelMismatch, MissingPart) as error:
-            self._failures[name] = _OpeningFailure(state, type(error), str(error), time.monotonic())
+            self._failures[name] = _OpeningFailure(state, error, time.monotonic())
             raise
 
     def _opened(

@@ -21,8 +21,8 @@ _AVERAGE_WEIGHT = 0.1
 class SearchThreads:
     """Threads that search, and a bounded number of requests that wait for them.
 
-    Everything but ``close`` is called in the event loop's thread. A card that computes nothing any more stays so in its
-    process: a search that finds this sends the process SIGTERM.
+    Everything but ``close`` is called in the event loop's thread. A lost card stays lost in its process, so a search
+    that meets one ends the process by SIGTERM.
 
     Attributes:
         failure: the card's failure; none: no card failed.

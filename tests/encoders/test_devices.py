@@ -1,5 +1,6 @@
 """Where graphs run is decided before they are loaded, by what the driver says of the cards."""
 
+import pickle
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from encoders import devices
-from encoders.devices import CPU, NoCuda, place, worker_devices
+from encoders.devices import CPU, CardUnavailable, NoCuda, place, worker_devices
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
 from encoders.graph import CardFailure, CardFull
@@ -192,16 +193,23 @@ def test_a_text_that_overflows_alone_is_that_text_s_fault(
 
     monkeypatch.setattr(session._graph.session, "run", overflowing)
     rows = [*ROWS, np.full(4, 99, dtype=np.int32)]
+    assert not np.isfinite(session.run(rows[-1:], 1)).any()  # though it is the first
     assert np.isfinite(session.run(rows, 1)).all(axis=1).tolist() == [True] * 4 + [False]
-    assert not np.isfinite(session.run(rows[-1:], 1)).any()
+
+
+def test_a_card_that_fails_at_once_is_unavailable_and_auto_takes_the_cpu(
+    small: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_cards(monkeypatch, Library(["H100"]))
+    install_provider(monkeypatch).failures = ["CUDA failure 2: out of memory"]
+    with pytest.raises(CardUnavailable, match=r"the H100 can't run the graph \(CUDA failure 2") as error:
+        OnnxSession(ModelFolder(small.path, replace(small.config, precision="fp16")), device="cuda")
+    again = pickle.loads(pickle.dumps(error.value))
+    assert (type(again), str(again)) == (CardUnavailable, str(error.value))
 
 
 def test_a_lost_card_is_a_sentence_and_an_input_s_error_stays_what_it_is(card: tuple[OnnxSession, Sessions]) -> None:
     session, sessions = card
-    sessions.failures = ["CUDA failure 700: an illegal memory access"]
-    with pytest.raises(CardFailure, match=r"the H100 computes nothing any more \(CUDA failure 700"):
-        session.run(ROWS, 1)  # nothing was computed before
-    session.run(ROWS, 1)
     sessions.failures = ["CUDA failure 700: an illegal memory access"] * 2
     with pytest.raises(CardFailure, match="CUDA failure 700"):
         session.run(ROWS, 1)
@@ -216,7 +224,7 @@ def test_a_full_card_gets_halves_and_then_whole_batches_again(
     session, sessions = card
     monkeypatch.setattr("encoders.session._HALVED", 2)
     whole = session.run(ROWS, 1)
-    sessions.rows.clear()
+    sessions.rows.clear()  # that of the sample, and the batch
     sessions.failures = ["Failed to allocate memory for requested buffer of size 1", "", ""]
     assert np.allclose(session.run(ROWS, 1), whole, atol=1e-6)
     assert sessions.rows == [4, 2, 2]
@@ -231,6 +239,7 @@ def test_a_full_card_gets_halves_and_then_whole_batches_again(
 
 def test_queries_are_encoded_together_on_a_card(card: tuple[OnnxSession, Sessions], small: ModelFolder) -> None:
     session, sessions = card
+    sessions.rows.clear()
     together = session.run(ROWS, 1, alone=True)
     assert sessions.rows == [4]
     assert np.allclose(together, OnnxSession(small, device="cpu").run(ROWS, 1, alone=True), atol=1e-5)

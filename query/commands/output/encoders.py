@@ -48,8 +48,7 @@ def show_encoder(folder: ModelFolder, console: Console) -> None:
 
 
 def show_check(name: str, check: DeviceCheck, console: Console) -> None:
-    """Show what an encoder does on a device."""
-    console.emit({"encoder": name, **check.as_json()})
+    """Show people what an encoder does on a device."""
     for provider, counts in check.nodes.items():
         operations = ", ".join(f"{count} {operation}" for operation, count in counts.most_common())
         console.result(f"{provider.removesuffix('ExecutionProvider')}: {operations}")
@@ -58,7 +57,8 @@ def show_check(name: str, check: DeviceCheck, console: Console) -> None:
     memory = f", {check.memory / 2**20:,.0f} MB on the card" if check.on_card else ""
     console.result(f"{name} in {check.precision} on {check.device}: {check.tokens:,.0f} tokens a second{memory}")
     if check.strays:
-        console.warn(f"the card waits for the CPU at {', '.join(check.strays)}; export the model with --precision fp16")
+        advice = "" if check.precision == "fp16" else "; export the model with --precision fp16"
+        console.warn(f"the card waits for the CPU at {', '.join(check.strays)}{advice}")
 
 
 def show_neighbours(words_found: Sequence[Neighbours], console: Console) -> None:

@@ -7,7 +7,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from indexer.workers.card_processes import run_for_each_card
+from indexer.workers.card_processes import PERMANENT, run_for_each_card
 
 
 def _end_with(status: int) -> int:
@@ -70,7 +70,7 @@ def test_a_signal_ends_all_and_what_waits_to_be_started_again(tmp_path: Path) ->
     thread = threading.Thread(target=end_when_begun)
     thread.start()
     start = time.monotonic()
-    assert run_for_each_card({**work, "cuda:3": partial(_end_with, 1)}, pause=600.0) == 1
+    assert run_for_each_card({**work, "cuda:3": partial(_end_with, PERMANENT)}, pause=600.0) == 1
     thread.join()
     assert time.monotonic() - start < 60
     assert signal.getsignal(signal.SIGTERM) is before

@@ -18,16 +18,17 @@ from typing import Any
 import pytest
 
 from encoders.console import Console
-from encoders.devices import NoCuda
+from encoders.devices import CardUnavailable, NoCuda
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.folder import ModelFolder
+from encoders.graph import CardFailure
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker
 from indexer.workers.card_processes import PERMANENT
 from indexer.workers.celery_worker import WorkerPlan
 from onnx_export.models import DEFAULT
-from tests.encoders.cards import Library, install_cards
+from tests.encoders.cards import Library, install_cards, install_provider
 from trials import ROOT
 from trials.servers.redis import RedisServer
 
@@ -91,7 +92,13 @@ def test_each_card_has_a_process_with_its_own_port(
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(NoCuda("it is full"), 1), (StoreError("the database is away"), 1), (BadInput("no such encoder"), PERMANENT)],
+    [
+        (CardUnavailable("H100", "it is full"), 1),
+        (CardFailure("the H100 computes nothing any more"), 1),
+        (StoreError("the database is away"), 1),
+        (NoCuda("cuDNN is missing"), PERMANENT),
+        (BadInput("no such encoder"), PERMANENT),
+    ],
 )
 def test_a_card_s_process_that_would_fail_again_is_not_started_again(
     error: DragomanError, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -142,3 +149,14 @@ def test_a_signal_is_handled_while_all_lanes_are_busy(tmp_path: Path) -> None:
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert seen == [True]
+
+
+def test_what_an_encoder_says_while_it_is_opened_is_logged(
+    default_folder: ModelFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_cards(monkeypatch, Library(["H100"]))
+    install_provider(monkeypatch)
+    monkeypatch.setattr("encoders.console._warned", set())
+    with caplog.at_level(logging.INFO, "dragoman.worker"):
+        celery_worker._load(WorkerPlan(str(default_folder.path), None, "auto"), 1)
+    assert "works on the CPU: it is in int8, which cards can't run" in caplog.text

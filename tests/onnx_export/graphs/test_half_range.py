@@ -13,9 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from encoders.console import Console
 from encoders.document import FloatArray
+from encoders.graph import Inputs
 from onnx_export.default_model import making
 from onnx_export.graphs import precision
-from onnx_export.graphs.half_range import LARGEST, Inputs, largest_values, token_inputs
+from onnx_export.graphs.half_range import LARGEST, largest_values, token_inputs
 from onnx_export.graphs.precision import convert
 
 IDS = np.array([[1, 0], [0, 2]], dtype=np.int64)

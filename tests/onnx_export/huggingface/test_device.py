@@ -40,9 +40,24 @@ def test_a_graph_that_waits_for_the_cpu_is_published_only_if_forced(
     assert "tiny-bert in fp16 fails on the H100; take another --precision, or --force" in captured.err
     assert not target.exists()
     assert run([*words, "--force", "--json"]) == 0
-    check, result = map(json.loads, capsys.readouterr().out.splitlines())
+    result = json.loads(capsys.readouterr().out)
+    check = result["device"]
     assert (check["device"], check["passed"], check["parity"]["passed"]) == ("H100", False, True)
+    assert json.loads((target / "device.json").read_text(encoding="utf-8")) == check
     assert ModelFolder.open(target).config.build_id == result["build"]
+
+
+@pytest.mark.torch
+@needs_torch
+@pytest.mark.usefixtures("_card")
+def test_a_graph_that_passes_is_published(
+    hugging_face: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_check, "read_profile", lambda *_: ({}, set()))
+    target = tmp_path / "model"
+    words = ["export", str(hugging_face["bert"]), "-o", str(target), "--precision", "fp16", "--device", "cuda"]
+    assert run(words) == 0
+    assert json.loads((target / "device.json").read_text(encoding="utf-8"))["passed"]
 
 
 @pytest.mark.torch

@@ -11,9 +11,9 @@ import pytest
 from onnx import numpy_helper
 
 from encoders.devices import CPU
-from encoders.graph import load_graph
+from encoders.graph import Inputs, load_graph
 from onnx_export.graphs.fused_attention import fuse_attention
-from onnx_export.graphs.half_range import Inputs, token_inputs
+from onnx_export.graphs.half_range import token_inputs
 from onnx_export.graphs.precision import convert
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.layout import choose_pooling, read_layout

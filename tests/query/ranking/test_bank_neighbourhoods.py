@@ -68,6 +68,14 @@ def test_a_document_that_changed_is_compared_again(bank: Bank) -> None:
     np.testing.assert_allclose(neighbourhoods.of(changed), compared(bank, changed), rtol=1e-6)
 
 
+def test_a_document_in_another_language_is_compared_again(bank: Bank) -> None:
+    """Its vectors lose another language's component, though they are stored alike."""
+    documents, neighbourhoods = candidates(range(4), rows(4)), BankNeighbourhoods(bank)
+    neighbourhoods.of(documents)
+    other = replace(documents, languages={"fr": slice(0, 4)}, vectors=rows(4))
+    np.testing.assert_allclose(neighbourhoods.of(other), compared(bank, other), rtol=1e-6)
+
+
 def test_passages_count_and_a_passage_that_changed_is_compared_again(bank: Bank) -> None:
     vectors, neighbourhoods = rows(6), BankNeighbourhoods(bank)
     documents = candidates(range(6), vectors)
@@ -104,4 +112,6 @@ def test_memory_is_bounded(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, neighbourhoods = rows(100), BankNeighbourhoods(bank)
     for start in range(0, 100, 20):
         neighbourhoods.of(candidates(range(start, start + 20), vectors))
-    assert [len(known) for known in neighbourhoods._known.values()] == [20]
+    assert len(neighbourhoods) == 20
+    neighbourhoods.of(candidates(range(100), vectors))
+    assert len(neighbourhoods) == 50

@@ -93,6 +93,8 @@ def test_a_site_is_read_page_by_page(lett: Path) -> None:
 
 def test_commentary_is_read_from_folders_named_by_language(commentary: Path) -> None:
     (commentary / "split" / "en" / "empty.txt").touch()
+    (commentary / "split" / "en" / "blank.txt").write_text(" \n\n")
+    (commentary / "split" / "en" / "folder").mkdir()
     (corpus,) = read_commentary(commentary)
     assert {lang: len(documents) for lang, documents in corpus.items()} == {
         "de": len(demo("de")),

@@ -37,6 +37,9 @@ def jrc(tmp_path: Path) -> Path:
                 f"<text>\n<body>\n{body}\n</body>\n</text>\n</TEI.2>\n",
                 encoding="utf-8",
             )
+    for lang in ("en", "fr"):
+        empty = tmp_path / lang / "1958" / f"jrc2zero-{lang}.xml"
+        empty.write_text("<TEI.2><text><body></body></text></TEI.2>")
     (tmp_path / "en" / "1958" / "jrc2only-en.xml").write_text("<TEI.2><text><body><p>Alone</p></body></text></TEI.2>")
     return tmp_path
 
