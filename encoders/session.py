@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import math
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
 from encoders.checkpoint import current_checkpoint
+from encoders.cores import available_cores
 from encoders.devices import CPU, Device, place
 from encoders.document import FloatArray, Int32Array, IntArray, short_hash
 from encoders.errors import BadInput
@@ -21,9 +19,6 @@ from encoders.folder import ModelFolder, graph_files
 from encoders.graph import Graph, is_out_of_memory
 
 _logger = logging.getLogger("dragoman.encoders")
-
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 INT8_ADVICE = "export the model for cards (dragoman export MODEL --precision fp16), or take --device cpu"
 CPU_TOKEN_BUDGET = 512
@@ -39,8 +34,6 @@ _RERANKER_WIDTH = 1024
 """Assumed dimensions of a reranker's tokens: its folder says only that a pair has one score."""
 _HALVED = 100
 """Batches that are halved before a batch of that size is tried again."""
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""CPU limit of a container or systemd unit: microseconds of CPU time (or ``max``), and the period's length."""
 
 
 class OnnxSession:
@@ -147,27 +140,6 @@ def card_budget(free: int, folder: ModelFolder) -> int:
     bytes_a_token = _BYTES_A_TOKEN * width * (1 if config.precision == "fp16" else 2)
     rest = free - sum(path.stat().st_size for path in graph_files(folder.graph))
     return min(CUDA_TOKEN_BUDGET, max(CPU_TOKEN_BUDGET, rest // 2 // _IN_FLIGHT // bytes_a_token))
-
-
-def available_cores() -> int:
-    """Number of cores that this process may use, by its CPU affinity and its container's CPU limit."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if _QUOTA.is_file():
-        quota, period = _QUOTA.read_text(encoding="ascii").split()
-        if quota != "max":
-            cores = min(cores, math.ceil(int(quota) / int(period)))
-    return cores
-
-
-def on_all_cores(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-    """The results of work on each item, in order; as much is done at once as there are cores.
-
-    Threads gain where the work is products of matrices, or waits for a server. BLAS begins no threads of its own.
-    """
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - a single search need not pay for it
-
-    with threadpool_limits(1), ThreadPoolExecutor(available_cores()) as pool:
-        return list(pool.map(work, items))
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:

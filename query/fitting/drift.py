@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from encoders.cores import on_all_cores
 from encoders.document import FloatArray, unit_rows
 from encoders.methods.moments import PartMoments
-from encoders.session import on_all_cores
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.fitting.sampling import draw_each

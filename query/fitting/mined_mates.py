@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from encoders.cores import on_all_cores
 from encoders.document import FloatArray
-from encoders.session import on_all_cores
 from indexer.stores.contract import VectorQuery, VectorStore, read_existing
 from query.calibration.calibration import Calibration
 from query.calibration.margin import FLOOR

@@ -20,9 +20,9 @@ from statistics import NormalDist
 import numpy as np
 
 from encoders.console import Console, Progress
+from encoders.cores import on_all_cores
 from encoders.document import FloatArray
 from encoders.methods.vector_parts import weightings
-from encoders.session import on_all_cores
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL_MIX, CalibrationChoice, Mix, TriedChoice

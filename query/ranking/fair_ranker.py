@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from encoders.cores import available_cores
 from encoders.document import BoolArray, FloatArray, unit_rows
-from encoders.session import available_cores
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import largest

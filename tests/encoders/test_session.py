@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,27 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders import session
 from encoders.checkpoint import Checkpoint, current_checkpoint
 from encoders.document import FloatArray, Int32Array
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
-from encoders.session import OnnxSession, on_all_cores, token_batches
+from encoders.session import OnnxSession, token_batches
 from onnx_export.default_model import bert_graph
 from tests.onnx_export.conftest import SHAPE, weights
-
-
-def test_work_on_all_cores_meets_and_its_results_are_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "available_cores", lambda: 3)
-    together = threading.Barrier(3)
-
-    def halved(number: int) -> float:
-        together.wait(timeout=20)  # were fewer at work at once, they would wait for the others in vain
-        return 6 / number
-
-    assert on_all_cores(halved, (1, 2, 3)) == [6.0, 3.0, 2.0]
-    with pytest.raises(ZeroDivisionError):
-        on_all_cores(halved, (1, 0, 3))
 
 
 @given(st.lists(st.integers(1, 600), max_size=200), st.integers(1, 1000))
@@ -99,17 +84,6 @@ def test_what_a_killed_call_had_done_is_not_computed_again(
     checkpoint.forget()
     current_checkpoint.reset(token)
     assert list((tmp_path / "kept").iterdir()) == []
-
-
-@pytest.mark.parametrize(("quota", "cores"), [("max 100000", 8), ("200000 100000", 2), ("50000 100000", 1)])
-def test_a_container_s_share_of_time_limits_the_cores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, cores: int
-) -> None:
-    file = tmp_path / "cpu.max"
-    file.write_text(f"{quota}\n")
-    monkeypatch.setattr(session, "_QUOTA", file)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    assert session.available_cores() == cores
 
 
 def test_one_thread_and_two_give_the_same_bytes(default_folder: ModelFolder) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders import session
+from encoders import cores
 from encoders.document import Document
 from indexer.stores.contract import NearestDocuments, VectorQuery, VectorStore
 from indexer.stores.embedded import EmbeddedStore
@@ -60,8 +60,8 @@ def test_counterparts_are_mates_and_sure(tmp_path: Path, languages: int) -> None
 def test_mates_are_the_same_on_any_number_of_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(tmp_path, ENCODER, counterparts(40))
     mates = []
-    for cores in (1, 3):
-        monkeypatch.setattr(session, "available_cores", lambda cores=cores: cores)
+    for count in (1, 3):
+        monkeypatch.setattr(cores, "available_cores", lambda count=count: count)
         mates.append(mined(store))
     assert mates[0] == mates[1]
 
