@@ -23,13 +23,22 @@ _BIGRAMS = f"{_HIRAGANA}{_KATAKANA}{_HAN_HANGUL}"
 _TRIGRAMS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
 
 _WITHOUT_BLANKS = re.compile(f"[{_BIGRAMS}{_TRIGRAMS}]")
-_SCRIPT_RUN = re.compile(f"(?P<bigrams>[{_BIGRAMS}]+)|(?P<trigrams>[{_TRIGRAMS}]+)|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)")
 _SIZES = {"bigrams": 2, "trigrams": 3, "word": 0}
-_CUT = re.compile(
-    f"(?P<katakana>[{_KATAKANA}]+)|(?P<pairs>[{_HIRAGANA}]+|[{_HAN_HANGUL}]+)|(?P<triples>[{_TRIGRAMS}]+)"
-    f"|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)"
-)
-"""Runs of one script in a word; a run of Katakana mostly is a word."""
+
+
+@cache
+def _script_run() -> re.Pattern[str]:
+    """Matches a run of scripts with n-grams of one size; compiled at its first use, as a search need not."""
+    return re.compile(f"(?P<bigrams>[{_BIGRAMS}]+)|(?P<trigrams>[{_TRIGRAMS}]+)|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)")
+
+
+@cache
+def _cut() -> re.Pattern[str]:
+    """Matches a run of one script in a word; a run of Katakana mostly is a word."""
+    return re.compile(
+        f"(?P<katakana>[{_KATAKANA}]+)|(?P<pairs>[{_HIRAGANA}]+|[{_HAN_HANGUL}]+)|(?P<triples>[{_TRIGRAMS}]+)"
+        f"|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)"
+    )
 
 
 _SOFT_HYPHEN = "\u00ad"
@@ -53,7 +62,7 @@ def runs(text: str) -> Iterator[tuple[str, int]]:
         yield from zip(matches, repeat(0))
         return
     for word in matches:
-        for run in _SCRIPT_RUN.finditer(word):
+        for run in _script_run().finditer(word):
             yield run.group(), _SIZES[run.lastgroup or "word"]
 
 
@@ -178,7 +187,7 @@ def _words_and_starts(text: str) -> tuple[list[str], list[int]]:
             grams.append(word.group())
             starts.append(start)
             continue
-        for part in _CUT.finditer(text, start, end):
+        for part in _cut().finditer(text, start, end):
             run = part.group()
             size = _GRAMS[part.lastgroup or "word"]
             if not size or len(run) <= size:

@@ -12,8 +12,6 @@ from indexer.collection.settings import file_path
 from indexer.elastic.address import SCHEMES, Address, Credentials
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
-from indexer.stores.elastic import own_index
-from indexer.stores.elastic.own_index import Claim
 
 if TYPE_CHECKING:
     from indexer.stores.attached.base import JoinedStore
@@ -85,7 +83,9 @@ class StoreLocation:
         if is_attached(self.url):
             self._drop_attached()
         elif self._is_on_server:
-            claim = Claim(self.collection, self.database_id)
+            from indexer.stores.elastic import own_index  # noqa: PLC0415 - HTTP's client
+
+            claim = own_index.Claim(self.collection, self.database_id)
             own_index.drop(Address.parse(self.url), claim, self._server_credentials(), generation)
         else:
             self._drop_file(generation)
@@ -100,7 +100,9 @@ class StoreLocation:
         if is_attached(self.url):
             return []  # an attached collection has a single generation, whose number is known
         if self._is_on_server:
-            claim = Claim(self.collection, self.database_id)
+            from indexer.stores.elastic import own_index  # noqa: PLC0415
+
+            claim = own_index.Claim(self.collection, self.database_id)
             return own_index.generations(Address.parse(self.url), claim, self._server_credentials())
         from indexer.stores import embedded  # noqa: PLC0415
 
@@ -116,7 +118,9 @@ class StoreLocation:
     def _drop_attached(self) -> None:
         attachment, credentials = Attachment.parse(self.url), self._server_credentials()
         if attachment.companion:
-            claim = Claim(self.collection, self.database_id, attachment.index)
+            from indexer.stores.elastic import own_index  # noqa: PLC0415
+
+            claim = own_index.Claim(self.collection, self.database_id, attachment.index)
             own_index.drop(attachment.address, claim, credentials)
             return
         from indexer.stores.attached.in_place import detach  # noqa: PLC0415

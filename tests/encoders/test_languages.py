@@ -3,7 +3,7 @@
 import pytest
 
 from encoders.errors import BadInput
-from encoders.languages import language_list, normalise
+from encoders.languages import _SHORTEST, language_list, normalise
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,8 @@ def test_a_list_holds_tags_and_an_empty_text_has_none() -> None:
 def test_a_list_of_separators_alone_is_refused(given: str) -> None:
     with pytest.raises(BadInput, match="names no language"):
         language_list(given)
+
+
+@pytest.mark.parametrize("code", sorted(_SHORTEST))
+def test_a_tag_in_the_shortest_form_is_what_langcodes_says(code: str) -> None:
+    assert normalise(code) == code == normalise(code.upper())

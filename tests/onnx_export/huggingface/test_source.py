@@ -305,7 +305,9 @@ def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
 
     default_source.save(tmp_path / "e5")
     source = load(tmp_path / "e5")
-    config_of = replace(default_folder.config, precision="fp32", weights=source.weights, max_tokens=source.max_tokens)
+    config_of = replace(
+        default_folder.config, precision="fp32", weights=source.weights, max_tokens=source.max_tokens, pieces=""
+    )
     texts = read_texts()
     prefixes = {"query": config_of.query_prefix, "document": config_of.document_prefix}
     reference = huggingface.reference_vectors(source, [prefixes[text.role] + text.text for text in texts])
