@@ -52,9 +52,9 @@ class Graph:
         """
         self.session = load_graph(graph, placement, unnormalised=unnormalised)
         self._card = placement.card
-        self._sample = {value.name: _ones(value) for value in self.session.get_inputs()}
-        self._output = self.session.get_outputs()[0].name
         if self._card:
+            self._sample = {value.name: _ones(value) for value in self.session.get_inputs()}
+            self._output = self.session.get_outputs()[0].name
             try:
                 self._sample_is_computed = self._computes_sample()
             except Exception as error:  # ONNX Runtime's error classes share no base but Exception

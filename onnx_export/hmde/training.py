@@ -115,12 +115,7 @@ class Training:
                 progress(loss, triples=settings.batch * settings.accumulate, tokens=tokens)
                 if self.step % settings.evaluate == 0 or self.step == settings.steps:
                     self._validate(console)
-                if interrupted():
-                    self.save()
-                    console.warn(f"stopped after step {self.step:,}; the same command goes on from there")
-                    raise KeyboardInterrupt
-                if saving.due:
-                    saving.save(self.save)
+                saving.after_step(self.step, self.save, console, interrupted=interrupted())
         self.save()
         self._set_weights(self._best)
         return self.curve

@@ -78,12 +78,7 @@ def fit(
             progress(loss, tokens=tokens)
             if run.step % plan.training.interval == 0:
                 run.record(console)
-            if interrupted():
-                run.save()
-                console.warn(f"stopped after step {run.step:,}; the same command goes on from there")
-                raise KeyboardInterrupt
-            if saving.due:
-                saving.save(run.save)
+            saving.after_step(run.step, run.save, console, interrupted=interrupted())
     if run.steps_since_row:
         run.record(console)
     run.save()

@@ -12,6 +12,7 @@ from typing import IO, Any, cast
 
 import torch
 
+from encoders.console import Console
 from encoders.errors import DISK_FULL, BadInput, MissingPart
 from encoders.folder import make_folder, sync
 
@@ -39,6 +40,19 @@ class SavingTimes:
         action()
         end = self._clock()
         self._next = end + max(_LEAST_SECONDS, (end - start) * (1 / _SHARE - 1))
+
+    def after_step(self, step: int, action: Callable[[], None], console: Console, *, interrupted: bool) -> None:
+        """Save by ``action`` if a checkpoint is due, or if the user interrupted the training, which then ends.
+
+        Raises:
+            KeyboardInterrupt: the training was interrupted; what it did is saved.
+        """
+        if interrupted:
+            action()
+            console.warn(f"stopped after step {step:,}; the same command goes on from there")
+            raise KeyboardInterrupt
+        if self.due:
+            self.save(action)
 
 
 def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:

@@ -179,10 +179,7 @@ class CandidatesWithPassages(CandidateDocuments):
             [self.stored[int(row)] for row in rows],
             self.passages[passage_rows],
             borders,
-            {
-                lang: slice(int(borders[span.start]), int(borders[span.stop]))
-                for lang, span in documents.languages.items()
-            },
+            passage_rows_by_language(documents.languages, borders),
             self.has_title[rows],
             None if self.openings is None else self.openings[rows],
             self.mix,
@@ -215,6 +212,11 @@ class CandidatesWithPassages(CandidateDocuments):
             largest = combined_groups(np.maximum, passages, starts_and_titles[order])
             best = largest[order < len(document)]
         return CosinesByPart(document, title, opening, best), passages
+
+
+def passage_rows_by_language(languages: Mapping[str, slice], borders: Rows) -> dict[str, slice]:
+    """Rows of each language's passages, by the rows of its documents and the first passage of each document."""
+    return {lang: slice(int(borders[rows.start]), int(borders[rows.stop])) for lang, rows in languages.items()}
 
 
 def row_digests(rows: FloatArray) -> Digests:

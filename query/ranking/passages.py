@@ -10,7 +10,14 @@ from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import Mix
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, Rows, combined_groups, row_digests
+from query.ranking.candidates import (
+    CandidateDocuments,
+    CandidatesWithPassages,
+    Rows,
+    combined_groups,
+    passage_rows_by_language,
+    row_digests,
+)
 
 _WINDOW = 500
 """Characters of an opening: about the 128 tokens of a window, in an alphabetic script."""
@@ -28,9 +35,7 @@ def with_passages(
     filled = np.repeat(counts > 0, np.maximum(counts, 1))
     vectors[filled] = np.concatenate([np.zeros((0, dim), np.int8), *(passages.vectors for passages in stored)])
     vectors[~filled] = documents.raw[counts == 0]
-    spans = {
-        lang: slice(int(borders[rows.start]), int(borders[rows.stop])) for lang, rows in documents.languages.items()
-    }
+    spans = passage_rows_by_language(documents.languages, borders)
     digests = row_digests(vectors)
     corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage")
     lengths = opening_lengths([passages.offsets for passages in stored], has_title)
