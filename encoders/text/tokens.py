@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from threading import Lock
 
 import numpy as np
@@ -87,7 +88,7 @@ class Tokenizer:
         self._document = _around_text([*before, *self._plain(folder.config.document_prefix)], after)
         self.query_overhead = sum(map(len, self._query))
         self.document_overhead = sum(map(len, self._document))
-        self._empty = np.array(self._ids_of("▁", "<unk>", "[UNK]"), dtype=np.int32)
+        self._empty = frozenset(self._ids_of("▁", "<unk>", "[UNK]"))
         self.pad = next(iter(self._ids_of("<pad>", "[PAD]")), 0)
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
@@ -149,11 +150,15 @@ class Tokenizer:
 
     def _joined(self, blocks: Sequence[tuple[int, Sequence[int], Sequence[tuple[int, int]]]]) -> Tokens:
         """The tokens of a text from the start, ids and offsets of each of its blocks."""
-        ids = np.concatenate([np.asarray(block_ids, dtype=np.int32) for _, block_ids, _ in blocks])
-        offsets = np.concatenate(
-            [np.asarray(spans, dtype=np.int32).reshape(-1, 2) + np.int32(start) for start, _, spans in blocks]
+        offsets = [
+            np.fromiter(chain.from_iterable(spans), np.int32, 2 * len(spans)).reshape(-1, 2) + np.int32(start)
+            for start, _, spans in blocks
+        ]
+        return Tokens(
+            np.concatenate([np.fromiter(block_ids, np.int32, len(block_ids)) for _, block_ids, _ in blocks]),
+            np.concatenate(offsets),
+            known=any(token_id not in self._empty for _, block_ids, _ in blocks for token_id in block_ids),
         )
-        return Tokens(ids, offsets, known=not np.isin(ids, self._empty).all())
 
     def query(self, ids: Int32Array) -> Int32Array:
         """A query's ids with special tokens and prefix."""

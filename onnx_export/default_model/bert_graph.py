@@ -44,8 +44,18 @@ class _Graph:
         return name
 
     def linear(self, name: str, source: str, weight: FloatArray, bias: FloatArray) -> str:
-        product = self._int8_product(name, source, weight) if self.int8 else self._product(name, source, weight)
-        return self.node("Add", name, product, self.constant(f"{name}.bias", bias))
+        return self.node("Add", name, self.product(name, source, weight), self.constant(f"{name}.bias", bias))
+
+    def product(self, name: str, source: str, weight: FloatArray) -> str:
+        if self.int8:
+            return self._int8_product(name, source, weight)
+        return self.node("MatMul", f"{name}.product", source, self.constant(f"{name}.weight", weight.T))
+
+    def contrib(self, kind: str, name: str, width: int, *inputs: str, **attributes: object) -> str:
+        """A node of ONNX Runtime's own; the shape of its output is stated, because ONNX can't infer it."""
+        self.node(kind, name, *inputs, domain=CONTRIB, **attributes)
+        self.types.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [*_AXES, width]))
+        return name
 
     def rows(self, name: str, table: FloatArray, indices: str) -> str:
         if not self.int8:
@@ -54,9 +64,6 @@ class _Graph:
         row = self.node("Gather", f"{name}.int8", self.constant(f"{name}.table", values), indices, axis=0)
         row_scale = self.node("Gather", f"{name}.scale", self.constant(f"{name}.scales", scale), indices, axis=0)
         return self.node("Mul", name, self.node("Cast", f"{name}.float", row, to=TensorProto.FLOAT), row_scale)
-
-    def _product(self, name: str, source: str, weight: FloatArray) -> str:
-        return self.node("MatMul", f"{name}.product", source, self.constant(f"{name}.weight", weight.T))
 
     def _int8_product(self, name: str, source: str, weight: FloatArray) -> str:
         """Weights with a scale per output, activations with a scale per call: ONNX Runtime fuses this to one kernel."""
@@ -90,9 +97,11 @@ def build(
     the query projection; both are exact.
 
     The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in). ``int8`` quantises linear
-    layers dynamically, and the word embedding. ``fused`` makes attention one node, for GPUs: its kernel keeps no
-    (tokens, tokens) matrix in memory. Without it a branch lets a batch without padding skip the mask: on a CPU that
-    saves a tenth of the time, on a GPU each branch would wait for the host.
+    layers dynamically, and the word embedding. ``fused`` is for GPUs. Attention is one node, whose kernel keeps no
+    (tokens, tokens) matrix in memory; so are a sum with its normalisation, and a bias with Gelu. Keys need no bias,
+    because softmax cancels what all keys of a query share; the values' bias is part of the output's, because the shares
+    sum to 1. Without ``fused`` a branch lets a batch without padding skip the mask: on a CPU that saves a tenth of the
+    time, on a GPU each branch would wait for the host.
     """
     graph = _Graph(precision, fused=fused)
     state = _embed(graph, weights, shape)
@@ -107,7 +116,8 @@ def build(
         graph.constant("split_heads", np.array([0, 0, shape.heads, shape.hidden // shape.heads], dtype=np.int64))
         graph.constant("join_heads", np.array([0, 0, shape.hidden], dtype=np.int64))
     for layer in range(shape.layers):
-        state = _layer(graph, weights, shape, f"encoder.layer.{layer}", state, mask)
+        add_layer = _fused_layer if fused else _layer
+        state = add_layer(graph, weights, shape, f"encoder.layer.{layer}", state, mask)
     _mean_pooling(graph, state)
     return _model(graph, shape)
 
@@ -124,6 +134,8 @@ def _embed(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape) -> st
         length,
         graph.constant("first_axis", np.array([0], dtype=np.int64)),
     )
+    if graph.fused:
+        return _sum_norm(graph, weights, shape, "embeddings.LayerNorm", word, position)
     return _norm(graph, weights, shape, "embeddings.LayerNorm", graph.node("Add", "embeddings", word, position))
 
 
@@ -137,8 +149,7 @@ def _mask_bias(graph: _Graph) -> str:
 
 
 def _layer(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, mask: str) -> str:
-    attend = _fused_attention if graph.fused else _attention
-    attended = attend(graph, weights, shape, f"{prefix}.attention", state, mask)
+    attended = _attention(graph, weights, shape, f"{prefix}.attention", state, mask)
     projected = _linear(graph, weights, f"{prefix}.attention.output.dense", attended)
     state = _norm(
         graph,
@@ -155,20 +166,33 @@ def _layer(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefi
     )
 
 
-def _query_scale(shape: Shape) -> float:
-    return float((shape.hidden // shape.heads) ** -0.5)
-
-
-def _fused_attention(
+def _fused_layer(
     graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, bounds: str
 ) -> str:
-    """Attention as ONNX Runtime's own node; the shape of its output is stated, because ONNX can't infer it."""
-    scaled = {"query": _query_scale(shape), "key": 1.0, "value": 1.0}
-    parts = [_linear(graph, weights, f"{prefix}.self.{part}", state, scale) for part, scale in scaled.items()]
-    attended = f"{prefix}.attended"
-    graph.nodes.append(attention(attended, parts, bounds, shape.heads, scale=1.0))
+    own, joined = f"{prefix}.attention.self", f"{prefix}.attention.output.dense"
+    query = _linear(graph, weights, f"{own}.query", state, _query_scale(shape))
+    key, value = (graph.product(f"{own}.{part}", state, weights[f"{own}.{part}.weight"]) for part in ("key", "value"))
+    attended = f"{prefix}.attention.attended"
+    graph.nodes.append(attention(attended, [query, key, value], bounds, shape.heads, scale=1.0))
     graph.types.append(helper.make_tensor_value_info(attended, TensorProto.FLOAT, [*_AXES, shape.hidden]))
-    return attended
+    weight = weights[f"{joined}.weight"]
+    projected = graph.product(joined, attended, weight)
+    bias = weights[f"{joined}.bias"] + weight @ weights[f"{own}.value.bias"]
+    state = _sum_norm(graph, weights, shape, f"{prefix}.attention.output.LayerNorm", projected, state, bias=bias)
+    inner, outer = f"{prefix}.intermediate.dense", f"{prefix}.output.dense"
+    active = graph.contrib(
+        "BiasGelu",
+        f"{prefix}.gelu",
+        shape.feed_forward,
+        graph.product(inner, state, weights[f"{inner}.weight"]),
+        graph.constant(f"{inner}.bias", weights[f"{inner}.bias"]),
+    )
+    output = graph.product(outer, active, weights[f"{outer}.weight"])
+    return _sum_norm(graph, weights, shape, f"{prefix}.output.LayerNorm", output, state, bias=weights[f"{outer}.bias"])
+
+
+def _query_scale(shape: Shape) -> float:
+    return float((shape.hidden // shape.heads) ** -0.5)
 
 
 def _attention(
@@ -211,6 +235,21 @@ def _norm(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, name: 
     scale = graph.constant(f"{name}.weight", weights[f"{name}.weight"])
     shift = graph.constant(f"{name}.bias", weights[f"{name}.bias"])
     return graph.node("LayerNormalization", name, source, scale, shift, axis=-1, epsilon=shape.epsilon)
+
+
+def _sum_norm(
+    graph: _Graph,
+    weights: Mapping[str, FloatArray],
+    shape: Shape,
+    name: str,
+    *summands: str,
+    bias: FloatArray | None = None,
+) -> str:
+    """Normalisation of the sum of two values and a bias, as one node."""
+    constants = [graph.constant(f"{name}.{part}", weights[f"{name}.{part}"]) for part in ("weight", "bias")]
+    if bias is not None:
+        constants.append(graph.constant(f"{name}.summand", bias))
+    return graph.contrib("SkipLayerNormalization", name, shape.hidden, *summands, *constants, epsilon=shape.epsilon)
 
 
 def _mean_pooling(graph: _Graph, state: str) -> None:

@@ -9,6 +9,7 @@ _NUMBERS = _FLOATS | _INDICES
 _ALL = _NUMBERS | {"bool"}
 CUDA: dict[str, tuple[int, list[set[str]]]] = {
     "Add": (14, [_NUMBERS]),
+    "BiasGelu": (1, [_FLOATS]),
     "Cast": (21, [_ALL]),
     "Clip": (13, [_FLOATS | _INT64]),
     "Concat": (13, [_ALL]),
@@ -26,6 +27,7 @@ CUDA: dict[str, tuple[int, list[set[str]]]] = {
     "ReduceL2": (18, [_FLOATS | {"int32"}, _INT64]),
     "ReduceSum": (13, [_NUMBERS, _INT64]),
     "Shape": (21, [_ALL]),
+    "SkipLayerNormalization": (1, [_FLOATS]),
     "Slice": (13, [_ALL, _INDICES]),
     "Sub": (14, [_NUMBERS]),
     "Tanh": (13, [_FLOATS]),
