@@ -13,7 +13,8 @@ import numpy as np
 from encoders.devices import Card, CardUnavailable, NoCuda, Placement, check_runtime
 from encoders.document import FloatArray, IntArray
 from encoders.errors import BadInput, MissingPart
-from encoders.unnormalised import unnormalised_graph
+from encoders.packed import pack_tokens
+from encoders.unnormalised import unnormalise
 from encoders.wording import install_command
 
 if TYPE_CHECKING:
@@ -159,9 +160,8 @@ def load_graph(
     if profile:
         options.enable_profiling = True
         options.profile_file_prefix = str(profile)
-    source: str | bytes = str(graph)
-    if unnormalised:
-        source = unnormalised_graph(graph)
+    source = _rewritten(graph, placement, unnormalised=unnormalised)
+    if isinstance(source, bytes):
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.parent))
 
     def session(providers: list[str | tuple[str, dict[str, str]]]) -> onnxruntime.InferenceSession:
@@ -182,6 +182,31 @@ def load_graph(
         raise BadInput(f"{graph} can't be loaded ({_first_line(error)}); export the model again") from error
 
 
+def _rewritten(file: Path, placement: Placement, *, unnormalised: bool) -> bytes | str:
+    """The graph for a card, or with vectors that are not scaled; its large weights stay in files.
+
+    The file's path if nothing changes.
+
+    Raises:
+        BadInput: the graph can't be read, or rewritten.
+    """
+    if not (unnormalised or placement.card):
+        return str(file)
+    import onnx  # noqa: PLC0415 - a search on the CPU need not load it
+
+    try:
+        model = onnx.load(str(file), load_external_data=False)
+    except Exception as error:  # protobuf raises classes of its own
+        raise BadInput(f"{file} can't be read ({error}); export the model again") from error
+    is_packed = placement.card is not None and pack_tokens(model)
+    if unnormalised:
+        unnormalise(model, file)
+    elif not is_packed:
+        return str(file)
+    serialised: bytes = model.SerializeToString()
+    return serialised
+
+
 def _on_card(
     session: Callable[[list[str | tuple[str, dict[str, str]]]], onnxruntime.InferenceSession], card: Card
 ) -> onnxruntime.InferenceSession:
@@ -195,6 +220,7 @@ def _on_card(
 
     if _CUDA not in onnxruntime.get_available_providers():
         raise NoCuda(f"ONNX Runtime for CUDA has no CUDA; install it again: {install_command('gpu')}")
+    onnxruntime.set_default_logger_severity(3)  # it warns that the card's provider is no plugin
     with redirect_stdout(io.StringIO()) as printed:  # it prints which libraries it does not find
         onnxruntime.preload_dlls()
     # texts differ in length: doubling the arena at each new shape would take more memory than the graph needs

@@ -16,20 +16,14 @@ _PASSED = ("Cast", "Identity")
 _UNIT = "vectors.unit"
 
 
-def unnormalised_graph(file: Path) -> bytes:
-    """The graph of a model folder whose ``vectors`` are what the L2 norm would have divided; weights stay in files.
+def unnormalise(model: ModelProto, file: Path) -> None:
+    """Make a graph's ``vectors`` what the L2 norm would have divided; weights stay in files.
 
     A graph that divides the sum of the tokens by its norm, and skips the mean, gets the mean here.
 
     Raises:
-        BadInput: the graph can't be read, or does not end with a division by the L2 norm.
+        BadInput: the graph, read from ``file``, does not end with a division by the L2 norm.
     """
-    import onnx  # noqa: PLC0415 - only this option needs it
-
-    try:
-        model = onnx.load(str(file), load_external_data=False)
-    except Exception as error:  # protobuf raises classes of its own
-        raise BadInput(f"{file} can't be read ({error}); export the model again") from error
     makers = {name: node for node in model.graph.node for name in node.output}
     last = _maker(makers, "vectors")
     numerator = last.input[0] if last is not None and _divides_by_norm(makers, last) else ""
@@ -39,8 +33,6 @@ def unnormalised_graph(file: Path) -> bytes:
         node.output[:] = [_UNIT if name == "vectors" else name for name in node.output]
         node.input[:] = [_UNIT if name == "vectors" else name for name in node.input]
     _append_vectors(model, numerator, is_sum=makers[numerator].op_type == "ReduceSum")
-    serialised: bytes = model.SerializeToString()
-    return serialised
 
 
 def _maker(makers: dict[str, NodeProto], name: str) -> NodeProto | None:

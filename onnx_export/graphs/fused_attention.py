@@ -12,9 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from encoders.devices import CPU
 from encoders.document import FloatArray
 from encoders.graph import Inputs, load_graph
+from encoders.packed import CONTRIB
 
-CONTRIB = "com.microsoft"
-"""Domain of ONNX Runtime's own operations."""
 _IDS, _MASK = "input_ids", "attention_mask"
 _PREFIX = "fused."
 """Beginning of the names in a graph of another exporter."""
@@ -40,7 +39,7 @@ def sequence_bounds(prefix: str = "") -> tuple[list[onnx.NodeProto], list[onnx.T
         "times": np.array([0], dtype=np.int32),
         "plus": np.array([1], dtype=np.int32),
         "after_last": np.array([0], dtype=np.int32),
-        "texts_axis": np.array([0], dtype=np.int64),
+        "texts_axis": np.array(0, dtype=np.int64),
     }
     nodes = [
         node("Cast", "present", _MASK, to=TensorProto.INT32),

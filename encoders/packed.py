@@ -1,0 +1,95 @@
+"""Rewrite an encoder's graph for a card: layers compute the tokens of all texts in one row, without the padding.
+
+The operations that do so have kernels on cards alone. So a model folder holds the graph with padding, which every
+provider runs, and the row is made of it when the graph is loaded.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from onnx import ModelProto, NodeProto
+
+CONTRIB = "com.microsoft"
+"""Domain of ONNX Runtime's own operations."""
+_ATTENTION = "MultiHeadAttention"
+_BY_TOKEN = frozenset(
+    ("Add", "BiasGelu", "Cast", "Div", "Erf", "Gelu", "LayerNormalization", "MatMul", "Mul", "SkipLayerNormalization")
+)
+"""Operations that compute each token by itself if all but the tokens' values is constant."""
+_PLACES, _ENDS = "packed.places", "packed.ends"
+
+
+def pack_tokens(model: ModelProto) -> bool:
+    """Rewrite a graph in place, and return whether it was rewritten.
+
+    Its attention must be ``MultiHeadAttention`` over the texts' bounds. A graph in which a layer depends on more than
+    the tokens and their attention stays as it is.
+    """
+    nodes = list(model.graph.node)
+    ranks = {weight.name: len(weight.dims) for weight in model.graph.initializer}
+    makers = {name: node for node in nodes for name in node.output}
+    attentions = [node for node in nodes if node.op_type == _ATTENTION]
+    read = {tuple(node.input[3:]) for node in attentions}
+    bounds = makers.get(next(iter(read))[1]) if len(read) == 1 and all(len(rest) == 2 for rest in read) else None
+    if bounds is None or bounds.op_type != "Concat":
+        return False
+    first = _first_value(attentions[0].input[0], makers, ranks)
+    packed = {first}
+    for node in nodes:
+        if _is_by_token(node, packed, ranks):
+            packed.update(node.output)
+    if not all(packed.issuperset(node.output) for node in attentions):
+        return False
+    rewritten = list(_rewritten(nodes, first, bounds.input[0], packed - {first}))
+    del model.graph.value_info[:]  # packed values have another rank
+    del model.graph.node[:]
+    model.graph.node.extend(rewritten)
+    return True
+
+
+def _rewritten(nodes: Sequence[NodeProto], first: str, lengths: str, packed: set[str]) -> Iterator[NodeProto]:
+    """The nodes, in their order; ``packed`` values lose the padding of the value ``first``, which others still read."""
+    from onnx import helper  # noqa: PLC0415 - only a card needs it
+
+    contrib = partial(helper.make_node, domain=CONTRIB)
+    row, is_row_made, restored = f"{first}.packed", False, set[str]()
+    for node in nodes:
+        if packed.isdisjoint(node.output):
+            for name in packed.intersection(node.input) - restored:
+                yield contrib("RestorePadding", [name, _PLACES], [f"{name}.padded"], name=f"{name}.padded")
+                restored.add(name)
+            node.input[:] = [f"{name}.padded" if name in restored else name for name in node.input]
+        else:
+            if not is_row_made:
+                yield contrib("RemovePadding", [first, lengths], [row, _PLACES, _ENDS, "packed.longest"], name=row)
+                is_row_made = True
+            node.input[:] = [row if name == first else name for name in node.input]
+            if node.op_type == _ATTENTION:
+                node.op_type = "PackedMultiHeadAttention"
+                node.input[3:] = ["", _PLACES, _ENDS]
+        yield node
+
+
+def _first_value(name: str, makers: Mapping[str, NodeProto], constants: Collection[str]) -> str:
+    """The value that the first layer's query is computed of, token by token."""
+    while (node := makers.get(name)) and node.op_type in _BY_TOKEN:
+        values = [source for source in node.input if source and source not in constants]
+        if len(values) != 1:
+            break
+        (name,) = values
+    return name
+
+
+def _is_by_token(node: NodeProto, packed: Collection[str], ranks: Mapping[str, int]) -> bool:
+    """Whether a node computes packed values token by token, or their attention; ``ranks`` are those of constants."""
+    if node.op_type == _ATTENTION:
+        return not node.input[3] and all(name in packed for name in node.input[:3])
+    values = [name for name in node.input if name and name not in ranks]
+    rank = max((ranks[name] for name in node.input if name in ranks), default=0)
+    by_token = node.op_type in _BY_TOKEN and rank <= (2 if node.op_type == "MatMul" else 1)
+    return by_token and bool(values) and all(name in packed for name in values)
