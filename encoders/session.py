@@ -158,10 +158,8 @@ def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
 def padded(rows: Sequence[Int32Array], pad: int) -> tuple[IntArray, IntArray]:
     """Rows of token ids filled up with ``pad`` to the length of the longest, and their mask, both (rows, tokens)."""
-    longest = max(map(len, rows))
-    ids = np.full((len(rows), longest), pad, dtype=np.int64)
-    mask = np.zeros((len(rows), longest), dtype=np.int64)
-    for index, row in enumerate(rows):
-        ids[index, : len(row)] = row
-        mask[index, : len(row)] = 1
-    return ids, mask
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    is_token = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(is_token.shape, pad, dtype=np.int64)
+    ids[is_token] = np.concatenate(rows)
+    return ids, is_token.astype(np.int64)

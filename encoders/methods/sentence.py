@@ -68,7 +68,7 @@ class SentenceEncoder:
     def read_to(self, query: Document) -> int:
         """Number of characters of a query that fit into the model."""
         (text,) = self.tokenizer.tokenize([query.content])
-        return int(text.offsets[self.query_limit - 1, 1]) if len(text) > self.query_limit else len(query.content)
+        return text.characters(self.query_limit - 1)[1] if len(text) > self.query_limit else len(query.content)
 
     def encode_segments(self, segments: Sequence[Int32Array]) -> FloatArray:
         """Token ids of document segments, encoded with the model's document prefix → (segments, dim) unit rows."""
@@ -100,25 +100,21 @@ class SentenceEncoder:
                 for span in cut
             ]
         )
+        quantised = int8_rows(vectors)
         means = np.zeros((len(tokens), self.session.dim), dtype=np.float32)
         passages = []
         first = 0
         for row, (text, (segments, title), cut) in enumerate(zip(tokens, wanted, cuts, strict=True)):
-            by_span = dict(zip(cut, vectors[first : first + len(cut)], strict=True))
+            places = {span: first + place for place, span in enumerate(cut)}
             first += len(cut)
-            rows = [by_span[span] for span in segments]
-            offsets = [(text.offsets[start, 0], text.offsets[end - 1, 1]) for start, end in segments]
+            rows = [places[span] for span in segments]
+            offsets = [text.characters_of(span) for span in segments]
             if rows:
-                means[row] = np.mean(rows, axis=0)
+                means[row] = vectors[rows].mean(axis=0)
             if title and len(cut) > 1:
-                rows.append(by_span[title])
-                offsets.append((0, text.offsets[title[1] - 1, 1]))
-            passages.append(
-                Passages(
-                    int8_rows(np.array(rows, dtype=np.float32).reshape(-1, self.session.dim)),
-                    np.array(offsets, dtype=np.int32).reshape(-1, 2),
-                )
-            )
+                rows.append(places[title])
+                offsets.append((0, text.characters(title[1] - 1)[1]))
+            passages.append(Passages(quantised[rows], np.array(offsets, dtype=np.int32).reshape(-1, 2)))
         known = np.array([[text.known] for text in tokens], dtype=np.bool_).reshape(-1, 1)
         return Encoded(unit_rows(means), passages, known)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate
+from operator import itemgetter
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import tokenizers
@@ -35,22 +38,35 @@ class Tokens:
 
     Attributes:
         ids: (tokens,) int32, without special tokens.
-        offsets: (tokens, 2) int32, start and end of each in characters; a blank before a word is part of it.
         known: false if all tokens are blanks or the unknown token.
+        blocks: for each block of the text, its first token, its first character, and start and end of a token in
+            characters of the block. Few tokens' characters are asked for, so they are not kept as numbers.
     """
 
     ids: Int32Array
-    offsets: Int32Array
     known: bool
+    blocks: Sequence[tuple[int, int, Callable[[int], Any]]]
 
     def __len__(self) -> int:
         """Number of tokens."""
         return len(self.ids)
 
+    def characters(self, token: int) -> Span:
+        """Start and end of a token in characters of the text; a blank before a word is part of the token."""
+        first, begin, span_of = self.blocks[bisect_right(self.blocks, token, key=itemgetter(0)) - 1]
+        start, end = span_of(token - first)
+        return begin + start, begin + end
+
+    def characters_of(self, span: Span) -> Span:
+        """Start and end of a span of tokens in characters of the text."""
+        return self.characters(span[0])[0], self.characters(span[1] - 1)[1]
+
     def tokens_in(self, start: int, end: int) -> Span:
         """The tokens that end inside a span of characters: each token belongs to one of several adjacent spans."""
-        first, last = np.searchsorted(self.offsets[:, 1], (start, end), side="right")
-        return int(first), int(last)
+        first, last = (
+            bisect_right(range(len(self)), place, key=lambda token: self.characters(token)[1]) for place in (start, end)
+        )
+        return first, last
 
     def ids_of(self, span: Span, heading: int = 0) -> Int32Array:
         """The ids of a span; before a span that begins after the first ``heading`` tokens, these are put."""
@@ -102,7 +118,7 @@ class Tokenizer:
         return [
             self._joined(
                 [
-                    (start, encoding.ids, encoding.offsets)
+                    (start, encoding.ids, encoding.token_to_chars)
                     for (start, _), encoding in zip(spans, encodings, strict=False)
                 ]
             )
@@ -131,7 +147,10 @@ class Tokenizer:
                 return None
             self._short_texts += 1
         encoding = self._table.encode(text)
-        return self._joined([(0, *encoding)]) if encoding else None
+        if encoding is None:
+            return None
+        ids, offsets = encoding
+        return self._joined([(0, ids, offsets.__getitem__)])
 
     def _plain(self, text: str) -> list[int]:
         text = text.rstrip()
@@ -148,16 +167,14 @@ class Tokenizer:
         ids = map(self._read_whole().token_to_id, tokens)
         return [token_id for token_id in ids if token_id is not None]
 
-    def _joined(self, blocks: Sequence[tuple[int, Sequence[int], Sequence[tuple[int, int]]]]) -> Tokens:
-        """The tokens of a text from the start, ids and offsets of each of its blocks."""
-        offsets = [
-            np.fromiter(chain.from_iterable(spans), np.int32, 2 * len(spans)).reshape(-1, 2) + np.int32(start)
-            for start, _, spans in blocks
-        ]
+    def _joined(self, blocks: Sequence[tuple[int, Sequence[int], Callable[[int], Any]]]) -> Tokens:
+        """The tokens of a text from the start, ids and characters of each of its blocks."""
+        ids = [np.fromiter(block_ids, np.int32, len(block_ids)) for _, block_ids, _ in blocks]
+        firsts = accumulate(map(len, ids), initial=0)
         return Tokens(
-            np.concatenate([np.fromiter(block_ids, np.int32, len(block_ids)) for _, block_ids, _ in blocks]),
-            np.concatenate(offsets),
+            np.concatenate(ids),
             known=any(token_id not in self._empty for _, block_ids, _ in blocks for token_id in block_ids),
+            blocks=[(first, start, span_of) for first, (start, _, span_of) in zip(firsts, blocks, strict=False)],
         )
 
     def query(self, ids: Int32Array) -> Int32Array:

@@ -173,7 +173,7 @@ def title_segments(
 ) -> IntArray:
     """Number of each document's segments that end within its title; 0 if all of its segments do, (documents,)."""
     in_title = [
-        sum(text.offsets[end - 1, 1] <= len(document.title) for _, end in spans)
+        sum(text.characters(end - 1)[1] <= len(document.title) for _, end in spans)
         for document, text, spans in zip(documents, tokens, segments, strict=True)
     ]
     counts = [0 if count == len(spans) else count for count, spans in zip(in_title, segments, strict=True)]
