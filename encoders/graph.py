@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 _OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
-_SLOW_ON_CPUS = ["SkipLayerNormFusion"]
-"""Fusions of ONNX Runtime whose CPU kernels are slower than the nodes that they replace; cards have fast ones."""
+_SLOW_ON_CARDS, _SLOW_ON_CPUS = ["MatMulAddFusion"], ["SkipLayerNormFusion"]
+"""Fusions of ONNX Runtime whose kernels are slower there than the nodes that they replace."""
 
 Inputs = Mapping[str, IntArray | FloatArray]
 """A graph's inputs by name, each (rows, …)."""
@@ -170,7 +170,7 @@ def load_graph(
             source,
             options,
             providers=providers,
-            disabled_optimizers=[] if placement.card else _SLOW_ON_CPUS,
+            disabled_optimizers=_SLOW_ON_CARDS if placement.card else _SLOW_ON_CPUS,
             enable_fallback=0,
         )
 
