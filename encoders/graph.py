@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 _OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
+_WARNINGS, _ERRORS = 2, 3
+"""Severities of ONNX Runtime's messages, from which on it prints them; by default it prints warnings."""
 _SLOW_ON_CARDS, _SLOW_ON_CPUS = ["MatMulAddFusion"], ["SkipLayerNormFusion"]
 """Fusions of ONNX Runtime whose kernels are slower there than the nodes that they replace."""
 
@@ -154,7 +156,7 @@ def load_graph(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = _ERRORS
     if not _has_exact_int8_products():
         options.add_session_config_entry("session.x64quantprecision", "1")  # products that are exact, and slower
     if profile:
@@ -220,15 +222,17 @@ def _on_card(
 
     if _CUDA not in onnxruntime.get_available_providers():
         raise NoCuda(f"ONNX Runtime for CUDA has no CUDA; install it again: {install_command('gpu')}")
-    onnxruntime.set_default_logger_severity(3)  # it warns that the card's provider is no plugin
     with redirect_stdout(io.StringIO()) as printed:  # it prints which libraries it does not find
         onnxruntime.preload_dlls()
     # texts differ in length: doubling the arena at each new shape would take more memory than the graph needs
     provider_options = {"device_id": str(card.number), "arena_extend_strategy": "kSameAsRequested"}
+    onnxruntime.set_default_logger_severity(_ERRORS)  # it warns that the card's provider is no plugin
     try:
         made = session([(_CUDA, provider_options), _CPU])
     except Exception as error:  # as above
         raise CardUnavailable(card.name, _first_line(error)) from error
+    finally:
+        onnxruntime.set_default_logger_severity(_WARNINGS)
     if _CUDA not in made.get_providers():
         failed = next((line for line in printed.getvalue().splitlines() if line.startswith("Failed")), "")
         raise NoCuda(

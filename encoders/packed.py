@@ -31,6 +31,8 @@ def pack_tokens(model: ModelProto) -> bool:
     the tokens and their attention stays as it is.
     """
     nodes = list(model.graph.node)
+    if any(attribute.HasField("g") for node in nodes for attribute in node.attribute):
+        return False  # a branch may read any value
     ranks = {weight.name: len(weight.dims) for weight in model.graph.initializer}
     makers = {name: node for node in nodes for name in node.output}
     attentions = [node for node in nodes if node.op_type == _ATTENTION]
@@ -43,7 +45,8 @@ def pack_tokens(model: ModelProto) -> bool:
     for node in nodes:
         if _is_by_token(node, packed, ranks):
             packed.update(node.output)
-    if not all(packed.issuperset(node.output) for node in attentions):
+    outputs = {value.name for value in model.graph.output}
+    if outputs & packed or not all(packed.issuperset(node.output) for node in attentions):
         return False
     rewritten = list(_rewritten(nodes, first, bounds.input[0], packed - {first}))
     del model.graph.value_info[:]  # packed values have another rank
@@ -60,7 +63,7 @@ def _rewritten(nodes: Sequence[NodeProto], first: str, lengths: str, packed: set
     row, is_row_made, restored = f"{first}.packed", False, set[str]()
     for node in nodes:
         if packed.isdisjoint(node.output):
-            for name in packed.intersection(node.input) - restored:
+            for name in dict.fromkeys(name for name in node.input if name in packed - restored):
                 yield contrib("RestorePadding", [name, _PLACES], [f"{name}.padded"], name=f"{name}.padded")
                 restored.add(name)
             node.input[:] = [f"{name}.padded" if name in restored else name for name in node.input]
@@ -89,7 +92,10 @@ def _is_by_token(node: NodeProto, packed: Collection[str], ranks: Mapping[str, i
     """Whether a node computes packed values token by token, or their attention; ``ranks`` are those of constants."""
     if node.op_type == _ATTENTION:
         return not node.input[3] and all(name in packed for name in node.input[:3])
+    if node.op_type == "MatMul":
+        return node.input[0] in packed and ranks.get(node.input[1]) == 2
+    if node.op_type == "LayerNormalization" and any(one.name == "axis" and one.i != -1 for one in node.attribute):
+        return False
     values = [name for name in node.input if name and name not in ranks]
-    rank = max((ranks[name] for name in node.input if name in ranks), default=0)
-    by_token = node.op_type in _BY_TOKEN and rank <= (2 if node.op_type == "MatMul" else 1)
-    return by_token and bool(values) and all(name in packed for name in values)
+    is_by_token = node.op_type in _BY_TOKEN and all(ranks.get(name, 0) <= 1 for name in node.input)
+    return is_by_token and bool(values) and all(name in packed for name in values)

@@ -24,7 +24,7 @@ INT8_ADVICE = "export the model for cards (dragoman export MODEL --precision fp1
 CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger batches exceed the cache and are slower (docs/methods/encoder.md)."""
 CUDA_TOKEN_BUDGET = 65_536
-"""Padded tokens a batch on a card with enough memory (``card_budget``): a worker's chunk of whole pages is a batch."""
+"""Padded tokens a batch on a card with enough memory (``card_budget``); about 64 pages."""
 _IN_FLIGHT = 2
 """Batches on a card at once: while it computes one, the next is padded and copied."""
 _BYTES_A_TOKEN = 160

@@ -1,4 +1,4 @@
-"""Text → token ids with their offsets in the text, without special tokens and prefixes."""
+"""Text → token ids and the characters of each, without special tokens and prefixes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Tokens:
     Attributes:
         ids: (tokens,) int32, without special tokens.
         known: false if all tokens are blanks or the unknown token.
-        blocks: for each block of the text, its first token, its first character, and start and end of a token in
-            characters of the block. Few tokens' characters are asked for, so they are not kept as numbers.
+        blocks: for each block of the text, its first token, its first character, and a function from a token's place in
+            the block to its start and end in the block's characters.
     """
 
     ids: Int32Array
@@ -55,7 +55,7 @@ class Tokens:
         """Start and end of a token in characters of the text; a blank before a word is part of the token."""
         first, begin, span_of = self.blocks[bisect_right(self.blocks, token, key=itemgetter(0)) - 1]
         start, end = span_of(token - first)
-        return begin + start, begin + end
+        return begin + int(start), begin + int(end)
 
     def characters_of(self, span: Span) -> Span:
         """Start and end of a span of tokens in characters of the text."""
@@ -115,14 +115,13 @@ class Tokenizer:
         spans_of_texts = [cut_at_blanks(text, _BLOCK // 2, _BLOCK, " \n") for text in texts]
         flat = [text[start:end] for text, spans in zip(texts, spans_of_texts, strict=True) for start, end in spans]
         encodings = iter(whole.encode_batch(flat, add_special_tokens=False))
+        blocks_of_texts = [
+            [(start, next(encodings), len(text)) for start, _ in spans]
+            for text, spans in zip(texts, spans_of_texts, strict=True)
+        ]
         return [
-            self._joined(
-                [
-                    (start, encoding.ids, encoding.token_to_chars)
-                    for (start, _), encoding in zip(spans, encodings, strict=False)
-                ]
-            )
-            for spans in spans_of_texts
+            self._joined([(start, encoding.ids, _spans(encoding, size)) for start, encoding, size in blocks])
+            for blocks in blocks_of_texts
         ]
 
     def _read_whole(self) -> tokenizers.Tokenizer:
@@ -184,6 +183,14 @@ class Tokenizer:
     def segment(self, ids: Int32Array) -> Int32Array:
         """A document segment's ids with special tokens and prefix."""
         return np.concatenate((self._document[0], ids, self._document[1]), dtype=np.int32)
+
+
+def _spans(encoding: tokenizers.Encoding, characters: int) -> Callable[[int], Any]:
+    """Start and end of a token of a block: of a long text as numbers, of others as the tokenizer keeps them.
+
+    Few tokens' characters are asked for, but what the tokenizer keeps takes about 140 bytes a token.
+    """
+    return np.array(encoding.offsets, np.int32).__getitem__ if characters > _BLOCK else encoding.token_to_chars
 
 
 def _around_text(before: Sequence[int], after: Sequence[int]) -> tuple[Int32Array, Int32Array]:

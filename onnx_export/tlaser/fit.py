@@ -17,7 +17,7 @@ from encoders.console import Console
 from encoders.devices import Device
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.session import CUDA_TOKEN_BUDGET, token_batches
+from encoders.session import token_batches
 from encoders.tlaser.corpus import Corpus
 from encoders.tlaser.settings import CONSTRAINED, TlaserPlan, TlaserTraining
 from encoders.tlaser.similarity import search_errors
@@ -31,6 +31,7 @@ from onnx_export.training.interrupt import interrupt_later
 from onnx_export.training.progress import TrainingProgress
 
 _LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
+_CARD_BUDGET = 32_768
 _CPU_BUDGET = 2048
 """Padded tokens per validation batch: at 8,192 a transformer takes half as long again, at 512 the LSTM does."""
 
@@ -310,7 +311,7 @@ def validation_error(model: Translator, corpus: Corpus, plan: TlaserPlan, device
 
 def _encode(model: Translator, inputs: list[Any], dim: int, device: torch.device) -> FloatArray:
     result = np.zeros((len(inputs), dim), dtype=np.float32)
-    budget = CUDA_TOKEN_BUDGET if device.type == "cuda" else _CPU_BUDGET
+    budget = _CARD_BUDGET if device.type == "cuda" else _CPU_BUDGET
     with torch.no_grad(), mixed_precision(device):
         for batch in token_batches([len(ids) for ids in inputs], budget):
             ids = torch.from_numpy(padded([inputs[row] for row in batch]))

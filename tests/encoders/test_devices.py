@@ -75,7 +75,7 @@ def test_a_card_with_little_memory_gets_small_batches(small: ModelFolder) -> Non
     def budget(gib: float, **changes: Any) -> int:
         return card_budget(int(gib * GIB), ModelFolder(small.path, replace(small.config, **changes)))
 
-    assert budget(80, dim=384, precision="fp16") == budget(9, dim=384, precision="fp16") == CUDA_TOKEN_BUDGET
+    assert budget(80, dim=384, precision="fp16") == budget(16, dim=384, precision="fp16") == CUDA_TOKEN_BUDGET
     of_384, of_1024 = (budget(4, dim=dim, precision="fp16") for dim in (384, 1024))
     assert CPU_TOKEN_BUDGET < of_1024 < of_384 < CUDA_TOKEN_BUDGET
     assert budget(4, dim=384, precision="fp32") == of_384 // 2

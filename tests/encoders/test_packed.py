@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
+from encoders.devices import Card, Placement
 from encoders.document import FloatArray
+from encoders.graph import load_graph
 from encoders.packed import CONTRIB, pack_tokens
+from onnx_export.graphs.precision import convert, save_graph
 from tests.onnx_export.bert_graphs import SHAPE, inputs, save, vectors
 from tests.onnx_export.cuda_kernels import CUDA
 
@@ -134,15 +139,65 @@ def _other_graphs(fused: Path) -> Iterator[onnx.ModelProto]:
         second = [node for node in model.graph.node if node.op_type == "MultiHeadAttention"][-1]
         second.input[position] = name
         yield model
-    model = onnx.load(fused)
-    (dense,) = (node for node in model.graph.node if node.output[0] == "encoder.layer.0.gelu")
-    dense.op_type = "CumSum"
-    yield model
+    for change in (_mix_tokens_by_a_product, _normalise_another_axis, _branch, _show_a_layer):
+        model = onnx.load(fused)
+        change(model.graph)
+        yield model
+
+
+def _first(graph: onnx.GraphProto, kind: str) -> onnx.NodeProto:
+    return next(node for node in graph.node if node.op_type == kind)
+
+
+def _mix_tokens_by_a_product(graph: onnx.GraphProto) -> None:
+    product = _first(graph, "MatMul")
+    product.input[:] = reversed(product.input)
+
+
+def _normalise_another_axis(graph: onnx.GraphProto) -> None:
+    gelu = _first(graph, "BiasGelu")
+    gelu.op_type, gelu.domain = "LayerNormalization", ""
+    gelu.attribute.append(onnx.helper.make_attribute("axis", 1))
+
+
+def _branch(graph: onnx.GraphProto) -> None:
+    layer = _first(graph, "BiasGelu").output[0]
+    same = onnx.helper.make_graph([onnx.helper.make_node("Identity", [layer], ["same"])], "same", [], [])
+    graph.node.append(onnx.helper.make_node("If", ["is"], ["either"], then_branch=same, else_branch=same))
+
+
+def _show_a_layer(graph: onnx.GraphProto) -> None:
+    graph.output.append(onnx.helper.make_tensor_value_info(_first(graph, "BiasGelu").output[0], 1, None))
 
 
 def test_another_graph_stays_as_it_is(fused: Path) -> None:
-    """Without fused attention, with a bias in it, over lengths alone, or with a layer that mixes tokens."""
+    """Without fused attention, a bias in it, over lengths alone, layers that mix tokens, or that others read."""
     for model in _other_graphs(fused):
         before = model.SerializeToString()
         assert not pack_tokens(model)
         assert model.SerializeToString() == before
+
+
+def test_a_card_loads_the_graph_without_padding(fused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In half precision, its large weights in a file, and with vectors that are not scaled."""
+    half = fused.with_name("half.onnx")
+    convert(fused, half, "fp16")
+    save_graph(onnx.load(half), half, least=1)
+    loaded: list[Any] = []
+
+    def session(source: bytes, options: onnxruntime.SessionOptions, **_: Any) -> SimpleNamespace:
+        folder = options.get_session_config_entry("session.model_external_initializers_file_folder_path")
+        loaded.append((onnx.load_from_string(source), folder))
+        return SimpleNamespace(get_providers=lambda: ["CUDAExecutionProvider"])
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
+    for unnormalised in (False, True):
+        load_graph(half, Placement(Card(0, "H200", 1, (9, 0))), unnormalised=unnormalised)
+    for (model, folder), ends in zip(loaded, (["Div"], ["ReduceSum", "Div"]), strict=True):
+        kinds = [node.op_type for node in model.graph.node]
+        assert kinds.count("PackedMultiHeadAttention") == SHAPE.layers
+        assert kinds[-len(ends) :] == ends
+        assert folder == str(half.parent)
+        assert any(weight.external_data for weight in model.graph.initializer)

@@ -20,7 +20,9 @@ def plain_and_fused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pat
 
 
 @pytest.mark.parametrize("lengths", [[1], [7, 7, 7], [9, 1, 4, 24], [2] * 30])
-def test_padded_or_not_both_graphs_give_the_samevectors(plain_and_fused: tuple[Path, Path], lengths: list[int]) -> None:
+def test_padded_or_not_both_graphs_give_the_same_vectors(
+    plain_and_fused: tuple[Path, Path], lengths: list[int]
+) -> None:
     plain, fused = (vectors(graph, lengths) for graph in plain_and_fused)
     np.testing.assert_allclose(fused, plain, atol=1e-5)
 
