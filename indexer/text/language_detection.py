@@ -108,7 +108,7 @@ def _holds(encoding: str, character: str) -> bool:
 
 @cache
 def _language(label: str) -> str:
-    """The language tag of a label of the model; for example ``no`` is Bokmål and ``arz`` is Arabic."""
+    """The language tag of a label of the model; for example ``no`` is Bokmål and ``tl`` is Filipino."""
     try:
         return normalise(label)
     except BadInput:

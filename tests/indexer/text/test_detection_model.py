@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -90,3 +92,12 @@ def test_without_a_cache_the_model_is_decompressed(folder: Path, monkeypatch: py
         model, decompressed = loaded(monkeypatch)
         assert decompressed
         assert model.rank("Hochwasser an der Elbe")[0][0] == "de"
+
+
+def test_languages_of_labels_need_no_langcodes() -> None:
+    """A single search would wait for it."""
+    code = (
+        "import sys; from indexer.text.language_detection import Detector\n"
+        "Detector(['de', 'nb']).detect('ein Haus am See'); print('langcodes' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
