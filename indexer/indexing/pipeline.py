@@ -165,33 +165,32 @@ class Pipeline:
         self.console, self.progress, self.reencoding = console, progress, reencoding
         self.on_duplicate = on_duplicate
         self.checkpoints = checkpoints
-        self.queue = EncodingQueue(encoder, self._finish, console, checkpoints)
 
     def run(self, chunks: Iterable[ReadChunk]) -> None:
         """Plan, encode and store chunks; a chunk that the ledger has as done is skipped."""
-        with self.queue:
+        with EncodingQueue(self.encoder, self._finish, self.console, self.checkpoints) as queue:
             for read_chunk in chunks:
-                self._begin(read_chunk)
-            self.queue.finish_all()
+                self._begin(read_chunk, queue)
+            queue.finish_all()
         if self.checkpoints:
             shutil.rmtree(self.checkpoints, ignore_errors=True)  # those of runs that were given up
 
-    def _begin(self, read_chunk: ReadChunk) -> None:
+    def _begin(self, read_chunk: ReadChunk, queue: EncodingQueue[_PlannedChunk]) -> None:
         chunk = self.ledger.recall(read_chunk)
         if chunk is None:
-            wanted = self._wanted(read_chunk.documents)
+            wanted = self._wanted(read_chunk.documents, queue.items)
             # with "first", documents that don't count are never encoded
             chunk = self.ledger.plan(read_chunk, wanted, superseded={} if self.on_duplicate == "first" else None)
         if chunk.state == DONE:
             self.progress(read_chunk.records)
             return
         todo = [document for document, wanted in zip(read_chunk.documents, chunk.todo, strict=True) if wanted]
-        self.queue.add(_PlannedChunk(chunk, todo, read_chunk.records), todo)
+        queue.add(_PlannedChunk(chunk, todo, read_chunk.records), todo)
 
-    def _wanted(self, documents: Sequence[Document]) -> list[bool]:
+    def _wanted(self, documents: Sequence[Document], in_flight: Sequence[_PlannedChunk]) -> list[bool]:
         """Flag for each document: whether it is new or changed, once the chunks in flight are stored."""
         stamps = self.store.stamps(self.encoder.spec.model, [document.doc_id for document in documents])
-        stamps |= {document.doc_id: Stamp.of(document) for planned in self.queue.items for document in planned.todo}
+        stamps |= {document.doc_id: Stamp.of(document) for planned in in_flight for document in planned.todo}
         return wanted_in_process(documents, stamps, self.winning_stamps, self.on_duplicate)
 
     def _finish(self, planned: _PlannedChunk, encoded: Encoded | None) -> None:

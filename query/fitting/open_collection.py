@@ -15,6 +15,7 @@ from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
+from encoders.memory import give_back_memory
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
@@ -64,6 +65,7 @@ class OpenCollection:
         """The documents' encoder, loaded once; raises ``BadInput`` if the collection is empty."""
         if not self.store.count():
             raise self.empty()
+        give_back_memory()  # this process may have indexed, with an encoder of its own
         encoder = open_named(self.collection.encoder, self.collection.method, self.console, device=self.device)
         self.collection.check(encoder.spec)
         return encoder

@@ -1,5 +1,6 @@
 """Indexing streams, resumes without loss, and encodes nothing twice."""
 
+import gc
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -85,6 +87,19 @@ def test_a_second_run_over_the_same_documents_encodes_nothing(bench: Bench) -> N
     assert (bench.index().encoded, len(bench.encoder.encoded)) == (150, 150)
     report = bench.index()
     assert (report.encoded, report.unchanged, len(bench.encoder.encoded)) == (0, 150, 150)
+
+
+def test_the_encoder_is_freed_when_the_run_is_done(bench: Bench) -> None:
+    """A calibration then loads the same model; without a cycle of references nothing waits for the collector."""
+    bench.write(records(3))
+    encoder = weakref.ref(bench.encoder)
+    gc.disable()
+    try:
+        bench.index()
+        del bench.encoder
+        assert encoder() is None
+    finally:
+        gc.enable()
 
 
 def test_only_what_changed_is_encoded_again(bench: Bench) -> None:
