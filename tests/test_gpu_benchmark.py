@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from encoders.devices import Card
-from encoders.document import Document
+from encoders.document import Document, Encoded, Passages
 from indexer.ledger.database import connect, now
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, LEASED, PENDING, Chunk
 from tests.encoders.cards import GIB, Library, NVMLError
+from trials.fake_encoder import FakeEncoder
 
 pytestmark = pytest.mark.torch
 
@@ -83,3 +88,20 @@ def test_the_card_that_is_looked_at_is_the_visible_one(visible: str, monkeypatch
     monkeypatch.setattr(torch.cuda, "_raw_device_uuid_nvml", lambda: ["GPU-H100-0123", "GPU-H200-0123"])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert share_of_time_busy(Card(0, "H200", 80 * GIB, (9, 0))) == 0.9
+
+
+def test_lanes_keep_the_pages_order() -> None:
+    from benchmarks.gpu import in_lanes
+
+    class Slow(FakeEncoder):
+        """The first chunk is encoded last."""
+
+        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+            if documents[0].doc_id == "0":
+                time.sleep(0.2)
+            ends = [np.array([[0, len(document.text)]], np.int32) for document in documents]
+            passages = [Passages(np.ones((1, 8), np.int8), end) for end in ends]
+            return replace(super().encode_documents(documents), passages=passages)
+
+    pages = [Document(str(number), "en", "x" * (number + 1)) for number in range(200)]
+    assert [int(passages.offsets[0, 1]) for passages in in_lanes(Slow(), pages)] == [*range(1, 201)]
