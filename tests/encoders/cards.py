@@ -124,6 +124,6 @@ def install_provider(patch: pytest.MonkeyPatch) -> Sessions:
     patch.setattr(onnxruntime, "InferenceSession", made)
     patch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"])
     printed = "Failed to load libcudnn.so.9: no such file"
-    patch.setattr(graph, "pack_tokens", lambda _model: False)  # the CPU has no kernels for it
+    patch.setattr(graph, "remove_padding", lambda _model: False)  # the CPU has no kernels for it
     patch.setattr(onnxruntime, "preload_dlls", lambda: print(printed), raising=False)
     return sessions

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from encoders.devices import CPU
 from encoders.graph import Inputs, load_graph
-from encoders.packed import pack_tokens
+from encoders.unpadded import remove_padding
 from onnx_export.graphs.fused_attention import fuse_attention
 from onnx_export.graphs.half_range import token_inputs
 from onnx_export.graphs.precision import convert
@@ -55,7 +55,7 @@ def test_padded_or_not_both_graphs_give_the_same_vectors(plain: Path, tmp_path: 
     half = tmp_path / "half.onnx"
     convert(fused, half, "fp16", BATCHES)
     assert without_kernel(onnx.load(half)) == []
-    assert pack_tokens(onnx.load(half))
+    assert remove_padding(onnx.load(half))
     sessions = [load_graph(graph, CPU) for graph in (plain, fused, half)]
     for batch in BATCHES:
         expected, vectors, by_half = (session.run(None, dict(batch))[0] for session in sessions)

@@ -18,7 +18,7 @@ from onnx.reference.op_run import OpRun
 from encoders.devices import Card, Placement
 from encoders.document import FloatArray
 from encoders.graph import load_graph
-from encoders.packed import CONTRIB, pack_tokens
+from encoders.unpadded import CONTRIB, remove_padding
 from onnx_export.graphs.precision import convert, save_graph
 from tests.onnx_export.bert_graphs import SHAPE, inputs, save, vectors
 from tests.onnx_export.cuda_kernels import CUDA
@@ -114,7 +114,7 @@ def fused(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("lengths", [[1], [7, 7, 7], [9, 1, 4, 24]])
 def test_without_padding_vectors_are_the_same(fused: Path, lengths: Sequence[int]) -> None:
     model = onnx.load(fused)
-    assert pack_tokens(model)
+    assert remove_padding(model)
     onnx.checker.check_model(model)
     packed = ReferenceEvaluator(model, new_ops=_OPERATIONS).run(["vectors"], inputs(lengths))[0]
     np.testing.assert_allclose(packed, vectors(fused, lengths), atol=1e-5)
@@ -122,7 +122,7 @@ def test_without_padding_vectors_are_the_same(fused: Path, lengths: Sequence[int
 
 def test_layers_compute_no_padding_and_have_kernels(fused: Path) -> None:
     model = onnx.load(fused)
-    assert pack_tokens(model)
+    assert remove_padding(model)
     kinds = [node.op_type for node in model.graph.node]
     assert kinds.count("PackedMultiHeadAttention") == SHAPE.layers
     assert kinds.count("RemovePadding") == kinds.count("RestorePadding") == 1
@@ -174,7 +174,7 @@ def test_another_graph_stays_as_it_is(fused: Path) -> None:
     """Without fused attention, a bias in it, over lengths alone, layers that mix tokens, or that others read."""
     for model in _other_graphs(fused):
         before = model.SerializeToString()
-        assert not pack_tokens(model)
+        assert not remove_padding(model)
         assert model.SerializeToString() == before
 
 

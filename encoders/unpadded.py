@@ -1,7 +1,7 @@
-"""Rewrite an encoder's graph for a card: layers compute the tokens of all texts in one row, without the padding.
+"""An encoder's graph for a card: its layers compute the tokens of all texts in one row, without the padding.
 
 The operations that do so have kernels on cards alone. So a model folder holds the graph with padding, which every
-provider runs, and the row is made of it when the graph is loaded.
+provider runs, and the graph is rewritten when a card loads it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BY_TOKEN = frozenset(
 _PLACES, _ENDS = "packed.places", "packed.ends"
 
 
-def pack_tokens(model: ModelProto) -> bool:
+def remove_padding(model: ModelProto) -> bool:
     """Rewrite a graph in place, and return whether it was rewritten.
 
     Its attention must be ``MultiHeadAttention`` over the texts' bounds. A graph in which a layer depends on more than
@@ -36,31 +36,41 @@ def pack_tokens(model: ModelProto) -> bool:
     ranks = {weight.name: len(weight.dims) for weight in model.graph.initializer}
     makers = {name: node for node in nodes for name in node.output}
     attentions = [node for node in nodes if node.op_type == _ATTENTION]
-    read = {tuple(node.input[3:]) for node in attentions}
-    bounds = makers.get(next(iter(read))[1]) if len(read) == 1 and all(len(rest) == 2 for rest in read) else None
-    if bounds is None or bounds.op_type != "Concat":
+    lengths = _lengths(attentions, makers)
+    if not lengths:
         return False
-    first = _first_value(attentions[0].input[0], makers, ranks)
-    packed = {first}
+    embedded = _embedded(attentions[0].input[0], makers, ranks)
+    packed = {embedded}
     for node in nodes:
         if _is_by_token(node, packed, ranks):
             packed.update(node.output)
     outputs = {value.name for value in model.graph.output}
     if outputs & packed or not all(packed.issuperset(node.output) for node in attentions):
         return False
-    rewritten = list(_rewritten(nodes, first, bounds.input[0], packed - {first}))
+    rewritten = list(_rewritten(nodes, embedded, lengths, packed - {embedded}))
     del model.graph.value_info[:]  # packed values have another rank
     del model.graph.node[:]
     model.graph.node.extend(rewritten)
     return True
 
 
-def _rewritten(nodes: Sequence[NodeProto], first: str, lengths: str, packed: set[str]) -> Iterator[NodeProto]:
-    """The nodes, in their order; ``packed`` values lose the padding of the value ``first``, which others still read."""
+def _lengths(attentions: Sequence[NodeProto], makers: Mapping[str, NodeProto]) -> str:
+    """The value that holds each text's number of tokens: the first part of the bounds that all attention reads.
+
+    Empty if attention has a bias, or reads anything else than the same bounds.
+    """
+    match [*{tuple(node.input[3:]) for node in attentions}]:
+        case [("", bounds)] if bounds in makers and makers[bounds].op_type == "Concat":
+            return makers[bounds].input[0]
+    return ""
+
+
+def _rewritten(nodes: Sequence[NodeProto], embedded: str, lengths: str, packed: set[str]) -> Iterator[NodeProto]:
+    """The nodes in their order: values in ``packed`` lose the padding, and nodes that read others get it back."""
     from onnx import helper  # noqa: PLC0415 - only a card needs it
 
     contrib = partial(helper.make_node, domain=CONTRIB)
-    row, is_row_made, restored = f"{first}.packed", False, set[str]()
+    row, is_row_made, restored = f"{embedded}.packed", False, set[str]()
     for node in nodes:
         if packed.isdisjoint(node.output):
             for name in dict.fromkeys(name for name in node.input if name in packed - restored):
@@ -69,17 +79,17 @@ def _rewritten(nodes: Sequence[NodeProto], first: str, lengths: str, packed: set
             node.input[:] = [f"{name}.padded" if name in restored else name for name in node.input]
         else:
             if not is_row_made:
-                yield contrib("RemovePadding", [first, lengths], [row, _PLACES, _ENDS, "packed.longest"], name=row)
+                yield contrib("RemovePadding", [embedded, lengths], [row, _PLACES, _ENDS, "packed.longest"], name=row)
                 is_row_made = True
-            node.input[:] = [row if name == first else name for name in node.input]
+            node.input[:] = [row if name == embedded else name for name in node.input]
             if node.op_type == _ATTENTION:
                 node.op_type = "PackedMultiHeadAttention"
                 node.input[3:] = ["", _PLACES, _ENDS]
         yield node
 
 
-def _first_value(name: str, makers: Mapping[str, NodeProto], constants: Collection[str]) -> str:
-    """The value that the first layer's query is computed of, token by token."""
+def _embedded(name: str, makers: Mapping[str, NodeProto], constants: Collection[str]) -> str:
+    """The embedded tokens: the value that the first layer's query, ``name``, is computed of token by token."""
     while (node := makers.get(name)) and node.op_type in _BY_TOKEN:
         values = [source for source in node.input if source and source not in constants]
         if len(values) != 1:
@@ -91,7 +101,7 @@ def _first_value(name: str, makers: Mapping[str, NodeProto], constants: Collecti
 def _is_by_token(node: NodeProto, packed: Collection[str], ranks: Mapping[str, int]) -> bool:
     """Whether a node computes packed values token by token, or their attention; ``ranks`` are those of constants."""
     if node.op_type == _ATTENTION:
-        return not node.input[3] and all(name in packed for name in node.input[:3])
+        return all(name in packed for name in node.input[:3])
     if node.op_type == "MatMul":
         return node.input[0] in packed and ranks.get(node.input[1]) == 2
     if node.op_type == "LayerNormalization" and any(one.name == "axis" and one.i != -1 for one in node.attribute):
