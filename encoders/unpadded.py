@@ -61,7 +61,7 @@ def _lengths(attentions: Sequence[NodeProto], makers: Mapping[str, NodeProto]) -
     """
     match [*{tuple(node.input[3:]) for node in attentions}]:
         case [("", bounds)] if bounds in makers and makers[bounds].op_type == "Concat":
-            return makers[bounds].input[0]
+            return str(makers[bounds].input[0])
     return ""
 
 
