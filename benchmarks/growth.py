@@ -58,7 +58,7 @@ _COMMON, _LANGUAGE, _SUBJECT, _NOISE, _SPREAD = 1.35, 0.65, 0.7, 0.3, 0.4
 _VOCABULARY, _WORDS = 30_000, 60
 _CHECKED = 24
 """Queries whose candidates are compared with the exact ten best."""
-_WARM, _ROUNDS = 10, 40
+_WARM, _ROUNDS = 40, 40
 _PAGES = 4
 """Pages of a scan that are timed."""
 _COLLECTION = "growth"
