@@ -1,16 +1,16 @@
 """Exact nearest neighbours: all vectors of one model as one matrix in memory, rows grouped by language.
 
-A matrix that is searched often gets an int8 copy, which says of most rows that they are not among the nearest.
+A matrix that is searched often gets an int8 copy. The copy rules out most rows; the rest are compared in float32.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
-from importlib.util import find_spec
-from itertools import accumulate, count, islice
+from functools import partial
+from itertools import count, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -29,15 +29,18 @@ _ROWS = 1_000
 """Vectors copied into the matrix at a time."""
 
 _SEARCHES = 64
-"""Searches after which an int8 copy is made: making it takes as long as fifty products."""
-_SMALL = 10_000
-"""Vectors below which a copy saves less than a millisecond a search."""
-_TOGETHER = 8
-"""Most queries for which a copy is faster: the products of more take hardly longer than those of a few."""
-_SHARE = 50
-"""Vectors for each hit from which a copy is faster; with more hits it leaves too many rows to compare."""
-_FOLDS = 16
-"""Scores of a column, of which the largest stands for the column."""
+"""Searches before a copy is made, which takes as long as thirty to fifty products of one query."""
+_MIN_VECTORS = 10_000
+"""Vectors below which a copy would save less than a millisecond a search."""
+_MAX_QUERIES = 4
+"""Queries of a search up to which a copy is faster: the product of more takes hardly longer than that of one."""
+_VECTORS_FOR_A_HIT = 30
+"""With fewer vectors for each hit, a copy leaves too many rows to compare."""
+_SEARCHED_SHARE = 1 / 3
+"""Share of the vectors that pass the filters from which a copy is faster: it bounds the products of all vectors."""
+_SCORES_OF_A_COLUMN = 16
+
+_logger = logging.getLogger("dragoman.stores")
 
 
 @dataclass(eq=False)
@@ -55,9 +58,9 @@ class VectorMatrix:
     vectors: FloatArray
     languages: Mapping[str, slice]
     position: Mapping[str, int]
-    _copy: QuantisedRows | None = field(default=None, init=False)
-    _copying: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _searches: Iterator[int] = field(default_factory=partial(count, 1), init=False)
+    _copy: QuantisedRows | None = field(default=None, init=False, repr=False)
+    _first_try: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _searches: Iterator[int] = field(default_factory=partial(count, 1), init=False, repr=False)
 
     @classmethod
     def build(cls, places: Sequence[tuple[str, str, int]], rows: Iterable[tuple[int, bytes]], dim: int) -> VectorMatrix:
@@ -99,82 +102,78 @@ class VectorMatrix:
         ``queries`` are (queries, dim) by language, ``allowed`` are (n,) flags of the rows to search; None: all rows.
         """
         spans = {lang: self.languages.get(lang, slice(0, 0)) for lang in queries}
-        rows_of = {lang: np.arange(span.start, span.stop) for lang, span in spans.items()}
+        searched = {lang: np.arange(span.start, span.stop) for lang, span in spans.items()}
         if allowed is not None:
-            rows_of = {lang: rows[allowed[spans[lang]]] for lang, rows in rows_of.items()}
-        taken = spans if allowed is None else rows_of  # the same rows; to take a slice copies nothing
-        found: dict[str, list[NearestDocuments]] = {lang: [] for lang in queries}
-        if (shared := self._few_shared(queries)) is not None and (copy := self._copy_for(k * len(queries))):
-            for query, (lower, width) in zip(shared, copy.bounds(shared), strict=True):
-                near = {lang: rows[_near(lower[taken[lang]], width[taken[lang]], k)] for lang, rows in rows_of.items()}
-                for lang, hits in self._best_of_few(near, query, k, with_vectors=with_vectors).items():
-                    found[lang].append(hits)
-            return found
-        for lang, rows in rows_of.items():
-            vectors = self.vectors[taken[lang]]
-            for scores in _products(vectors, queries[lang]):
-                found[lang].append(self._best(rows, scores, k, vectors if with_vectors else None))
-        return found
+            searched = {lang: rows[allowed[spans[lang]]] for lang, rows in searched.items()}
+        places = spans if allowed is None else searched  # the same rows; a slice copies no vectors
+        shared = self._shared_queries(queries)
+        hits: dict[str, list[NearestDocuments]] = {lang: [] for lang in queries}
+        if shared is not None and (copy := self._copy_for(len(shared), k, searched)):
+            for query, (lower, upper) in zip(shared, copy.bounds(shared), strict=True):
+                for lang, rows in searched.items():
+                    near = rows[_near(lower[places[lang]], upper[places[lang]], k)]
+                    vectors = self.vectors[near]
+                    scores = np.einsum("ij,j->i", vectors, query)
+                    hits[lang].append(self._best(near, scores, k, vectors if with_vectors else None))
+            return hits
+        is_one_product = shared is not None and len(shared) == 1 and allowed is None
+        all_scores = self.vectors @ shared[0] if shared is not None and is_one_product else None
+        for lang, rows in searched.items():
+            vectors = self.vectors[places[lang]]
+            products = _products(vectors, queries[lang]) if all_scores is None else [all_scores[spans[lang]]]
+            hits[lang] += [self._best(rows, scores, k, vectors if with_vectors else None) for scores in products]
+        return hits
 
-    def _few_shared(self, queries: Mapping[str, FloatArray]) -> FloatArray | None:
-        """The (queries, dim) vectors, if they are few, and at least half of all languages share them."""
+    def _shared_queries(self, queries: Mapping[str, FloatArray]) -> FloatArray | None:
+        """The (queries, dim) vectors that at least half of all languages share; otherwise None."""
         distinct = {id(vectors): vectors for vectors in queries.values()}
         if len(distinct) != 1 or len(queries) < len(self.languages) / 2:
             return None
         (vectors,) = distinct.values()
-        return vectors if len(vectors) <= _TOGETHER else None
+        return vectors
 
-    def _copy_for(self, hits: int) -> QuantisedRows | None:
-        """The int8 copy, if it is of use for so many hits of a query; made by the search that makes it worth its time.
+    def _copy_for(self, queries: int, k: int, searched: Mapping[str, Rows]) -> QuantisedRows | None:
+        """The int8 copy, if it makes a search of rows by language faster.
 
-        Other threads search without a copy meanwhile.
+        One thread tries once to make it, and others search without it meanwhile. Where memory is too little, or ONNX
+        Runtime is missing, there is none.
         """
-        if len(self.vectors) < max(_SMALL, _SHARE * hits) or not _can_copy():
+        searched_count = sum(map(len, searched.values()))
+        if (
+            len(self.vectors) < _MIN_VECTORS
+            or queries > _MAX_QUERIES
+            or searched_count < _VECTORS_FOR_A_HIT * k * len(searched)
+            or searched_count < _SEARCHED_SHARE * len(self.vectors)
+        ):
             return None
-        if next(self._searches) > _SEARCHES and self._copying.acquire(blocking=False):
+        if self._copy is None and next(self._searches) > _SEARCHES and self._first_try.acquire(blocking=False):
             try:
-                if self._copy is None:
-                    self._copy = QuantisedRows(self.vectors)
-                    give_back_memory()
-            finally:
-                self._copying.release()
+                self._copy = QuantisedRows(self.vectors)
+                give_back_memory()
+            except (ImportError, MemoryError) as error:
+                _logger.info("searches compare all %d vectors, without an int8 copy: %s", len(self.vectors), error)
         return self._copy
 
-    def _best_of_few(
-        self, rows_of: Mapping[str, Rows], query: FloatArray, k: int, *, with_vectors: bool
-    ) -> dict[str, NearestDocuments]:
-        """The k best of some rows, ascending, of each language; a row's score does not depend on the other rows."""
-        vectors = self.vectors.take(np.concatenate(list(rows_of.values())), axis=0)
-        scores = np.einsum("ij,j->i", vectors, query)
-        ends = accumulate(map(len, rows_of.values()))
-        places = {lang: slice(end - len(rows), end) for (lang, rows), end in zip(rows_of.items(), ends, strict=True)}
-        return {
-            lang: self._best(rows, scores[places[lang]], k, vectors[places[lang]] if with_vectors else None)
-            for lang, rows in rows_of.items()
-        }
-
     def _best(self, rows: Rows, scores: FloatArray, k: int, vectors: FloatArray | None) -> NearestDocuments:
-        """The k of the rows, ascending, with the largest scores; with their vectors if the rows' vectors are given."""
+        """The k rows, of ascending rows, with the largest scores; with their vectors if all rows' vectors are given."""
         best = largest(scores, k)
         doc_ids = list(map(self.doc_ids.__getitem__, rows[best].tolist()))
         return NearestDocuments(doc_ids, scores[best], None if vectors is None else vectors[best])
 
 
-@cache
-def _can_copy() -> bool:
-    return find_spec("onnxruntime") is not None
-
-
-def _near(lower: FloatArray, width: FloatArray, k: int) -> Rows:
-    """The rows that may be among the k with the largest scores, by (n,) lower bounds of the scores and their width."""
+def _near(lower: FloatArray, upper: FloatArray, k: int) -> Rows:
+    """The rows that may be among the k with the largest scores, by (n,) bounds of the scores."""
     if k >= len(lower):
         return np.arange(len(lower))
-    return np.flatnonzero(lower + width >= _low_threshold(lower, k))
+    return np.flatnonzero(upper >= _low_threshold(lower, k))
 
 
 def _low_threshold(scores: FloatArray, k: int) -> np.float32:
-    """A number that k of more than k scores reach, and seldom many more: the k-th largest of the columns' largest."""
-    columns = max(k, len(scores) // _FOLDS)
+    """A number that at least k of more than k scores reach; if k is small, few more: the columns' k-th largest.
+
+    The scores are laid out in columns, and each column's largest score counts.
+    """
+    columns = max(k, len(scores) // _SCORES_OF_A_COLUMN)
     of_columns = scores[: len(scores) // columns * columns].reshape(-1, columns).max(axis=0)
     threshold: np.float32 = np.partition(of_columns, columns - k)[columns - k]
     return threshold
@@ -195,10 +194,10 @@ def largest(scores: FloatArray, k: int) -> Rows:
         chosen = np.arange(len(scores))
     else:
         chosen = np.flatnonzero(scores >= _low_threshold(scores, k))
-        threshold = np.partition(scores[chosen], len(chosen) - k)[len(chosen) - k]
-        chosen = chosen[scores[chosen] >= threshold]
-        if len(chosen) > k:  # of equal scores at the last place the first by index stay
-            above = scores[chosen] > threshold
-            chosen = np.concatenate((chosen[above], chosen[~above][: k - int(above.sum())]))
+        if len(chosen) > k:
+            of_chosen = scores[chosen]
+            threshold = np.partition(of_chosen, len(chosen) - k)[len(chosen) - k]
+            above, equal = chosen[of_chosen > threshold], chosen[of_chosen == threshold]
+            chosen = np.concatenate((above, equal[: k - len(above)]))  # of equal scores the first by index
             chosen.sort()
     return chosen[np.argsort(-scores[chosen], kind="stable")]

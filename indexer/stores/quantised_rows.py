@@ -3,99 +3,115 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import FloatArray, int8_rows
+from encoders.document import FloatArray, Int8Array, int8_rows
 
-_ROWS = 20_000
-"""Rows of one graph: more would take much memory while it is made."""
-_DIGIT = 63
-"""Largest digit of a query. Processors without int8 instructions add two products of a digit and a number of a row in
-16 bits: digits are moved to 0 … 126, and 2 · 126 · 127 fits."""
+if TYPE_CHECKING:
+    import onnxruntime
+
+_ROWS_OF_A_GRAPH = 20_000
+"""More rows would take much memory while their graph is made."""
+LARGEST_DIGIT = 63
+"""Digits of a query are −63 to 63. Processors without int8 instructions add two products of a digit and a number of a
+row in 16 bits: a graph takes digits from 0 to 126, and 2 · 126 · 127 fits."""
 _ROUNDING = np.float32(1e-6)
-"""Bound of float32's rounding errors, as a share of the product of the norms."""
+"""Allowance for float32's rounding, as a share of the norms' product; 3e-8 was the most that was seen."""
 
 
 class QuantisedRows:
     """An int8 copy of vectors.
 
-    A query's inner product with a vector is that with the copy, but for the query's norm times the norm of what
-    quantising took from the vector (Cauchy and Schwarz). Each number of a query is written with two digits, so that
-    quantising takes next to nothing from it. The rows of a graph are centred first: a shorter vector loses less.
+    An inner product with the copy differs from that with the vector by at most the query's norm times the norm of the
+    residual, the part of the vector that quantising lost (Cauchy–Schwarz). Two digits hold each number of a query, so
+    that quantising loses next to nothing of it. The rows of a graph are centred first: a shorter vector loses less.
     """
 
     def __init__(self, vectors: FloatArray) -> None:
         """Copy (n, dim) float32 vectors; ONNX Runtime must be installed."""
-        self._graphs = [_Graph(vectors[start : start + _ROWS]) for start in range(0, len(vectors), _ROWS)]
+        self._sessions, means, units, residual_norms, norms = [], [], [], [], []
+        for start in range(0, len(vectors), _ROWS_OF_A_GRAPH):
+            block = vectors[start : start + _ROWS_OF_A_GRAPH]
+            mean = block.mean(axis=0)
+            rest = block - mean
+            rows = int8_rows(rest)
+            unit = np.abs(rest).max(axis=1) / np.float32(127)
+            rest -= rows * unit[:, None]
+            self._sessions.append(_session(rows))
+            means.append(mean)
+            units.append(unit)
+            residual_norms.append(np.linalg.norm(rest, axis=1))
+            norms.append(np.linalg.norm(block, axis=1) + np.linalg.norm(mean))
+        self._means, self._lengths = np.stack(means), [len(unit) for unit in units]
+        self._units, self._residual_norms = np.concatenate(units), np.concatenate(residual_norms)
+        self._norms = np.concatenate(norms)
 
     def bounds(self, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """For each of (queries, dim) float32, (n,) lower bounds of the inner products, and the width of the bounds."""
-        peaks = np.maximum(np.abs(queries).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        units = peaks / np.float32(_DIGIT), peaks / np.float32(2 * _DIGIT**2)
-        first = np.rint(queries / units[0])
-        rest = queries - first * units[0]
-        second = np.rint(rest / units[1])
-        lost = np.linalg.norm(rest - second * units[1], axis=1)
-        digits = (np.concatenate((first, second)) + _DIGIT).astype(np.uint8)
-        products = [graph.products(digits) for graph in self._graphs]
-        for number, query in enumerate(queries):
-            lower, width = zip(
-                *(
-                    graph.bounds(
-                        query,
-                        of_digits[number] * units[0][number] + of_digits[len(queries) + number] * units[1][number],
-                        lost[number],
-                    )
-                    for graph, of_digits in zip(self._graphs, products, strict=True)
-                ),
-                strict=True,
-            )
-            yield np.concatenate(lower), np.concatenate(width)
-
-
-class _Graph:
-    """The products of queries' digits with some rows, in ONNX Runtime."""
-
-    def __init__(self, vectors: FloatArray) -> None:
-        import onnxruntime  # noqa: PLC0415 - few processes search often enough
-        from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415
-
-        self._mean = vectors.mean(axis=0)
-        rest = vectors - self._mean
-        rows = int8_rows(rest)
-        self._units = np.abs(rest).max(axis=1) / np.float32(127)
-        rest -= rows * self._units[:, None]
-        self._norm = np.linalg.norm(vectors, axis=1).max() + np.linalg.norm(self._mean)
-        self._lost = np.linalg.norm(rest, axis=1) + _ROUNDING * self._norm
-        graph = helper.make_graph(
-            [helper.make_node("MatMulInteger", ["digits", "rows", "zero"], ["products"])],
-            "products",
-            [helper.make_tensor_value_info("digits", TensorProto.UINT8, ["digits", rows.shape[1]])],
-            [helper.make_tensor_value_info("products", TensorProto.INT32, ["digits", len(rows)])],
-            [
-                numpy_helper.from_array(np.ascontiguousarray(rows.T), "rows"),
-                numpy_helper.from_array(np.uint8(_DIGIT), "zero"),
-            ],
+        """For each of (queries, dim) float32, (n,) lower and upper bounds of the inner products."""
+        digits = QueryDigits.of(queries)
+        digit_products = np.concatenate(
+            [session.run(None, {"digits": digits.moved})[0] for session in self._sessions], axis=1
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        self._session._model_bytes = None  # noqa: SLF001 - otherwise it keeps the rows twice
+        by_mean = queries @ self._means.T
+        residual_norms = np.linalg.norm(digits.residuals, axis=1)
+        for number, norm in enumerate(np.linalg.norm(queries, axis=1)):
+            products = digit_products[number].astype(np.float32) * digits.high_units[number]
+            products += digit_products[len(queries) + number].astype(np.float32) * digits.low_units[number]
+            products *= self._units
+            products += np.repeat(by_mean[number], self._lengths)
+            errors = self._residual_norms * (norm + residual_norms[number])
+            errors += self._norms * (residual_norms[number] + _ROUNDING * norm)
+            yield products - errors, products + errors
 
-    def products(self, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-        """(digits, n) products."""
-        products: npt.NDArray[np.int32] = self._session.run(None, {"digits": digits})[0]
-        return products
 
-    def bounds(self, query: FloatArray, products: FloatArray, lost: np.float32) -> tuple[FloatArray, FloatArray]:
-        """(n,) lower bounds of a query's inner products, and the width of the bounds.
+class QueryDigits(NamedTuple):
+    """Queries of which each number is a high digit and a low digit, in units of the query.
 
-        ``products`` are (n,) of the written query with the int8 rows, ``lost`` is the norm of what was not written.
-        """
-        width = self._lost * np.linalg.norm(query) + lost * self._norm
-        return products * self._units + (query @ self._mean - width), 2 * width
+    Attributes:
+        moved: (2 · queries, dim) the queries' high digits, then their low digits, plus ``LARGEST_DIGIT``.
+        high_units: (queries, 1) float32.
+        low_units: (queries, 1) float32.
+        residuals: (queries, dim) what the digits leave out.
+    """
+
+    moved: npt.NDArray[np.uint8]
+    high_units: FloatArray
+    low_units: FloatArray
+    residuals: FloatArray
+
+    @classmethod
+    def of(cls, queries: FloatArray) -> QueryDigits:
+        """The digits of (queries, dim) float32."""
+        largest = np.maximum(np.abs(queries).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        high_units, low_units = largest / np.float32(LARGEST_DIGIT), largest / np.float32(2 * LARGEST_DIGIT**2)
+        high = np.rint(queries / high_units)
+        rest = queries - high * high_units
+        low = np.rint(rest / low_units)
+        moved = (np.concatenate((high, low)) + LARGEST_DIGIT).astype(np.uint8)
+        return cls(moved, high_units, low_units, rest - low * low_units)
+
+
+def _session(rows: Int8Array) -> onnxruntime.InferenceSession:
+    """A graph of the products of digits (any, dim) and (n, dim) rows: (any, n) int32."""
+    import onnxruntime  # noqa: PLC0415 - few processes search often enough
+    from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415
+
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["digits", "rows", "zero"], ["products"])],
+        "products",
+        [helper.make_tensor_value_info("digits", TensorProto.UINT8, ["any", rows.shape[1]])],
+        [helper.make_tensor_value_info("products", TensorProto.INT32, ["any", len(rows)])],
+        [
+            numpy_helper.from_array(np.ascontiguousarray(rows.T), "rows"),
+            numpy_helper.from_array(np.uint8(LARGEST_DIGIT), "zero"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session._model_bytes = None  # noqa: SLF001 - otherwise it keeps the rows twice
+    return session

@@ -1,19 +1,22 @@
 """What the embedded store holds in memory, and the nearest rows that it finds there with an int8 copy and without."""
 
+import threading
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from encoders.document import BoolArray, Document, FloatArray, Passages, unit_rows
 from indexer.stores import matrix as matrices
-from indexer.stores.contract import StoredDocument
+from indexer.stores.contract import NearestDocuments, StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from indexer.stores.matrix import VectorMatrix
+from indexer.stores.matrix import VectorMatrix, largest
 from indexer.stores.quantised_rows import QuantisedRows
 
 MODEL, DIM, COUNT = "model-a", 384, 8_000
@@ -21,20 +24,36 @@ LANGS = ("de", "en", "ja")
 
 
 class _Copies:
-    """Counts the searches that int8 copies serve, and the copies that are made."""
+    """The int8 copies that are made, the queries that they serve, and the rows that are compared for these."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.made = self.served = 0
-        self._bounds, self._make = QuantisedRows.bounds, QuantisedRows.__init__
-        monkeypatch.setattr(QuantisedRows, "bounds", self._counting(self._bounds, "served"))
-        monkeypatch.setattr(QuantisedRows, "__init__", self._counting(self._make, "made"))
+        self.made = self.served = self.compared = 0
+        self.may_be_made = threading.Event()
+        self.may_be_made.set()
+        self.begun = threading.Event()
+        self.error: Exception | None = None
+        make, bounds, near = QuantisedRows.__init__, QuantisedRows.bounds, matrices._near
 
-    def _counting(self, function: Callable[..., object], name: str) -> Callable[..., object]:
-        def counted(*arguments: object) -> object:
-            setattr(self, name, getattr(self, name) + 1)
-            return function(*arguments)
+        def counted_make(copy: QuantisedRows, vectors: FloatArray) -> None:
+            self.begun.set()
+            assert self.may_be_made.wait(60)
+            if self.error:
+                raise self.error
+            make(copy, vectors)
+            self.made += 1
 
-        return counted
+        def counted_bounds(copy: QuantisedRows, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+            self.served += len(queries)
+            return bounds(copy, queries)
+
+        def counted_near(*arguments: Any) -> matrices.Rows:
+            rows = near(*arguments)
+            self.compared += len(rows)
+            return rows
+
+        monkeypatch.setattr(QuantisedRows, "__init__", counted_make)
+        monkeypatch.setattr(QuantisedRows, "bounds", counted_bounds)
+        monkeypatch.setattr(matrices, "_near", counted_near)
 
 
 @pytest.fixture
@@ -43,87 +62,162 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> _Copies:
 
 
 @pytest.fixture(scope="module")
-def matrix() -> VectorMatrix:
-    """Vectors as encoders make them, in three languages; each tenth vector is there twice."""
-    return _matrix(12_000)
-
-
-def _matrix(count: int) -> VectorMatrix:
+def vectors() -> FloatArray:
+    """Vectors as encoders make them; each tenth vector is there twice."""
     chance = np.random.default_rng(1)
-    rows = chance.standard_normal(DIM) + 0.5 * chance.standard_normal((count, DIM))
+    rows = chance.standard_normal(DIM) + 0.5 * chance.standard_normal((12_000, DIM))
     rows[::10] = rows[5::10]
-    places = sorted((LANGS[number % 3], f"{number}", number) for number in range(count))
-    vectors = unit_rows(rows.astype(np.float32))
-    return VectorMatrix.build(places, ((number, vectors[number].tobytes()) for number in range(count)), DIM)
+    return unit_rows(rows.astype(np.float32))
 
 
-def _nearest(
+def _matrix(vectors: FloatArray) -> VectorMatrix:
+    """The vectors in three languages."""
+    places = sorted((LANGS[number % 3], f"{number}", number) for number in range(len(vectors)))
+    return VectorMatrix.build(places, ((number, vector.tobytes()) for number, vector in enumerate(vectors)), DIM)
+
+
+def _search(
     matrix: VectorMatrix, queries: FloatArray, k: int, allowed: BoolArray | None = None
-) -> list[list[list[str]]]:
-    """Ids by language and query."""
-    found = matrix.search(dict.fromkeys(LANGS, queries), k, allowed, with_vectors=True)
-    for hits in (hits for of_language in found.values() for hits in of_language):
-        rows = [matrix.position[doc_id] for doc_id in hits.doc_ids]
-        assert hits.vectors is not None
-        assert hits.vectors.tobytes() == matrix.vectors[rows].tobytes()
-    return [[list(hits.doc_ids) for hits in found[lang]] for lang in LANGS]
+) -> dict[str, list[NearestDocuments]]:
+    return matrix.search(dict.fromkeys(LANGS, queries), k, allowed, with_vectors=True)
 
 
-def _by_sorting(matrix: VectorMatrix, queries: FloatArray, k: int, allowed: BoolArray | None) -> list[list[list[str]]]:
-    """The same by double precision; equal vectors in the order of their rows."""
-    scores = queries.astype(np.float64) @ matrix.vectors.astype(np.float64).T
-    if allowed is not None:
-        scores[:, ~allowed] = -np.inf
-    spans = [matrix.languages[lang] for lang in LANGS]
-    return [
-        [
-            [
-                matrix.doc_ids[span.start + row]
-                for row in np.argsort(-np.round(of_query[span], 12), kind="stable")[:k]
-                if np.isfinite(of_query[span.start + row])
-            ]
-            for of_query in scores
-        ]
-        for span in spans
+def _require_nearest(
+    matrix: VectorMatrix, queries: FloatArray, k: int, hits: dict[str, list[NearestDocuments]], allowed: BoolArray
+) -> None:
+    """Require the k nearest by double precision, best first, equal vectors in the order of their rows."""
+    exact = queries.astype(np.float64) @ matrix.vectors.astype(np.float64).T
+    for lang, of_queries in hits.items():
+        span = matrix.languages[lang]
+        rows_of_language = np.flatnonzero(allowed[span]) + span.start
+        for scores, of_query in zip(exact, of_queries, strict=True):
+            rows = [matrix.position[doc_id] for doc_id in of_query.doc_ids]
+            assert len(set(rows)) == min(k, len(rows_of_language))
+            assert np.isin(rows, rows_of_language).all()
+            best = np.sort(scores[rows_of_language])[::-1][:k]
+            assert scores[rows] == pytest.approx(best, abs=1e-6)
+            assert of_query.scores == pytest.approx(scores[rows], abs=1e-6)
+            assert of_query.vectors is not None
+            assert of_query.vectors.tobytes() == matrix.vectors[rows].tobytes()
+            for row, following in pairwise(rows):
+                if matrix.vectors[row].tobytes() == matrix.vectors[following].tobytes():
+                    assert row < following
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("noise", [0.02, 1.0])
+def test_an_int8_copy_finds_the_nearest(
+    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch, count: int, share: float, noise: float
+) -> None:
+    monkeypatch.setattr(matrices, "_SEARCHES", 0)
+    matrix, chance = _matrix(vectors), np.random.default_rng(2)
+    allowed = chance.random(len(vectors)) < share
+    queries = unit_rows(matrix.vectors[:count] + noise * chance.standard_normal((count, DIM)).astype(np.float32))
+    hits = _search(matrix, queries, 30, None if share == 1 else allowed)
+    _require_nearest(matrix, queries, 30, hits, allowed)
+    assert copies.served == count
+    assert copies.compared < 0.1 * count * allowed.sum()
+
+
+def test_a_copy_that_rules_out_nothing_finds_the_nearest(
+    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrices, "_SEARCHES", 0)
+    matrix, query = _matrix(vectors), np.zeros((1, DIM), np.float32)
+    hits = _search(matrix, query, 10)
+    assert copies.compared == len(vectors)
+    assert [hits[lang][0].doc_ids for lang in LANGS] == [
+        matrix.doc_ids[matrix.languages[lang].start :][:10] for lang in LANGS
     ]
 
 
-@pytest.mark.parametrize("count", [1, 8])
-@pytest.mark.parametrize("filtered", [False, True])
-def test_an_int8_copy_finds_what_sorting_finds(
-    matrix: VectorMatrix, copies: _Copies, monkeypatch: pytest.MonkeyPatch, count: int, *, filtered: bool
+def test_a_language_with_fewer_documents_than_hits_has_all_of_them(
+    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matrices, "_SEARCHES", 0)
-    chance = np.random.default_rng(2)
-    allowed = chance.random(len(matrix.doc_ids)) < 0.3 if filtered else None
-    queries = unit_rows(matrix.vectors[:count] + 0.02 * chance.standard_normal((count, DIM)).astype(np.float32))
-    assert _nearest(matrix, queries, 50, allowed) == _by_sorting(matrix, queries, 50, allowed)
-    assert copies.served == 1
+    matrix, allowed = _matrix(vectors), np.ones(len(vectors), np.bool_)
+    allowed[matrix.languages["en"]] = False
+    allowed[matrix.languages["en"].start + 3] = True
+    allowed[matrix.languages["ja"]] = False
+    queries = matrix.vectors[:2]
+    hits = matrix.search(dict.fromkeys((*LANGS, "zz"), queries), 20, allowed, with_vectors=False)
+    assert copies.served == 2
+    assert [[len(of_query.doc_ids) for of_query in hits[lang]] for lang in (*LANGS, "zz")] == [
+        [20] * 2,
+        [1] * 2,
+        [0] * 2,
+        [0] * 2,
+    ]
+    assert hits["de"][0].vectors is None
 
 
-def test_one_copy_is_made_once_a_matrix_is_searched_often(copies: _Copies) -> None:
-    matrix = _matrix(10_000)
-    queries = [matrix.vectors[row : row + 1] for row in range(66)]
-    before = [_nearest(matrix, query, 20) for query in queries[:64]]
-    assert copies.made == 0
+def test_one_copy_is_made_once_a_matrix_is_searched_often_and_others_search_meanwhile(
+    vectors: FloatArray, copies: _Copies
+) -> None:
+    matrix, allowed = _matrix(vectors), np.ones(len(vectors), np.bool_)
+    for row in range(64):
+        _search(matrix, matrix.vectors[row : row + 1], 20)
+    assert not copies.begun.is_set()
+    copies.may_be_made.clear()
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda query: _nearest(matrix, query, 20), queries[64:] * 10))
+        waiting = threads.submit(_search, matrix, matrix.vectors[:1], 20)
+        assert copies.begun.wait(60)
+        meanwhile = threads.submit(_search, matrix, matrix.vectors[1:2], 20).result(60)
+        assert copies.served == 0
+        assert not waiting.done()
+        copies.may_be_made.set()
+        _require_nearest(matrix, matrix.vectors[:1], 20, waiting.result(60), allowed)
+        _require_nearest(matrix, matrix.vectors[1:2], 20, meanwhile, allowed)
+        assert copies.served == 1
+        list(threads.map(lambda row: _search(matrix, matrix.vectors[row : row + 1], 20), range(40)))
+    assert copies.served == 41
     assert copies.made == 1
-    copies.served = 0
-    assert [_nearest(matrix, query, 20) for query in queries[:64]] == before
-    assert copies.served == 64
 
 
-def test_a_copy_is_left_aside_where_products_are_as_fast(
-    matrix: VectorMatrix, copies: _Copies, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [MemoryError("too little"), ImportError("no ONNX Runtime")])
+def test_searches_go_on_without_a_copy_that_cannot_be_made(
+    vectors: FloatArray,
+    copies: _Copies,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
 ) -> None:
     monkeypatch.setattr(matrices, "_SEARCHES", 0)
-    _nearest(matrix, matrix.vectors[:9], 10)
-    _nearest(matrix, matrix.vectors[:1], 1_000)
-    small = _matrix(300)
-    _nearest(small, small.vectors[:1], 1)
-    matrix.search({lang: matrix.vectors[row : row + 1] for row, lang in enumerate(LANGS)}, 10, None, with_vectors=False)
-    assert copies.served == 0
+    copies.error = error
+    matrix = _matrix(vectors)
+    with caplog.at_level("INFO", "dragoman.stores"):
+        hits = [_search(matrix, matrix.vectors[:1], 10) for _ in range(3)]
+    _require_nearest(matrix, matrix.vectors[:1], 10, hits[-1], np.ones(len(vectors), np.bool_))
+    assert [record.message for record in caplog.records] == [
+        f"searches compare all 12000 vectors, without an int8 copy: {error}"
+    ]
+
+
+def test_no_copy_is_made_where_products_are_as_fast(
+    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrices, "_SEARCHES", 0)
+    matrix, few = _matrix(vectors), _matrix(vectors[:9_999])
+    query, one_in_four = matrix.vectors[:1], np.arange(len(vectors)) % 4 == 0
+    _search(few, query, 10)
+    _search(matrix, matrix.vectors[:5], 10)
+    _search(matrix, query, 134)
+    _search(matrix, query, 10, one_in_four)
+    by_language = {lang: matrix.vectors[row : row + 1] for row, lang in enumerate(LANGS)}
+    matrix.search(by_language, 10, None, with_vectors=False)
+    assert not copies.begun.is_set()
+    _search(matrix, query, 133)
+    assert copies.made == 1
+
+
+@pytest.mark.parametrize("k", [1, 3, 16, 40, 100, 200])
+def test_the_largest_scores_are_those_that_sorting_finds(k: int) -> None:
+    chance = np.random.default_rng(0)
+    for count in (1, 15, 100, 1_000):
+        scores = chance.integers(0, 50, count).astype(np.float32)
+        scores[chance.random(count) < 0.3] = -np.inf
+        assert largest(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
 
 
 def test_reading_the_vectors_does_not_hold_them_twice(tmp_path: Path) -> None:

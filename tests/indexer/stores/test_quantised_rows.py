@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from encoders.document import FloatArray, unit_rows
-from indexer.stores.quantised_rows import QuantisedRows
+from encoders.document import FloatArray, int8_rows, unit_rows
+from indexer.stores.quantised_rows import LARGEST_DIGIT, QuantisedRows, QueryDigits
 
 DIM = 384
 
@@ -15,6 +15,16 @@ def _like_an_encoder(chance: np.random.Generator, count: int) -> FloatArray:
     return unit_rows((common + 0.5 * chance.standard_normal((count, DIM))).astype(np.float32))
 
 
+def _require_bounds(vectors: FloatArray, queries: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+    exact = queries.astype(np.float64) @ vectors.astype(np.float64).T
+    bounds = list(QuantisedRows(vectors).bounds(queries))
+    assert len(bounds) == len(queries)
+    for products, (lower, upper) in zip(exact, bounds, strict=True):
+        assert (lower <= products).all()
+        assert (products <= upper).all()
+    return bounds
+
+
 @pytest.mark.parametrize("count", [1, 20_003])
 @pytest.mark.parametrize("length", [1.0, 300.0])
 def test_inner_products_are_within_their_bounds(count: int, length: float) -> None:
@@ -22,17 +32,45 @@ def test_inner_products_are_within_their_bounds(count: int, length: float) -> No
     vectors = _like_an_encoder(chance, count) * np.float32(length)
     queries = np.concatenate((_like_an_encoder(chance, 3), vectors[:1], np.zeros((1, DIM), np.float32)))
     queries[1] *= np.float32(50)
-    exact = queries.astype(np.float64) @ vectors.astype(np.float64).T
-    bounds = list(QuantisedRows(vectors).bounds(queries))
-    assert len(bounds) == len(queries)
-    for products, (lower, width) in zip(exact, bounds, strict=True):
-        assert (lower <= products).all()
-        assert (products <= lower + width).all()
-    assert bounds[0][1].max() < 0.015 * length
+    lower, upper = _require_bounds(vectors, queries)[0]
+    assert lower.dtype == upper.dtype == np.float32
+    assert (upper - lower).max() < 0.015 * length
 
 
-def test_the_largest_numbers_that_int8_holds_do_not_overflow() -> None:
+def test_bounds_hold_for_queries_along_what_quantising_lost() -> None:
+    vectors = _like_an_encoder(np.random.default_rng(0), 50)
+    rest = vectors - vectors.mean(axis=0)
+    residuals = rest - int8_rows(rest) * (np.abs(rest).max(axis=1, keepdims=True) / np.float32(127))
+    bounds = _require_bounds(vectors, np.concatenate((unit_rows(residuals), -unit_rows(residuals))))
+    row = np.arange(50)
+    lower, upper = (np.stack(of_queries)[row, row] for of_queries in zip(*bounds[:50], strict=True))
+    own = (unit_rows(residuals).astype(np.float64) * vectors).sum(axis=1)
+    assert ((upper - own) < 0.05 * (upper - lower)).all()  # the bound is reached, so a smaller one would not hold
+
+
+def test_bounds_hold_for_vectors_along_what_a_query_s_digits_leave_out() -> None:
+    query = _like_an_encoder(np.random.default_rng(0), 1)
+    left_out = unit_rows(QueryDigits.of(query).residuals)[0]
+    vectors = np.zeros((2, DIM), np.float32)
+    for row, sign in enumerate((1, -1)):  # numbers that int8 holds
+        vectors[row] = np.rint(left_out * (127 * sign / np.abs(left_out).max()))
+    _require_bounds(vectors, query)
+
+
+def test_two_products_fit_in_sixteen_bits_and_the_largest_numbers_are_right() -> None:
     vectors = np.concatenate((np.ones((2, DIM), np.float32), -np.ones((2, DIM), np.float32)))
-    (lower, width), (of_negative, _) = QuantisedRows(vectors).bounds(vectors[[0, 2]])
-    assert lower + width / 2 == pytest.approx([DIM, DIM, -DIM, -DIM], abs=0.01 * DIM)
-    assert of_negative + width / 2 == pytest.approx([-DIM, -DIM, DIM, DIM], abs=0.01 * DIM)
+    queries = vectors[[0, 2]]
+    digits = QueryDigits.of(queries).moved
+    assert digits.min() == 0
+    assert digits.max() == 2 * LARGEST_DIGIT
+    assert 2 * int(digits.max()) * 127 < 2**15
+    for (lower, upper), sign in zip(_require_bounds(vectors, queries), (1, -1), strict=True):
+        assert (lower + upper) / 2 == pytest.approx(sign * np.array([DIM, DIM, -DIM, -DIM]), abs=0.01 * DIM)
+
+
+def test_each_number_of_a_query_is_its_digits_and_a_small_residual() -> None:
+    queries = _like_an_encoder(np.random.default_rng(0), 4)
+    digits = QueryDigits.of(queries)
+    high, low = np.split(digits.moved.astype(np.float64) - LARGEST_DIGIT, 2)
+    assert high * digits.high_units + low * digits.low_units + digits.residuals == pytest.approx(queries, abs=1e-7)
+    assert np.linalg.norm(digits.residuals, axis=1).max() < 2e-4
