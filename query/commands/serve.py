@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from encoders.console import Console
+from encoders.cores import available_cores
 from encoders.errors import BadInput, MissingPart, StoreError
+from encoders.memory import share_arenas
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
 from query.commands.help import Command
@@ -137,6 +139,7 @@ def command(
         threads=threads or usual_threads(),
         **service,
     )
+    share_arenas(available_cores())
     application = Service(options)
     http_server = server(application, options)
     with listening(host, port) as sockets:

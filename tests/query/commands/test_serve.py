@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from encoders.cores import available_cores
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.graph import CardFailure
@@ -137,6 +138,8 @@ def test_every_option_of_the_command_is_the_service_s(
     monkeypatch.setattr("query.server.app.server", Server)
     monkeypatch.setattr("query.server.listening.listening", lambda *place: nullcontext(place))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+    arenas: list[int] = []
+    monkeypatch.setattr("query.commands.serve.share_arenas", arenas.append)
     tokens = tmp_path / "tokens"
     tokens.write_text(f"me {SECRET}\nyou {SECRET}2 write\n")
     given = (
@@ -146,6 +149,7 @@ def test_every_option_of_the_command_is_the_service_s(
     )
     files = ["--tokens", str(tokens), "--rerank", str(reranker.path), "--home", str(tmp_path)]
     assert run(["serve", *given.split(), *files]) == 0
+    assert arenas == [available_cores()]
     ((options, host, port),) = told
     default = ServiceOptions(Settings.read(home=tmp_path / "other"))
     same = [field.name for field in fields(options) if getattr(options, field.name) == getattr(default, field.name)]
