@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import os
 
 _ARENA_MAX = -8
 """``M_ARENA_MAX`` of glibc's malloc.h."""
 
 
 def share_arenas(count: int) -> None:
-    """Let all threads of this process allocate from ``count`` arenas of glibc, before there are more.
+    """Let all threads of this process allocate from ``count`` arenas of glibc; call it before threads start.
+
+    ``MALLOC_ARENA_MAX`` in the environment has the last word.
 
     Usually each thread gets an arena, up to eight for each core, and an arena keeps what its threads have freed: a
     service, whose many threads search one after another, keeps the memory of many searches.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
+    if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
         mallopt(_ARENA_MAX, count)
 
 

@@ -29,11 +29,11 @@ _ROWS = 1_000
 """Vectors copied into the matrix at a time."""
 
 _SEARCHES = 64
-"""Searches before a copy is made, which takes as long as thirty to fifty products of one query."""
+"""Searches before a copy is made, which takes as long as thirty to seventy products of one query."""
 _MIN_VECTORS = 10_000
 """Vectors below which a copy would save less than a millisecond a search."""
 _MAX_QUERIES = 4
-"""Queries of a search up to which a copy is faster: the product of more takes hardly longer than that of one."""
+"""Queries of a search up to which a copy is faster; eight take as long with it as without."""
 _VECTORS_FOR_A_HIT = 30
 """With fewer vectors for each hit, a copy leaves too many rows to compare."""
 _SEARCHED_SHARE = 1 / 3
@@ -102,23 +102,24 @@ class VectorMatrix:
         ``queries`` are (queries, dim) by language, ``allowed`` are (n,) flags of the rows to search; None: all rows.
         """
         spans = {lang: self.languages.get(lang, slice(0, 0)) for lang in queries}
-        searched = {lang: np.arange(span.start, span.stop) for lang, span in spans.items()}
+        searched_rows = {lang: np.arange(span.start, span.stop) for lang, span in spans.items()}
         if allowed is not None:
-            searched = {lang: rows[allowed[spans[lang]]] for lang, rows in searched.items()}
-        places = spans if allowed is None else searched  # the same rows; a slice copies no vectors
-        shared = self._shared_queries(queries)
+            searched_rows = {lang: rows[allowed[spans[lang]]] for lang, rows in searched_rows.items()}
+        places = spans if allowed is None else searched_rows  # the same rows; a slice copies no vectors
+        shared_queries = self._shared_queries(queries)
         hits: dict[str, list[NearestDocuments]] = {lang: [] for lang in queries}
-        if shared is not None and (copy := self._copy_for(len(shared), k, searched)):
-            for query, (lower, upper) in zip(shared, copy.bounds(shared), strict=True):
-                for lang, rows in searched.items():
-                    near = rows[_near(lower[places[lang]], upper[places[lang]], k)]
-                    vectors = self.vectors[near]
+        if shared_queries is not None and (copy := self._copy_for(len(shared_queries), k, searched_rows)):
+            for query, (lower, upper) in zip(shared_queries, copy.bounds(shared_queries), strict=True):
+                for lang, rows in searched_rows.items():
+                    near_rows = rows[_near(lower[places[lang]], upper[places[lang]], k)]
+                    vectors = self.vectors[near_rows]
                     scores = np.einsum("ij,j->i", vectors, query)
-                    hits[lang].append(self._best(near, scores, k, vectors if with_vectors else None))
+                    hits[lang].append(self._best(near_rows, scores, k, vectors if with_vectors else None))
             return hits
-        is_one_product = shared is not None and len(shared) == 1 and allowed is None
-        all_scores = self.vectors @ shared[0] if shared is not None and is_one_product else None
-        for lang, rows in searched.items():
+        all_scores = None
+        if shared_queries is not None and len(shared_queries) == 1 and allowed is None:
+            all_scores = self.vectors @ shared_queries[0]
+        for lang, rows in searched_rows.items():
             vectors = self.vectors[places[lang]]
             products = _products(vectors, queries[lang]) if all_scores is None else [all_scores[spans[lang]]]
             hits[lang] += [self._best(rows, scores, k, vectors if with_vectors else None) for scores in products]
@@ -132,26 +133,26 @@ class VectorMatrix:
         (vectors,) = distinct.values()
         return vectors
 
-    def _copy_for(self, queries: int, k: int, searched: Mapping[str, Rows]) -> QuantisedRows | None:
+    def _copy_for(self, queries: int, k: int, searched_rows: Mapping[str, Rows]) -> QuantisedRows | None:
         """The int8 copy, if it makes a search of rows by language faster.
 
-        One thread tries once to make it, and others search without it meanwhile. Where memory is too little, or ONNX
-        Runtime is missing, there is none.
+        One thread tries once to make it, and others search without it meanwhile. Where that fails there is none: memory
+        is too little, or ONNX Runtime is missing.
         """
-        searched_count = sum(map(len, searched.values()))
+        searched_count = sum(map(len, searched_rows.values()))
         if (
             len(self.vectors) < _MIN_VECTORS
             or queries > _MAX_QUERIES
-            or searched_count < _VECTORS_FOR_A_HIT * k * len(searched)
+            or searched_count < _VECTORS_FOR_A_HIT * k * len(searched_rows)
             or searched_count < _SEARCHED_SHARE * len(self.vectors)
         ):
             return None
         if self._copy is None and next(self._searches) > _SEARCHES and self._first_try.acquire(blocking=False):
             try:
                 self._copy = QuantisedRows(self.vectors)
-                give_back_memory()
-            except (ImportError, MemoryError) as error:
-                _logger.info("searches compare all %d vectors, without an int8 copy: %s", len(self.vectors), error)
+            except Exception as error:  # noqa: BLE001 - ONNX Runtime's errors share no base, and the products remain
+                _logger.warning("searches compare all %d vectors, without an int8 copy: %s", len(self.vectors), error)
+            give_back_memory()
         return self._copy
 
     def _best(self, rows: Rows, scores: FloatArray, k: int, vectors: FloatArray | None) -> NearestDocuments:
@@ -169,10 +170,7 @@ def _near(lower: FloatArray, upper: FloatArray, k: int) -> Rows:
 
 
 def _low_threshold(scores: FloatArray, k: int) -> np.float32:
-    """A number that at least k of more than k scores reach; if k is small, few more: the columns' k-th largest.
-
-    The scores are laid out in columns, and each column's largest score counts.
-    """
+    """The k-th largest of columns' maxima, for more than k scores: k scores reach it, and few more if k is small."""
     columns = max(k, len(scores) // _SCORES_OF_A_COLUMN)
     of_columns = scores[: len(scores) // columns * columns].reshape(-1, columns).max(axis=0)
     threshold: np.float32 = np.partition(of_columns, columns - k)[columns - k]

@@ -175,7 +175,7 @@ def test_one_copy_is_made_once_a_matrix_is_searched_often_and_others_search_mean
     assert copies.made == 1
 
 
-@pytest.mark.parametrize("error", [MemoryError("too little"), ImportError("no ONNX Runtime")])
+@pytest.mark.parametrize("error", [MemoryError("too little"), ImportError("no ONNX Runtime"), Exception("failed")])
 def test_searches_go_on_without_a_copy_that_cannot_be_made(
     vectors: FloatArray,
     copies: _Copies,
@@ -186,7 +186,7 @@ def test_searches_go_on_without_a_copy_that_cannot_be_made(
     monkeypatch.setattr(matrices, "_SEARCHES", 0)
     copies.error = error
     matrix = _matrix(vectors)
-    with caplog.at_level("INFO", "dragoman.stores"):
+    with caplog.at_level("WARNING", "dragoman.stores"):
         hits = [_search(matrix, matrix.vectors[:1], 10) for _ in range(3)]
     _require_nearest(matrix, matrix.vectors[:1], 10, hits[-1], np.ones(len(vectors), np.bool_))
     assert [record.message for record in caplog.records] == [
