@@ -59,8 +59,8 @@ _VOCABULARY, _WORDS = 30_000, 60
 _CHECKED = 24
 """Queries whose candidates are compared with the exact ten best."""
 _WARM, _ROUNDS = 40, 40
-_NEW_STATISTICS = 1.1
-"""Seconds after which Elasticsearch has counted its processor time anew: it counts once a second."""
+_STATISTICS_INTERVAL = 1.1
+"""Seconds within which Elasticsearch counts its processor time anew: it does so once a second."""
 _PAGES = 4
 """Pages of a scan that are timed."""
 _COLLECTION = "growth"
@@ -206,7 +206,7 @@ class CpuTime:
     def _now(self) -> float:
         if self._client is None:
             return time.process_time()
-        time.sleep(_NEW_STATISTICS)
+        time.sleep(_STATISTICS_INTERVAL)
         (node,) = self._client.nodes.stats(metric="process")["nodes"].values()
         return time.process_time() + float(node["process"]["cpu"]["total_in_millis"]) / 1000
 

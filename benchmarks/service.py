@@ -133,9 +133,9 @@ def _saturated(texts: Sequence[str]) -> float:
 def loaded(seconds: float, texts: Iterator[str]) -> list[str]:
     """p50 and p99 at 70 % of the rate that saturates the service."""
     most = _saturated(list(islice(texts, _SATURATING)))
-    every = _at_rate(0.7 * most, seconds, texts)
-    times = [time for time in every if math.isfinite(time)]
-    refused = len(every) - len(times)
+    answer_times = _at_rate(0.7 * most, seconds, texts)
+    times = [time for time in answer_times if math.isfinite(time)]
+    refused = len(answer_times) - len(times)
     p50, p99 = (1000 * float(np.percentile(times, percent)) for percent in (50, 99))
     return [
         "",

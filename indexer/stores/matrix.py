@@ -9,8 +9,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import count, islice
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +59,7 @@ class VectorMatrix:
     position: Mapping[str, int]
     _copy: QuantisedRows | None = field(default=None, init=False, repr=False)
     _first_try: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-    _searches: Iterator[int] = field(default_factory=partial(count, 1), init=False, repr=False)
+    _searches: int = field(default=0, init=False, repr=False)
 
     @classmethod
     def build(cls, places: Sequence[tuple[str, str, int]], rows: Iterable[tuple[int, bytes]], dim: int) -> VectorMatrix:
@@ -105,13 +104,13 @@ class VectorMatrix:
         searched_rows = {lang: np.arange(span.start, span.stop) for lang, span in spans.items()}
         if allowed is not None:
             searched_rows = {lang: rows[allowed[spans[lang]]] for lang, rows in searched_rows.items()}
-        places = spans if allowed is None else searched_rows  # the same rows; a slice copies no vectors
+        selectors = spans if allowed is None else searched_rows  # the same rows; a slice copies no vectors
         shared_queries = self._shared_queries(queries)
         hits: dict[str, list[NearestDocuments]] = {lang: [] for lang in queries}
         if shared_queries is not None and (copy := self._copy_for(len(shared_queries), k, searched_rows)):
             for query, (lower, upper) in zip(shared_queries, copy.bounds(shared_queries), strict=True):
                 for lang, rows in searched_rows.items():
-                    near_rows = rows[_near(lower[places[lang]], upper[places[lang]], k)]
+                    near_rows = rows[_near(lower[selectors[lang]], upper[selectors[lang]], k)]
                     vectors = self.vectors[near_rows]
                     scores = np.einsum("ij,j->i", vectors, query)
                     hits[lang].append(self._best(near_rows, scores, k, vectors if with_vectors else None))
@@ -120,7 +119,7 @@ class VectorMatrix:
         if shared_queries is not None and len(shared_queries) == 1 and allowed is None:
             all_scores = self.vectors @ shared_queries[0]
         for lang, rows in searched_rows.items():
-            vectors = self.vectors[places[lang]]
+            vectors = self.vectors[selectors[lang]]
             products = _products(vectors, queries[lang]) if all_scores is None else [all_scores[spans[lang]]]
             hits[lang] += [self._best(rows, scores, k, vectors if with_vectors else None) for scores in products]
         return hits
@@ -147,7 +146,8 @@ class VectorMatrix:
             or searched_count < _SEARCHED_SHARE * len(self.vectors)
         ):
             return None
-        if self._copy is None and next(self._searches) > _SEARCHES and self._first_try.acquire(blocking=False):
+        self._searches += 1
+        if self._copy is None and self._searches > _SEARCHES and self._first_try.acquire(blocking=False):
             try:
                 self._copy = QuantisedRows(self.vectors)
             except Exception as error:  # noqa: BLE001 - ONNX Runtime's errors share no base, and the products remain

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from encoders.document import BoolArray, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import LexicalHits, NearestDocuments
+from indexer.stores.matrix import Rows
 from query.calibration.calibration_choice import Mix
 from query.calibration.corrected_queries import CorrectedQueries
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 from query.ranking.hits import Detail, Ranking
 
-Rows = npt.NDArray[np.intp]
 Digests = npt.NDArray[np.uint32]
 
 NearestByLanguage = Sequence[tuple[str, Sequence[NearestDocuments]]]

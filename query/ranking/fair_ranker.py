@@ -28,7 +28,7 @@ from encoders.cores import available_cores
 from encoders.document import BoolArray, FloatArray, unit_rows
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorStore
 from indexer.stores.embedded import EmbeddedStore
-from indexer.stores.matrix import largest
+from indexer.stores.matrix import Rows, largest
 from query.calibration.calibration import Calibration
 from query.calibration.corrected_queries import CorrectedQueries
 from query.calibration.margin import best_of_languages, centring, exponent, margin
@@ -40,7 +40,6 @@ from query.ranking.candidates import (
     CosinesByPart,
     NearestByLanguage,
     RetrievedDocuments,
-    Rows,
 )
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray
-from indexer.stores.matrix import largest
-from query.ranking.candidates import CandidateDocuments, Rows
+from indexer.stores.matrix import Rows, largest
+from query.ranking.candidates import CandidateDocuments
 
 LIFTERS = 50
 """Best candidates of a query, by vectors, that lift their mates; twice as many hardly change a ranking."""

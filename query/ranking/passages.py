@@ -8,12 +8,12 @@ import numpy as np
 
 from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
 from encoders.methods.vector_parts import VectorParts
+from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import Mix
 from query.ranking.candidates import (
     CandidateDocuments,
     CandidatesWithPassages,
-    Rows,
     combined_groups,
     passage_rows_by_language,
     row_digests,

@@ -9,8 +9,8 @@ import numpy as np
 
 from encoders.document import BoolArray, FloatArray
 from indexer.stores.contract import LexicalHits
-from indexer.stores.matrix import largest
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, CosinesByPart, Rows
+from indexer.stores.matrix import Rows, largest
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, CosinesByPart
 from query.ranking.fusion import best_lexical_score, lexical_scores
 from query.ranking.hits import ScoreParts
 from query.ranking.mates import Mates

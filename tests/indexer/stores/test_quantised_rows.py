@@ -42,10 +42,10 @@ def test_bounds_hold_for_queries_along_what_quantising_lost() -> None:
     rest = vectors - vectors.mean(axis=0)
     residuals = rest - int8_rows(rest) * (np.abs(rest).max(axis=1, keepdims=True) / np.float32(127))
     bounds = _require_bounds(vectors, np.concatenate((unit_rows(residuals), -unit_rows(residuals))))
-    row = np.arange(50)
-    lower, upper = (np.stack(of_queries)[row, row] for of_queries in zip(*bounds[:50], strict=True))
-    own = (unit_rows(residuals).astype(np.float64) * vectors).sum(axis=1)
-    assert ((upper - own) < 0.05 * (upper - lower)).all()  # the bound is reached, so a smaller one would not hold
+    rows = np.arange(50)
+    lower, upper = (np.stack(of_queries)[rows, rows] for of_queries in zip(*bounds[:50], strict=True))
+    products = (unit_rows(residuals).astype(np.float64) * vectors).sum(axis=1)
+    assert ((upper - products) < 0.05 * (upper - lower)).all()  # the bound is reached, so a smaller one would not hold
 
 
 def test_bounds_hold_for_vectors_along_what_a_query_s_digits_leave_out() -> None:

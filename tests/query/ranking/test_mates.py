@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray
 from encoders.methods.vector_parts import VectorParts
+from indexer.stores.matrix import Rows
 from query.ranking import mates as mates_module
-from query.ranking.candidates import CandidateDocuments, Rows
+from query.ranking.candidates import CandidateDocuments
 from query.ranking.mates import Mates, counterparts
 
 BAR = 0.5
