@@ -104,8 +104,8 @@ def outcomes(folder: Path, nap: float, *options: str) -> tuple[dict[str, str], s
 
 @pytest.fixture(scope="module")
 def check(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], str]:
-    """The tests as ``make check`` runs them, with half a second for each."""
-    return outcomes(tmp_path_factory.mktemp("tiers"), 0.6, "-m", "not parts and not long", "--seconds", "0.5")
+    """The tests as ``make check`` runs them, with a tenth of a second for each."""
+    return outcomes(tmp_path_factory.mktemp("tiers"), 0.6, "-m", "not parts and not long", "--seconds", "0.1")
 
 
 def test_check_runs_what_is_not_marked_and_asks_for_no_server(check: tuple[dict[str, str], str]) -> None:
@@ -117,7 +117,7 @@ def test_a_slow_test_of_check_fails_and_the_message_says_which_tier_it_belongs_t
 ) -> None:
     assert check[0]["test_quick"] == "PASSED"  # what is made once for all tests is nobody's time
     assert check[0]["test_slow"] == "FAILED"
-    assert re.search(r"took \d\.\d s, and a test of `make check` takes 0.5 s at most: mark it `parts`", check[1])
+    assert re.search(r"took \d\.\d s, and a test of `make check` takes 0.1 s at most: mark it `parts`", check[1])
 
 
 def test_a_test_of_check_that_imports_torch_fails(check: tuple[dict[str, str], str]) -> None:

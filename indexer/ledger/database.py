@@ -271,6 +271,16 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
         yield session
 
 
+def require_writable(engine: sa.Engine, table: type[Base]) -> None:
+    """Find out that a table can't be written before hours of work do.
+
+    Raises:
+        StoreError: the table can't be written.
+    """
+    with transaction(engine) as session:
+        session.execute(sa.delete(table).where(sa.false()))
+
+
 @contextmanager
 def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
     """Take a lock of PostgreSQL by its name; yields whether it was free.

@@ -14,7 +14,7 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database
+from indexer.ledger.database import open_database, require_writable
 from onnx_export.models import taught_shares
 from query.evaluation import evaluation_log
 from query.evaluation.foreign_scores import by_topic_language, score_foreign, without_languages
@@ -169,7 +169,7 @@ def evaluate_collection(
     console = console or Console(quiet=True)
     warn_of_undetermined(topic_set, console)
     with open_database(settings.database) as engine:
-        evaluation_log.require_writable(engine)
+        require_writable(engine, evaluation_log.EvaluationRow)
         named = read_earlier(engine, compared_with, topic_set, plan) if compared_with else None
         with Searcher.open(
             collection, settings, device=device, ranking=ranking, console=console, to=plan.to

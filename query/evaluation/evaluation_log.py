@@ -377,12 +377,6 @@ def export_judgements(
     return to_trec(qrels, names)
 
 
-def require_writable(engine: sa.Engine) -> None:
-    """Raise ``StoreError`` if the log can't be written, before hours of ranking find that out."""
-    with transaction(engine) as session:
-        session.execute(sa.delete(EvaluationRow).where(sa.false()))
-
-
 def forget(engine: sa.Engine, collection: str) -> int:
     """Delete all evaluations of a collection with their runs and scores; returns the number of evaluations."""
     with transaction(engine) as session:

@@ -10,6 +10,7 @@ from encoders.console import Console
 from encoders.devices import Device
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
+from indexer.ledger.database import require_writable
 from onnx_export.models import taught_shares
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -69,6 +70,7 @@ def calibrate(
 
 def calibrate_open(opened: OpenCollection, request: CalibrationRequest, inherited: InheritedInput) -> CalibrationReport:
     """``calibrate`` an open collection."""
+    require_writable(opened.engine, calibration_table.CalibrationRow)
     document_spec = opened.encoder.spec
     previous = opened.calibration()
     inherited = _with_migration(opened, previous, request, inherited)

@@ -20,6 +20,7 @@ from encoders.maps.mates import MateScores
 from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from indexer.collection.settings import Settings
+from indexer.ledger.database import require_writable
 from onnx_export.models import absolute, open_named, taught_shares
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -99,6 +100,8 @@ def migrate(
     new = open_named(encoder, method, console, device=device)
     query_encoder = QueryEncoderSpec(encoder, new.spec.method, new.spec.model, new.spec.dim)
     with OpenCollection.open(name, settings, device, console) as opened:
+        if not dry_run:
+            require_writable(opened.engine, calibration_table.CalibrationRow)
         old = opened.encoder
         refuse_combined(opened.collection.encoder)
         model = opened.collection.model

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import EncoderSpec, short_hash
 from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database
+from indexer.ledger.database import open_database, require_writable
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import Setup
 from query.evaluation.measures import Scores, parse_measures, pooled
@@ -30,7 +30,7 @@ def open_log(settings: Settings) -> Iterator[sa.Engine]:
         StoreError: the log can't be written.
     """
     with open_database(settings.database) as engine:
-        evaluation_log.require_writable(engine)
+        require_writable(engine, evaluation_log.EvaluationRow)
         yield engine
 
 

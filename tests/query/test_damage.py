@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from query.cli import run
@@ -54,8 +55,15 @@ def test_a_value_of_zeros_is_a_sentence(
 
 
 def test_a_home_that_can_t_be_written_is_searched_and_shown(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Path,
+    word_model: ModelFolder,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """What must write is refused before it works: no document is read for a calibration or a migration."""
+    monkeypatch.setattr("query.fitting.calibrate.draw_samples", None)
+    monkeypatch.setattr("query.migration.migrate.paired_samples", None)
     try:
         with unwritable(home, tmp_path / "view"):
             for command in (*SHOWN, ["status"]):
@@ -64,6 +72,7 @@ def test_a_home_that_can_t_be_written_is_searched_and_shown(
             for command in (
                 ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"],
                 ["calibrate", "-c", "demo"],
+                ["migrate", "-c", "demo", "--encoder", str(word_model.path), "--method", "first"],
                 ["delete", "x"],
                 ["serve", "--log"],
             ):
