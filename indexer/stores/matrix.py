@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from encoders.document import BoolArray, FloatArray
 from encoders.memory import give_back_memory
 from indexer.stores.contract import NearestDocuments
-from indexer.stores.quantised_rows import QuantisedRows
+from indexer.stores.quantised_rows import QuantisedRows, RowBlock, products_of_blocks, row_blocks
 
 Rows = npt.NDArray[np.intp]
 
@@ -29,14 +30,14 @@ _ROWS = 1_000
 
 _SEARCHES = 64
 """Searches before a copy is made, which takes as long as thirty to seventy products of one query."""
-_MIN_VECTORS = 10_000
-"""Vectors below which a copy would save less than a millisecond a search."""
+_MIN_PRODUCTS = 10_000
+"""Products of a search by a copy below which it would save less than a millisecond."""
 _MAX_QUERIES = 4
 """Queries of a search up to which a copy is faster; eight take as long with it as without."""
 _VECTORS_FOR_A_HIT = 30
 """With fewer vectors for each hit, a copy leaves too many rows to compare."""
-_SEARCHED_SHARE = 1 / 3
-"""Share of the vectors that pass the filters from which a copy is faster: it bounds the products of all vectors."""
+_NEEDED_SHARE = 1 / 3
+"""Share of a copy's products that are needed, from which it is faster: filters and languages leave out some vectors."""
 _SCORES_OF_A_COLUMN = 16
 
 _logger = logging.getLogger("dragoman.stores")
@@ -105,51 +106,47 @@ class VectorMatrix:
         if allowed is not None:
             searched_rows = {lang: rows[allowed[spans[lang]]] for lang, rows in searched_rows.items()}
         selectors = spans if allowed is None else searched_rows  # the same rows; a slice copies no vectors
-        shared_queries = self._shared_queries(queries)
         hits: dict[str, list[NearestDocuments]] = {lang: [] for lang in queries}
-        if shared_queries is not None and (copy := self._copy_for(len(shared_queries), k, searched_rows)):
-            for query, (lower, upper) in zip(shared_queries, copy.bounds(shared_queries), strict=True):
-                for lang, rows in searched_rows.items():
-                    near_rows = rows[_near(lower[selectors[lang]], upper[selectors[lang]], k)]
-                    vectors = self.vectors[near_rows]
+        if copy := self._copy_for(queries, k, searched_rows):
+            lower, upper = copy.bounds(queries)
+            for lang, rows in searched_rows.items():
+                for number, query in enumerate(queries[lang]):
+                    near = _near(lower[number, selectors[lang]], upper[number, selectors[lang]], k)
+                    vectors = self.vectors[rows[near]]
                     scores = np.einsum("ij,j->i", vectors, query)
-                    hits[lang].append(self._best(near_rows, scores, k, vectors if with_vectors else None))
+                    hits[lang].append(self._best(rows[near], scores, k, vectors if with_vectors else None))
             return hits
-        all_scores = None
-        if shared_queries is not None and len(shared_queries) == 1 and allowed is None:
-            all_scores = self.vectors @ shared_queries[0]
         for lang, rows in searched_rows.items():
             vectors = self.vectors[selectors[lang]]
-            products = _products(vectors, queries[lang]) if all_scores is None else [all_scores[spans[lang]]]
+            products = _products(vectors, queries[lang])
             hits[lang] += [self._best(rows, scores, k, vectors if with_vectors else None) for scores in products]
         return hits
 
-    def _shared_queries(self, queries: Mapping[str, FloatArray]) -> FloatArray | None:
-        """The (queries, dim) vectors that at least half of all languages share; otherwise None."""
-        distinct = {id(vectors): vectors for vectors in queries.values()}
-        if len(distinct) != 1 or len(queries) < len(self.languages) / 2:
-            return None
-        (vectors,) = distinct.values()
-        return vectors
+    @cached_property
+    def _blocks(self) -> list[RowBlock]:
+        return row_blocks(self.languages)
 
-    def _copy_for(self, queries: int, k: int, searched_rows: Mapping[str, Rows]) -> QuantisedRows | None:
+    def _copy_for(
+        self, queries: Mapping[str, FloatArray], k: int, searched_rows: Mapping[str, Rows]
+    ) -> QuantisedRows | None:
         """The int8 copy, if it makes a search of rows by language faster.
 
         One thread tries once to make it, and others search without it meanwhile. Where that fails there is none: memory
         is too little, or ONNX Runtime is missing.
         """
         searched_count = sum(map(len, searched_rows.values()))
-        if (
-            len(self.vectors) < _MIN_VECTORS
-            or queries > _MAX_QUERIES
-            or searched_count < _VECTORS_FOR_A_HIT * k * len(searched_rows)
-            or searched_count < _SEARCHED_SHARE * len(self.vectors)
-        ):
+        if searched_count < _VECTORS_FOR_A_HIT * k * len(searched_rows):
+            return None
+        if max(map(len, queries.values()), default=0) > _MAX_QUERIES:
+            return None
+        products = products_of_blocks(self._blocks, queries)
+        needed = sum(len(rows) * len(queries[lang]) for lang, rows in searched_rows.items())
+        if products < _MIN_PRODUCTS or needed < _NEEDED_SHARE * products:
             return None
         self._searches += 1
         if self._copy is None and self._searches > _SEARCHES and self._first_try.acquire(blocking=False):
             try:
-                self._copy = QuantisedRows(self.vectors)
+                self._copy = QuantisedRows(self.vectors, self._blocks)
             except Exception as error:  # noqa: BLE001 - ONNX Runtime's errors share no base, and the products remain
                 _logger.warning("searches compare all %d vectors, without an int8 copy: %s", len(self.vectors), error)
             give_back_memory()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,14 +15,46 @@ from encoders.document import FloatArray, Int8Array, int8_rows
 if TYPE_CHECKING:
     import onnxruntime
 
-_ROWS_OF_A_GRAPH = 20_000
+_MOST_ROWS = 20_000
 """More rows would take much memory while their graph is made."""
+_ENOUGH_ROWS = 4_000
+"""Rows from which calling a graph takes little beside its products."""
 LARGEST_DIGIT = 63
 """Digits of a query are −63 to 63. Processors without int8 instructions add two products of a digit and a number of a
 row in 16 bits: a graph takes digits from 0 to 126, and 2 · 126 · 127 fits."""
 _ROUNDING = np.float32(1e-6)
 """Allowance for float32's rounding, as a share of the norms' product: not a proven bound, but thirty times what was
 seen."""
+
+
+RowBlock = Mapping[str, slice]
+"""Adjacent rows that one graph has, by language."""
+
+
+def row_blocks(languages: Mapping[str, slice]) -> list[RowBlock]:
+    """Languages' rows, in their order, in blocks: small languages share a block, a large language has several."""
+    blocks: list[dict[str, slice]] = []
+    for lang, rows in languages.items():
+        parts = -(-(rows.stop - rows.start) // _MOST_ROWS)
+        for start, stop in pairwise(np.linspace(rows.start, rows.stop, parts + 1, dtype=np.intp).tolist()):
+            if not blocks or not _size(blocks[-1]) < _ENOUGH_ROWS >= stop - start:
+                blocks.append({})
+            blocks[-1][lang] = slice(start, stop)
+    return list(blocks)
+
+
+def products_of_blocks(blocks: Sequence[RowBlock], queries: Mapping[str, FloatArray]) -> int:
+    """The number of products of a row and a query that the graphs of blocks compute for queries by language."""
+    return sum(_size(block) * sum(map(len, _distinct(block, queries).values())) for block in blocks)
+
+
+def _size(block: RowBlock) -> int:
+    return sum(rows.stop - rows.start for rows in block.values())
+
+
+def _distinct(langs: Iterable[str], queries: Mapping[str, FloatArray]) -> dict[int, FloatArray]:
+    """The arrays of the languages' queries, each once, by their identity."""
+    return {id(queries[lang]): queries[lang] for lang in langs if lang in queries}
 
 
 class QuantisedRows:
@@ -31,41 +65,73 @@ class QuantisedRows:
     that quantising loses next to nothing of it. The rows of a graph are centred first: a shorter vector loses less.
     """
 
-    def __init__(self, vectors: FloatArray) -> None:
-        """Copy (n, dim) float32 vectors; ONNX Runtime must be installed."""
-        self._sessions, means, units, residual_norms, norms = [], [], [], [], []
-        for start in range(0, len(vectors), _ROWS_OF_A_GRAPH):
-            block = vectors[start : start + _ROWS_OF_A_GRAPH]
-            mean = block.mean(axis=0)
-            rest = block - mean
-            rows = int8_rows(rest)
-            unit = np.abs(rest).max(axis=1) / np.float32(127)
-            rest -= rows * unit[:, None]
-            self._sessions.append(_session(rows))
-            means.append(mean)
-            units.append(unit)
-            residual_norms.append(np.linalg.norm(rest, axis=1))
-            norms.append(np.linalg.norm(block, axis=1) + np.linalg.norm(mean))
-        self._means, self._lengths = np.stack(means), [len(unit) for unit in units]
-        self._units, self._residual_norms = np.concatenate(units), np.concatenate(residual_norms)
-        self._norms = np.concatenate(norms)
+    def __init__(self, vectors: FloatArray, blocks: Sequence[RowBlock]) -> None:
+        """Copy (n, dim) float32 vectors, all of them in blocks; ONNX Runtime must be installed."""
+        self._count = len(vectors)
+        self._graphs = [_Graph.of(vectors, block) for block in blocks]
 
-    def bounds(self, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """For each of (queries, dim) float32, (n,) lower and upper bounds of the inner products."""
-        digits = QueryDigits.of(queries)
-        digit_products = np.concatenate(
-            [session.run(None, {"digits": digits.moved})[0] for session in self._sessions], axis=1
-        )
-        by_mean = queries @ self._means.T
-        residual_norms = np.linalg.norm(digits.residuals, axis=1)
-        for number, norm in enumerate(np.linalg.norm(queries, axis=1)):
-            products = digit_products[number].astype(np.float32) * digits.high_units[number]
-            products += digit_products[len(queries) + number].astype(np.float32) * digits.low_units[number]
-            products *= self._units
-            products += np.repeat(by_mean[number], self._lengths)
-            errors = self._residual_norms * (norm + residual_norms[number])
-            errors += self._norms * (residual_norms[number] + _ROUNDING * norm)
-            yield products - errors, products + errors
+    def bounds(self, queries: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Bounds of the inner products of each language's rows with the language's (queries, dim) float32.
+
+        Languages that share queries should share the array. Rows of languages without queries get no bounds, and
+        numbers that mean nothing.
+
+        Returns:
+            Lower and upper bounds, (queries, n) float32.
+        """
+        most = max(map(len, queries.values()))
+        lower, upper = np.empty((2, most, self._count), dtype=np.float32)
+        digits = {identity: QueryDigits.of(vectors) for identity, vectors in _distinct(queries, queries).items()}
+        for graph in self._graphs:
+            for identity, vectors in _distinct(graph.block, queries).items():
+                products, errors = graph.products(vectors, digits[identity])
+                for lang, rows in graph.block.items():
+                    if queries.get(lang) is vectors:
+                        own = slice(rows.start - graph.first, rows.stop - graph.first)
+                        np.subtract(products[:, own], errors[:, own], out=lower[: len(vectors), rows])
+                        np.add(products[:, own], errors[:, own], out=upper[: len(vectors), rows])
+        return lower, upper
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """The int8 rows of a block.
+
+    Attributes:
+        first: the number of the first row.
+        mean: (dim,) of the vectors, which their rows lack.
+        units: (rows,) a vector's numbers are those of the row, in this unit.
+        norms: (2, rows) of what quantising lost; of the vector, with the norm of the mean added.
+    """
+
+    block: RowBlock
+    first: int
+    session: onnxruntime.InferenceSession
+    mean: FloatArray
+    units: FloatArray
+    norms: FloatArray
+
+    @classmethod
+    def of(cls, vectors: FloatArray, block: RowBlock) -> _Graph:
+        """Quantise the rows of a block."""
+        spans = list(block.values())
+        vectors = vectors[spans[0].start : spans[-1].stop]
+        mean = vectors.mean(axis=0)
+        rest = vectors - mean
+        rows = int8_rows(rest)
+        units = np.abs(rest).max(axis=1) / np.float32(127)
+        rest -= rows * units[:, None]
+        whole = np.linalg.norm(vectors, axis=1) + np.linalg.norm(mean)
+        norms = np.stack((np.linalg.norm(rest, axis=1), whole))
+        return cls(block, spans[0].start, _session(rows), mean, units, norms)
+
+    def products(self, queries: FloatArray, digits: QueryDigits) -> tuple[FloatArray, FloatArray]:
+        """Inner products with (queries, dim), (queries, rows), and by how much they may be wrong."""
+        of_digits = self.session.run(["products"], {"digits": digits.moved})[0]
+        products = digits.units @ of_digits.astype(np.float32)
+        products *= self.units
+        products += (queries @ self.mean)[:, None]
+        return products, digits.losses @ self.norms
 
 
 class QueryDigits(NamedTuple):
@@ -73,15 +139,15 @@ class QueryDigits(NamedTuple):
 
     Attributes:
         moved: (2 · queries, dim) the queries' high digits, then their low digits, plus ``LARGEST_DIGIT``.
-        high_units: (queries, 1) float32.
-        low_units: (queries, 1) float32.
+        units: (queries, 2 · queries) matrix that makes products of queries of the products of their digits.
         residuals: (queries, dim) what the digits leave out.
+        losses: (queries, 2) how much a product may be wrong, for each unit of a row's two norms.
     """
 
     moved: npt.NDArray[np.uint8]
-    high_units: FloatArray
-    low_units: FloatArray
+    units: FloatArray
     residuals: FloatArray
+    losses: FloatArray
 
     @classmethod
     def of(cls, queries: FloatArray) -> QueryDigits:
@@ -92,7 +158,10 @@ class QueryDigits(NamedTuple):
         rest = queries - high * high_units
         low = np.rint(rest / low_units)
         moved = (np.concatenate((high, low)) + LARGEST_DIGIT).astype(np.uint8)
-        return cls(moved, high_units, low_units, rest - low * low_units)
+        residuals = rest - low * low_units
+        units = np.concatenate((np.diag(high_units[:, 0]), np.diag(low_units[:, 0])), axis=1)
+        norms, lost = (np.linalg.norm(rows, axis=1) for rows in (queries, residuals))
+        return cls(moved, units, residuals, np.stack((norms + lost, lost + _ROUNDING * norms), axis=1))
 
 
 def _session(rows: Int8Array) -> onnxruntime.InferenceSession:

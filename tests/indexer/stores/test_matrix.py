@@ -2,7 +2,7 @@
 
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import pairwise
@@ -14,10 +14,11 @@ import pytest
 
 from encoders.document import BoolArray, Document, FloatArray, Passages, unit_rows
 from indexer.stores import matrix as matrices
+from indexer.stores import quantised_rows
 from indexer.stores.contract import NearestDocuments, StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import VectorMatrix, largest
-from indexer.stores.quantised_rows import QuantisedRows
+from indexer.stores.quantised_rows import QuantisedRows, RowBlock
 
 MODEL, DIM, COUNT = "model-a", 384, 8_000
 LANGS = ("de", "en", "ja")
@@ -34,16 +35,16 @@ class _Copies:
         self.error: Exception | None = None
         make, bounds, near = QuantisedRows.__init__, QuantisedRows.bounds, matrices._near
 
-        def counted_make(copy: QuantisedRows, vectors: FloatArray) -> None:
+        def counted_make(copy: QuantisedRows, vectors: FloatArray, blocks: Sequence[RowBlock]) -> None:
             self.begun.set()
             assert self.may_be_made.wait(60)
             if self.error:
                 raise self.error
-            make(copy, vectors)
+            make(copy, vectors, blocks)
             self.made += 1
 
-        def counted_bounds(copy: QuantisedRows, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-            self.served += len(queries)
+        def counted_bounds(copy: QuantisedRows, queries: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+            self.served += max(map(len, queries.values()))
             return bounds(copy, queries)
 
         def counted_near(*arguments: Any) -> matrices.Rows:
@@ -70,9 +71,9 @@ def vectors() -> FloatArray:
     return unit_rows(rows.astype(np.float32))
 
 
-def _matrix(vectors: FloatArray) -> VectorMatrix:
-    """The vectors in three languages."""
-    places = sorted((LANGS[number % 3], f"{number}", number) for number in range(len(vectors)))
+def _matrix(vectors: FloatArray, langs: Sequence[str] = LANGS) -> VectorMatrix:
+    """The vectors, in languages of the same size."""
+    places = sorted((langs[number % len(langs)], f"{number}", number) for number in range(len(vectors)))
     return VectorMatrix.build(places, ((number, vector.tobytes()) for number, vector in enumerate(vectors)), DIM)
 
 
@@ -83,11 +84,16 @@ def _search(
 
 
 def _require_nearest(
-    matrix: VectorMatrix, queries: FloatArray, k: int, hits: dict[str, list[NearestDocuments]], allowed: BoolArray
+    matrix: VectorMatrix,
+    queries: FloatArray | Mapping[str, FloatArray],
+    k: int,
+    hits: dict[str, list[NearestDocuments]],
+    allowed: BoolArray,
 ) -> None:
     """Require the k nearest by double precision, best first, equal vectors in the order of their rows."""
-    exact = queries.astype(np.float64) @ matrix.vectors.astype(np.float64).T
     for lang, of_queries in hits.items():
+        own = queries[lang] if isinstance(queries, Mapping) else queries
+        exact = own.astype(np.float64) @ matrix.vectors.astype(np.float64).T
         span = matrix.languages[lang]
         rows_of_language = np.flatnonzero(allowed[span]) + span.start
         for scores, of_query in zip(exact, of_queries, strict=True):
@@ -118,6 +124,31 @@ def test_an_int8_copy_finds_the_nearest(
     _require_nearest(matrix, queries, 30, hits, allowed)
     assert copies.served == count
     assert copies.compared < 0.1 * count * allowed.sum()
+
+
+@pytest.mark.parametrize("langs", [LANGS, ("a", "b", "c", "d", "e", "f", "g")])
+@pytest.mark.parametrize("enough_rows", [500, 4_000])
+def test_an_int8_copy_finds_the_nearest_to_each_language_s_own_vectors(
+    vectors: FloatArray,
+    copies: _Copies,
+    monkeypatch: pytest.MonkeyPatch,
+    langs: Sequence[str],
+    enough_rows: int,
+) -> None:
+    """Seven languages share blocks, some of which ask with the same vectors; small blocks divide a language."""
+    monkeypatch.setattr(matrices, "_SEARCHES", 0)
+    monkeypatch.setattr(quantised_rows, "_ENOUGH_ROWS", enough_rows)
+    monkeypatch.setattr(quantised_rows, "_MOST_ROWS", 5 * enough_rows // 2)
+    matrix = _matrix(vectors, langs)
+    queries = {lang: matrix.vectors[row : row + 1 + row % 3] for row, lang in enumerate(langs[1:])}
+    queries["zz"] = matrix.vectors[:2]
+    queries[langs[-1]] = queries[langs[1]]
+    hits = matrix.search(queries, 20, None, with_vectors=True)
+    assert hits.pop("zz")[0].doc_ids == []
+    _require_nearest(matrix, queries, 20, hits, np.ones(len(vectors), np.bool_))
+    assert [len(of_queries) for of_queries in hits.values()] == [len(queries[lang]) for lang in hits]
+    assert copies.made == (len(langs) > 3)  # two of three languages have too few vectors
+    assert copies.compared < 0.1 * len(vectors) * sum(map(len, queries.values())) / len(langs)
 
 
 def test_a_copy_that_rules_out_nothing_finds_the_nearest(
@@ -204,8 +235,10 @@ def test_no_copy_is_made_where_products_are_as_fast(
     _search(matrix, matrix.vectors[:5], 10)
     _search(matrix, query, 134)
     _search(matrix, query, 10, one_in_four)
-    by_language = {lang: matrix.vectors[row : row + 1] for row, lang in enumerate(LANGS)}
-    matrix.search(by_language, 10, None, with_vectors=False)
+    matrix.search({"en": query}, 10, None, with_vectors=False)
+    twelve = [f"l{number}" for number in range(12)]  # four of them share a block
+    by_language = {lang: matrix.vectors[row : row + 1] for row, lang in enumerate(twelve)}
+    _matrix(vectors, twelve).search(by_language, 10, None, with_vectors=False)
     assert not copies.begun.is_set()
     _search(matrix, query, 133)
     assert copies.made == 1

@@ -1,10 +1,12 @@
 """Bounds of inner products hold, and are narrow."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from encoders.document import FloatArray, int8_rows, unit_rows
-from indexer.stores.quantised_rows import LARGEST_DIGIT, QuantisedRows, QueryDigits
+from indexer.stores.quantised_rows import LARGEST_DIGIT, QuantisedRows, QueryDigits, row_blocks
 
 DIM = 384
 
@@ -17,7 +19,8 @@ def _like_an_encoder(chance: np.random.Generator, count: int) -> FloatArray:
 
 def _require_bounds(vectors: FloatArray, queries: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
     exact = queries.astype(np.float64) @ vectors.astype(np.float64).T
-    bounds = list(QuantisedRows(vectors).bounds(queries))
+    span = slice(0, len(vectors))
+    bounds = list(zip(*QuantisedRows(vectors, row_blocks({"en": span})).bounds({"en": queries}), strict=True))
     assert len(bounds) == len(queries)
     for products, (lower, upper) in zip(exact, bounds, strict=True):
         assert (lower <= products).all()
@@ -71,6 +74,16 @@ def test_two_products_fit_in_sixteen_bits_and_the_largest_numbers_are_right() ->
 def test_each_number_of_a_query_is_its_digits_and_a_small_residual() -> None:
     queries = _like_an_encoder(np.random.default_rng(0), 4)
     digits = QueryDigits.of(queries)
-    high, low = np.split(digits.moved.astype(np.float64) - LARGEST_DIGIT, 2)
-    assert high * digits.high_units + low * digits.low_units + digits.residuals == pytest.approx(queries, abs=1e-7)
+    assert digits.units @ (digits.moved.astype(np.float64) - LARGEST_DIGIT) + digits.residuals == pytest.approx(
+        queries, abs=1e-7
+    )
     assert np.linalg.norm(digits.residuals, axis=1).max() < 2e-4
+
+
+def test_small_languages_share_a_block_and_a_large_language_has_several() -> None:
+    sizes = {"a": 300, "b": 3_000, "c": 800, "d": 100, "e": 4_000, "f": 45_001, "g": 0, "h": 5}
+    ends = np.cumsum([0, *sizes.values()]).tolist()
+    blocks = row_blocks({lang: slice(*ends[place : place + 2]) for place, lang in enumerate(sizes)})
+    assert [list(block) for block in blocks] == [["a", "b", "c"], ["d", "e"], ["f"], ["f"], ["f"], ["h"]]
+    rows = [span for block in blocks for span in block.values()]
+    assert [(span.start, span.stop) for span in rows] == list(pairwise([*ends[:6], 23_200, 38_200, *ends[-2:]]))
