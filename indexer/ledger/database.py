@@ -272,7 +272,7 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
 
 
 def require_writable(engine: sa.Engine, table: type[Base]) -> None:
-    """Find out that a table can't be written before hours of work do.
+    """Raise now if a table can't be written, rather than after hours of work.
 
     Raises:
         StoreError: the table can't be written.

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from encoders.document import BoolArray, FloatArray
 from encoders.memory import give_back_memory
 from indexer.stores.contract import NearestDocuments
-from indexer.stores.quantised_rows import QuantisedRows, RowBlock, products_of_blocks, row_blocks
+from indexer.stores.quantised_rows import QuantisedRows, RowBlock, compared_rows, row_blocks
 
 Rows = npt.NDArray[np.intp]
 
@@ -29,15 +29,16 @@ _ROWS = 1_000
 """Vectors copied into the matrix at a time."""
 
 _SEARCHES = 64
-"""Searches before a copy is made, which takes as long as thirty to seventy products of one query."""
-_MIN_PRODUCTS = 10_000
-"""Products of a search by a copy below which it would save less than a millisecond."""
+"""Times that searches compare all vectors before a copy is made, which takes as long as thirty to seventy of these."""
+_MIN_VECTORS = 10_000
+"""Compared vectors below which a copy would save less than a millisecond a search."""
 _MAX_QUERIES = 4
 """Queries of a search up to which a copy is faster; eight take as long with it as without."""
 _VECTORS_FOR_A_HIT = 30
 """With fewer vectors for each hit, a copy leaves too many rows to compare."""
-_NEEDED_SHARE = 1 / 3
-"""Share of a copy's products that are needed, from which it is faster: filters and languages leave out some vectors."""
+_SEARCHED_SHARE = 1 / 3
+"""Share of the vectors compared by a copy that must be searched; filters leave out the others, or they are of another
+language in the same graph."""
 _SCORES_OF_A_COLUMN = 16
 
 _logger = logging.getLogger("dragoman.stores")
@@ -60,7 +61,7 @@ class VectorMatrix:
     position: Mapping[str, int]
     _copy: QuantisedRows | None = field(default=None, init=False, repr=False)
     _first_try: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-    _searches: int = field(default=0, init=False, repr=False)
+    _compared: int = field(default=0, init=False, repr=False)
 
     @classmethod
     def build(cls, places: Sequence[tuple[str, str, int]], rows: Iterable[tuple[int, bytes]], dim: int) -> VectorMatrix:
@@ -111,10 +112,10 @@ class VectorMatrix:
             lower, upper = copy.bounds(queries)
             for lang, rows in searched_rows.items():
                 for number, query in enumerate(queries[lang]):
-                    near = _near(lower[number, selectors[lang]], upper[number, selectors[lang]], k)
-                    vectors = self.vectors[rows[near]]
+                    near_rows = rows[_near(lower[number, selectors[lang]], upper[number, selectors[lang]], k)]
+                    vectors = self.vectors[near_rows]
                     scores = np.einsum("ij,j->i", vectors, query)
-                    hits[lang].append(self._best(rows[near], scores, k, vectors if with_vectors else None))
+                    hits[lang].append(self._best(near_rows, scores, k, vectors if with_vectors else None))
             return hits
         for lang, rows in searched_rows.items():
             vectors = self.vectors[selectors[lang]]
@@ -134,17 +135,21 @@ class VectorMatrix:
         One thread tries once to make it, and others search without it meanwhile. Where that fails there is none: memory
         is too little, or ONNX Runtime is missing.
         """
+        query_count = len(next(iter(queries.values()), ()))
         searched_count = sum(map(len, searched_rows.values()))
-        if searched_count < _VECTORS_FOR_A_HIT * k * len(searched_rows):
+        compared_count = compared_rows(self._blocks, queries)
+        if (
+            not 0 < query_count <= _MAX_QUERIES
+            or compared_count < _MIN_VECTORS
+            or searched_count < max(_SEARCHED_SHARE * compared_count, _VECTORS_FOR_A_HIT * k * len(searched_rows))
+        ):
             return None
-        if max(map(len, queries.values()), default=0) > _MAX_QUERIES:
-            return None
-        products = products_of_blocks(self._blocks, queries)
-        needed = sum(len(rows) * len(queries[lang]) for lang, rows in searched_rows.items())
-        if products < _MIN_PRODUCTS or needed < _NEEDED_SHARE * products:
-            return None
-        self._searches += 1
-        if self._copy is None and self._searches > _SEARCHES and self._first_try.acquire(blocking=False):
+        self._compared += compared_count
+        if (
+            self._copy is None
+            and self._compared > _SEARCHES * len(self.vectors)
+            and self._first_try.acquire(blocking=False)
+        ):
             try:
                 self._copy = QuantisedRows(self.vectors, self._blocks)
             except Exception as error:  # noqa: BLE001 - ONNX Runtime's errors share no base, and the products remain

@@ -16,40 +16,53 @@ if TYPE_CHECKING:
     import onnxruntime
 
 _MOST_ROWS = 20_000
-"""More rows would take much memory while their graph is made."""
+"""More rows would take much memory while their graph is made; at least twice as many as ``_ENOUGH_ROWS``."""
 _ENOUGH_ROWS = 4_000
 """Rows from which calling a graph takes little beside its products."""
 LARGEST_DIGIT = 63
 """Digits of a query are −63 to 63. Processors without int8 instructions add two products of a digit and a number of a
 row in 16 bits: a graph takes digits from 0 to 126, and 2 · 126 · 127 fits."""
 _ROUNDING = np.float32(1e-6)
-"""Allowance for float32's rounding, as a share of the norms' product: not a proven bound, but thirty times what was
+"""Allowance for float32's rounding, as a share of the norms' product: not a proven bound, but ten times what was
 seen."""
 
 
-RowBlock = Mapping[str, slice]
-"""Adjacent rows that one graph has, by language."""
+@dataclass
+class RowBlock:
+    """Adjacent rows of a matrix that share a graph.
+
+    Attributes:
+        rows: all of them.
+        languages: those of each language.
+    """
+
+    rows: slice
+    languages: dict[str, slice]
 
 
 def row_blocks(languages: Mapping[str, slice]) -> list[RowBlock]:
     """Languages' rows, in their order, in blocks: small languages share a block, a large language has several."""
-    blocks: list[dict[str, slice]] = []
+    blocks: list[RowBlock] = []
     for lang, rows in languages.items():
-        parts = -(-(rows.stop - rows.start) // _MOST_ROWS)
+        parts = -(-_count(rows) // _MOST_ROWS)
         for start, stop in pairwise(np.linspace(rows.start, rows.stop, parts + 1, dtype=np.intp).tolist()):
-            if not blocks or not _size(blocks[-1]) < _ENOUGH_ROWS >= stop - start:
-                blocks.append({})
-            blocks[-1][lang] = slice(start, stop)
-    return list(blocks)
+            if not blocks or _count(blocks[-1].rows) >= _ENOUGH_ROWS or stop - start > _ENOUGH_ROWS:
+                blocks.append(RowBlock(slice(start, start), {}))
+            blocks[-1].rows = slice(blocks[-1].rows.start, stop)
+            blocks[-1].languages[lang] = slice(start, stop)
+    return blocks
 
 
-def products_of_blocks(blocks: Sequence[RowBlock], queries: Mapping[str, FloatArray]) -> int:
-    """The number of products of a row and a query that the graphs of blocks compute for queries by language."""
-    return sum(_size(block) * sum(map(len, _distinct(block, queries).values())) for block in blocks)
+def compared_rows(blocks: Sequence[RowBlock], queries: Mapping[str, FloatArray]) -> int:
+    """The number of rows that graphs compare with queries by language; a graph may have to compare its rows again.
+
+    Each language has the same number of queries. Languages that share an array of queries are compared at once.
+    """
+    return sum(_count(block.rows) * len(_distinct(block.languages, queries)) for block in blocks)
 
 
-def _size(block: RowBlock) -> int:
-    return sum(rows.stop - rows.start for rows in block.values())
+def _count(rows: slice) -> int:
+    return int(rows.stop - rows.start)
 
 
 def _distinct(langs: Iterable[str], queries: Mapping[str, FloatArray]) -> dict[int, FloatArray]:
@@ -66,30 +79,30 @@ class QuantisedRows:
     """
 
     def __init__(self, vectors: FloatArray, blocks: Sequence[RowBlock]) -> None:
-        """Copy (n, dim) float32 vectors, all of them in blocks; ONNX Runtime must be installed."""
+        """Copy (n, dim) float32 vectors; the blocks hold each row once. ONNX Runtime must be installed."""
         self._count = len(vectors)
-        self._graphs = [_Graph.of(vectors, block) for block in blocks]
+        self._graphs = [_Graph.of(vectors[block.rows], block) for block in blocks]
 
     def bounds(self, queries: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Bounds of the inner products of each language's rows with the language's (queries, dim) float32.
 
-        Languages that share queries should share the array. Rows of languages without queries get no bounds, and
-        numbers that mean nothing.
+        Each language has the same number of queries. Rows of languages without queries get arbitrary numbers.
 
         Returns:
             Lower and upper bounds, (queries, n) float32.
         """
-        most = max(map(len, queries.values()))
-        lower, upper = np.empty((2, most, self._count), dtype=np.float32)
         digits = {identity: QueryDigits.of(vectors) for identity, vectors in _distinct(queries, queries).items()}
+        query_count = len(next(iter(queries.values())))
+        lower, upper = np.empty((2, query_count, self._count), dtype=np.float32)
         for graph in self._graphs:
-            for identity, vectors in _distinct(graph.block, queries).items():
+            for identity, vectors in _distinct(graph.block.languages, queries).items():
                 products, errors = graph.products(vectors, digits[identity])
-                for lang, rows in graph.block.items():
+                for lang, rows in graph.block.languages.items():
                     if queries.get(lang) is vectors:
-                        own = slice(rows.start - graph.first, rows.stop - graph.first)
-                        np.subtract(products[:, own], errors[:, own], out=lower[: len(vectors), rows])
-                        np.add(products[:, own], errors[:, own], out=upper[: len(vectors), rows])
+                        first = graph.block.rows.start
+                        columns = slice(rows.start - first, rows.stop - first)
+                        np.subtract(products[:, columns], errors[:, columns], out=lower[:, rows])
+                        np.add(products[:, columns], errors[:, columns], out=upper[:, rows])
         return lower, upper
 
 
@@ -98,14 +111,12 @@ class _Graph:
     """The int8 rows of a block.
 
     Attributes:
-        first: the number of the first row.
-        mean: (dim,) of the vectors, which their rows lack.
-        units: (rows,) a vector's numbers are those of the row, in this unit.
-        norms: (2, rows) of what quantising lost; of the vector, with the norm of the mean added.
+        mean: (dim,) mean of the vectors, subtracted before quantising.
+        units: (rows,) what 1 in an int8 row stands for.
+        norms: (2, rows) norm of the residual; norm of the vector plus norm of the mean.
     """
 
     block: RowBlock
-    first: int
     session: onnxruntime.InferenceSession
     mean: FloatArray
     units: FloatArray
@@ -113,22 +124,20 @@ class _Graph:
 
     @classmethod
     def of(cls, vectors: FloatArray, block: RowBlock) -> _Graph:
-        """Quantise the rows of a block."""
-        spans = list(block.values())
-        vectors = vectors[spans[0].start : spans[-1].stop]
+        """Quantise the (rows, dim) vectors of a block."""
         mean = vectors.mean(axis=0)
         rest = vectors - mean
         rows = int8_rows(rest)
         units = np.abs(rest).max(axis=1) / np.float32(127)
         rest -= rows * units[:, None]
-        whole = np.linalg.norm(vectors, axis=1) + np.linalg.norm(mean)
-        norms = np.stack((np.linalg.norm(rest, axis=1), whole))
-        return cls(block, spans[0].start, _session(rows), mean, units, norms)
+        vector_norms = np.linalg.norm(vectors, axis=1) + np.linalg.norm(mean)
+        return cls(block, _session(rows), mean, units, np.stack((np.linalg.norm(rest, axis=1), vector_norms)))
 
     def products(self, queries: FloatArray, digits: QueryDigits) -> tuple[FloatArray, FloatArray]:
-        """Inner products with (queries, dim), (queries, rows), and by how much they may be wrong."""
-        of_digits = self.session.run(["products"], {"digits": digits.moved})[0]
-        products = digits.units @ of_digits.astype(np.float32)
+        """Inner products with (queries, dim), (queries, rows), and by how much each may be wrong."""
+        digit_products = self.session.run(["products"], {"digits": digits.moved})[0]
+        high, low = digit_products.astype(np.float32).reshape(2, len(queries), -1)
+        products: FloatArray = high * digits.high_units + low * digits.low_units
         products *= self.units
         products += (queries @ self.mean)[:, None]
         return products, digits.losses @ self.norms
@@ -139,13 +148,15 @@ class QueryDigits(NamedTuple):
 
     Attributes:
         moved: (2 · queries, dim) the queries' high digits, then their low digits, plus ``LARGEST_DIGIT``.
-        units: (queries, 2 · queries) matrix that makes products of queries of the products of their digits.
+        high_units: (queries, 1) float32.
+        low_units: (queries, 1) float32.
         residuals: (queries, dim) what the digits leave out.
-        losses: (queries, 2) how much a product may be wrong, for each unit of a row's two norms.
+        losses: (queries, 2) factors; times a row's two norms they bound the error of a product.
     """
 
     moved: npt.NDArray[np.uint8]
-    units: FloatArray
+    high_units: FloatArray
+    low_units: FloatArray
     residuals: FloatArray
     losses: FloatArray
 
@@ -159,9 +170,9 @@ class QueryDigits(NamedTuple):
         low = np.rint(rest / low_units)
         moved = (np.concatenate((high, low)) + LARGEST_DIGIT).astype(np.uint8)
         residuals = rest - low * low_units
-        units = np.concatenate((np.diag(high_units[:, 0]), np.diag(low_units[:, 0])), axis=1)
-        norms, lost = (np.linalg.norm(rows, axis=1) for rows in (queries, residuals))
-        return cls(moved, units, residuals, np.stack((norms + lost, lost + _ROUNDING * norms), axis=1))
+        norms, residual_norms = (np.linalg.norm(rows, axis=1) for rows in (queries, residuals))
+        losses = np.stack((norms + residual_norms, residual_norms + _ROUNDING * norms), axis=1)
+        return cls(moved, high_units, low_units, residuals, losses)
 
 
 def _session(rows: Int8Array) -> onnxruntime.InferenceSession:

@@ -97,11 +97,11 @@ def migrate(
     console, settings = console or Console(quiet=True), settings or Settings.read()
     encoder = absolute(encoder)
     refuse_combined(encoder)
-    new = open_named(encoder, method, console, device=device)
-    query_encoder = QueryEncoderSpec(encoder, new.spec.method, new.spec.model, new.spec.dim)
     with OpenCollection.open(name, settings, device, console) as opened:
         if not dry_run:
             require_writable(opened.engine, calibration_table.CalibrationRow)
+        new = open_named(encoder, method, console, device=device)
+        query_encoder = QueryEncoderSpec(encoder, new.spec.method, new.spec.model, new.spec.dim)
         old = opened.encoder
         refuse_combined(opened.collection.encoder)
         model = opened.collection.model

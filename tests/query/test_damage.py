@@ -61,9 +61,9 @@ def test_a_home_that_can_t_be_written_is_searched_and_shown(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What must write is refused before it works: no document is read for a calibration or a migration."""
+    """Commands that must write are refused before their work: no document is read, and no encoder opened."""
     monkeypatch.setattr("query.fitting.calibrate.draw_samples", None)
-    monkeypatch.setattr("query.migration.migrate.paired_samples", None)
+    monkeypatch.setattr("query.migration.migrate.open_named", None)
     try:
         with unwritable(home, tmp_path / "view"):
             for command in (*SHOWN, ["status"]):

@@ -44,7 +44,7 @@ class _Copies:
             self.made += 1
 
         def counted_bounds(copy: QuantisedRows, queries: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
-            self.served += max(map(len, queries.values()))
+            self.served += len(next(iter(queries.values())))
             return bounds(copy, queries)
 
         def counted_near(*arguments: Any) -> matrices.Rows:
@@ -92,8 +92,8 @@ def _require_nearest(
 ) -> None:
     """Require the k nearest by double precision, best first, equal vectors in the order of their rows."""
     for lang, of_queries in hits.items():
-        own = queries[lang] if isinstance(queries, Mapping) else queries
-        exact = own.astype(np.float64) @ matrix.vectors.astype(np.float64).T
+        of_language = queries[lang] if isinstance(queries, Mapping) else queries
+        exact = of_language.astype(np.float64) @ matrix.vectors.astype(np.float64).T
         span = matrix.languages[lang]
         rows_of_language = np.flatnonzero(allowed[span]) + span.start
         for scores, of_query in zip(exact, of_queries, strict=True):
@@ -126,29 +126,36 @@ def test_an_int8_copy_finds_the_nearest(
     assert copies.compared < 0.1 * count * allowed.sum()
 
 
-@pytest.mark.parametrize("langs", [LANGS, ("a", "b", "c", "d", "e", "f", "g")])
 @pytest.mark.parametrize("enough_rows", [500, 4_000])
+@pytest.mark.parametrize("share", [1.0, 0.9])
 def test_an_int8_copy_finds_the_nearest_to_each_language_s_own_vectors(
-    vectors: FloatArray,
-    copies: _Copies,
-    monkeypatch: pytest.MonkeyPatch,
-    langs: Sequence[str],
-    enough_rows: int,
+    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch, enough_rows: int, share: float
 ) -> None:
-    """Seven languages share blocks, some of which ask with the same vectors; small blocks divide a language."""
+    """Seven languages share blocks, and two of them ask with the same vectors; with small blocks each has several."""
     monkeypatch.setattr(matrices, "_SEARCHES", 0)
     monkeypatch.setattr(quantised_rows, "_ENOUGH_ROWS", enough_rows)
     monkeypatch.setattr(quantised_rows, "_MOST_ROWS", 5 * enough_rows // 2)
-    matrix = _matrix(vectors, langs)
-    queries = {lang: matrix.vectors[row : row + 1 + row % 3] for row, lang in enumerate(langs[1:])}
+    matrix, langs = _matrix(vectors, "abcdefg"), "bcdefg"
+    allowed = np.random.default_rng(2).random(len(vectors)) < share
+    queries = {lang: matrix.vectors[row : row + 2] for row, lang in enumerate(langs)}
+    queries["c"] = queries["b"]
     queries["zz"] = matrix.vectors[:2]
-    queries[langs[-1]] = queries[langs[1]]
-    hits = matrix.search(queries, 20, None, with_vectors=True)
-    assert hits.pop("zz")[0].doc_ids == []
-    _require_nearest(matrix, queries, 20, hits, np.ones(len(vectors), np.bool_))
-    assert [len(of_queries) for of_queries in hits.values()] == [len(queries[lang]) for lang in hits]
-    assert copies.made == (len(langs) > 3)  # two of three languages have too few vectors
-    assert copies.compared < 0.1 * len(vectors) * sum(map(len, queries.values())) / len(langs)
+    asked, products = [], quantised_rows._Graph.products
+
+    def noted_products(graph: quantised_rows._Graph, *arguments: Any) -> tuple[FloatArray, FloatArray]:
+        asked.append(set(graph.block.languages))
+        return products(graph, *arguments)
+
+    monkeypatch.setattr(quantised_rows._Graph, "products", noted_products)
+    hits = matrix.search(queries, 20, None if share == 1 else allowed, with_vectors=True)
+    assert [of_query.doc_ids for of_query in hits.pop("zz")] == [[], []]
+    _require_nearest(matrix, queries, 20, hits, allowed)
+    assert copies.made == 1
+    assert copies.compared < 0.2 * 2 * len(vectors)
+    if enough_rows == 500:  # a graph has one language alone, and "a" is not asked
+        assert sorted(asked, key=min) == [{lang} for lang in langs for _ in range(2)]
+    else:  # the arrays of three languages, two of which are the same; then of three; then of one
+        assert asked == [set("abc")] + [set("def")] * 3 + [{"g"}]
 
 
 def test_a_copy_that_rules_out_nothing_finds_the_nearest(
