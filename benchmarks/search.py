@@ -161,7 +161,7 @@ def warm(settings: Settings, rounds: int) -> list[str]:
 
 
 def one_shot(settings: Settings, rounds: int) -> list[str]:
-    """Wall time of ``dragoman search`` as a process of its own, calibrated and not, and of starting Python alone.
+    """Wall time of commands as processes of their own, and of starting Python with their packages alone.
 
     Modules are compiled once, as those of an installed command are, even if the environment forbids it.
     """
@@ -177,6 +177,8 @@ def one_shot(settings: Settings, rounds: int) -> list[str]:
     jobs = {
         "search": lambda: run(command),
         "plain": lambda: run([*command, "--calibration", "none"]),
+        "status": lambda: run([*DRAGOMAN, "status"]),
+        "database": lambda: run([sys.executable, "-c", "import numpy, sqlalchemy.orm"]),
         "help": lambda: run([*DRAGOMAN, "--help"]),
         "python": lambda: run([sys.executable, "-c", "import numpy, onnxruntime, sqlalchemy, tokenizers"]),
     }
@@ -188,6 +190,8 @@ def one_shot(settings: Settings, rounds: int) -> list[str]:
         f"| `dragoman search` over 10,000 documents, language detected | **{seconds['search']:.2f}** |",
         f"| the same by plain cosine | {seconds['plain']:.2f} |",
         f"| importing numpy, ONNX Runtime, SQLAlchemy and tokenizers alone | {seconds['python']:.2f} |",
+        f"| `dragoman status`, of two collections | {seconds['status']:.2f} |",
+        f"| importing numpy and SQLAlchemy alone | {seconds['database']:.2f} |",
         f"| `dragoman --help` | {seconds['help']:.2f} |",
     ]
 
