@@ -21,7 +21,7 @@ ELASTIC = frozenset({"elastic", "secured", "killable"})
 """Fixtures that start Elasticsearch."""
 PARTS = ELASTIC | {"postgres", "killable_postgres", "redis", "rabbitmq", "browser"}
 """Fixtures that start a real part."""
-_QUICK = 0.06
+_QUICK_SECONDS = 0.06
 """Seconds that a quick core takes to add five million numbers: an AMD EPYC with AVX-512, while nobody shares it."""
 _TIERS = {"long": "make test-all", "parts": "make test", "": "make check"}
 
@@ -75,7 +75,7 @@ def _slowness() -> float:
         started = time.thread_time()
         sum(range(5_000_000))
         times.append(time.thread_time() - started)
-    return max(1.0, max(times) / _QUICK)
+    return max(1.0, max(times) / _QUICK_SECONDS)
 
 
 class Bounds:

@@ -29,7 +29,8 @@ _ROWS = 1_000
 """Vectors copied into the matrix at a time."""
 
 _SEARCHES = 64
-"""Times that searches compare all vectors before a copy is made, which takes as long as thirty to seventy of these."""
+"""A copy is made once searches have compared this many times all vectors; it takes as long as thirty to seventy
+searches of all."""
 _MIN_VECTORS = 10_000
 """Compared vectors below which a copy would save less than a millisecond a search."""
 _MAX_QUERIES = 4
@@ -61,7 +62,7 @@ class VectorMatrix:
     position: Mapping[str, int]
     _copy: QuantisedRows | None = field(default=None, init=False, repr=False)
     _first_try: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-    _compared: int = field(default=0, init=False, repr=False)
+    _compared_count: int = field(default=0, init=False, repr=False)
 
     @classmethod
     def build(cls, places: Sequence[tuple[str, str, int]], rows: Iterable[tuple[int, bytes]], dim: int) -> VectorMatrix:
@@ -119,8 +120,10 @@ class VectorMatrix:
             return hits
         for lang, rows in searched_rows.items():
             vectors = self.vectors[selectors[lang]]
-            products = _products(vectors, queries[lang])
-            hits[lang] += [self._best(rows, scores, k, vectors if with_vectors else None) for scores in products]
+            hits[lang] += [
+                self._best(rows, scores, k, vectors if with_vectors else None)
+                for scores in _products(vectors, queries[lang])
+            ]
         return hits
 
     @cached_property
@@ -144,10 +147,10 @@ class VectorMatrix:
             or searched_count < max(_SEARCHED_SHARE * compared_count, _VECTORS_FOR_A_HIT * k * len(searched_rows))
         ):
             return None
-        self._compared += compared_count
+        self._compared_count += compared_count
         if (
             self._copy is None
-            and self._compared > _SEARCHES * len(self.vectors)
+            and self._compared_count > _SEARCHES * len(self.vectors)
             and self._first_try.acquire(blocking=False)
         ):
             try:

@@ -32,8 +32,8 @@ class RowBlock:
     """Adjacent rows of a matrix that share a graph.
 
     Attributes:
-        rows: all of them.
-        languages: those of each language.
+        rows: all rows of the block.
+        languages: the rows of each language.
     """
 
     rows: slice
@@ -44,9 +44,9 @@ def row_blocks(languages: Mapping[str, slice]) -> list[RowBlock]:
     """Languages' rows, in their order, in blocks: small languages share a block, a large language has several."""
     blocks: list[RowBlock] = []
     for lang, rows in languages.items():
-        parts = -(-_count(rows) // _MOST_ROWS)
+        parts = -(-_row_count(rows) // _MOST_ROWS)
         for start, stop in pairwise(np.linspace(rows.start, rows.stop, parts + 1, dtype=np.intp).tolist()):
-            if not blocks or _count(blocks[-1].rows) >= _ENOUGH_ROWS or stop - start > _ENOUGH_ROWS:
+            if not blocks or _row_count(blocks[-1].rows) >= _ENOUGH_ROWS or stop - start > _ENOUGH_ROWS:
                 blocks.append(RowBlock(slice(start, start), {}))
             blocks[-1].rows = slice(blocks[-1].rows.start, stop)
             blocks[-1].languages[lang] = slice(start, stop)
@@ -54,18 +54,18 @@ def row_blocks(languages: Mapping[str, slice]) -> list[RowBlock]:
 
 
 def compared_rows(blocks: Sequence[RowBlock], queries: Mapping[str, FloatArray]) -> int:
-    """The number of rows that graphs compare with queries by language; a graph may have to compare its rows again.
+    """The number of rows that the graphs of blocks compare with queries by language.
 
-    Each language has the same number of queries. Languages that share an array of queries are compared at once.
+    The rows of a block count once for each array of queries that its languages have.
     """
-    return sum(_count(block.rows) * len(_distinct(block.languages, queries)) for block in blocks)
+    return sum(_row_count(block.rows) * len(_distinct_queries(block.languages, queries)) for block in blocks)
 
 
-def _count(rows: slice) -> int:
+def _row_count(rows: slice) -> int:
     return int(rows.stop - rows.start)
 
 
-def _distinct(langs: Iterable[str], queries: Mapping[str, FloatArray]) -> dict[int, FloatArray]:
+def _distinct_queries(langs: Iterable[str], queries: Mapping[str, FloatArray]) -> dict[int, FloatArray]:
     """The arrays of the languages' queries, each once, by their identity."""
     return {id(queries[lang]): queries[lang] for lang in langs if lang in queries}
 
@@ -91,18 +91,23 @@ class QuantisedRows:
         Returns:
             Lower and upper bounds, (queries, n) float32.
         """
-        digits = {identity: QueryDigits.of(vectors) for identity, vectors in _distinct(queries, queries).items()}
+        digits = {
+            identity: QueryDigits.of(vectors) for identity, vectors in _distinct_queries(queries, queries).items()
+        }
         query_count = len(next(iter(queries.values())))
         lower, upper = np.empty((2, query_count, self._count), dtype=np.float32)
         for graph in self._graphs:
-            for identity, vectors in _distinct(graph.block.languages, queries).items():
-                products, errors = graph.products(vectors, digits[identity])
-                for lang, rows in graph.block.languages.items():
-                    if queries.get(lang) is vectors:
-                        first = graph.block.rows.start
-                        columns = slice(rows.start - first, rows.stop - first)
-                        np.subtract(products[:, columns], errors[:, columns], out=lower[:, rows])
-                        np.add(products[:, columns], errors[:, columns], out=upper[:, rows])
+            languages, first = graph.block.languages, graph.block.rows.start
+            products_of = {
+                identity: graph.products(vectors, digits[identity])
+                for identity, vectors in _distinct_queries(languages, queries).items()
+            }
+            for lang in queries.keys() & languages.keys():
+                products, errors = products_of[id(queries[lang])]
+                rows = languages[lang]
+                columns = slice(rows.start - first, rows.stop - first)
+                np.subtract(products[:, columns], errors[:, columns], out=lower[:, rows])
+                np.add(products[:, columns], errors[:, columns], out=upper[:, rows])
         return lower, upper
 
 

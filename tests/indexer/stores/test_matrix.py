@@ -140,10 +140,10 @@ def test_an_int8_copy_finds_the_nearest_to_each_language_s_own_vectors(
     queries = {lang: matrix.vectors[row : row + 2] for row, lang in enumerate(langs)}
     queries["c"] = queries["b"]
     queries["zz"] = matrix.vectors[:2]
-    asked, products = [], quantised_rows._Graph.products
+    called, products = [], quantised_rows._Graph.products
 
     def noted_products(graph: quantised_rows._Graph, *arguments: Any) -> tuple[FloatArray, FloatArray]:
-        asked.append(set(graph.block.languages))
+        called.append(set(graph.block.languages))
         return products(graph, *arguments)
 
     monkeypatch.setattr(quantised_rows._Graph, "products", noted_products)
@@ -153,9 +153,9 @@ def test_an_int8_copy_finds_the_nearest_to_each_language_s_own_vectors(
     assert copies.made == 1
     assert copies.compared < 0.2 * 2 * len(vectors)
     if enough_rows == 500:  # a graph has one language alone, and "a" is not asked
-        assert sorted(asked, key=min) == [{lang} for lang in langs for _ in range(2)]
+        assert sorted(called, key=min) == [{lang} for lang in langs for _ in range(2)]
     else:  # the arrays of three languages, two of which are the same; then of three; then of one
-        assert asked == [set("abc")] + [set("def")] * 3 + [{"g"}]
+        assert called == [set("abc")] + [set("def")] * 3 + [{"g"}]
 
 
 def test_a_copy_that_rules_out_nothing_finds_the_nearest(
