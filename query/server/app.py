@@ -30,7 +30,7 @@ from query.service.collection_watch import CollectionWatch
 from query.service.connection import BoundedConnection
 from query.service.elastic.endpoint import ElasticEndpoint
 from query.service.metrics import Metrics
-from query.service.middleware import AccessMiddleware, is_elastic
+from query.service.middleware import OWN_PATHS, AccessMiddleware, is_elastic
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
 from query.service.query_log import QueryLog
@@ -45,7 +45,7 @@ _logger = logging.getLogger("dragoman.service")
 class _ElasticPath(Convertor[str]):
     """Paths that are not the service's own, so that the service's own answer 405 to other methods."""
 
-    regex = r"(?!api(?:/|$)|mcp/?$|metrics$|openapi\.json$).*"
+    regex = rf"(?!{OWN_PATHS}$).*"
 
     def convert(self, value: str) -> str:
         return value

@@ -36,6 +36,10 @@ _CREDENTIALS = re.compile(rb"[!-~][ -~]*")
 _WRONG_A_MINUTE = 60
 """Wrong credentials a minute that an address may send. A cluster checks a password in about a tenth of a second."""
 _LENGTH_DIGITS = 18
+OWN_PATHS = r"(?:api(?:/.*)?|mcp/?|metrics|openapi\.json)"
+"""Pattern of the paths that are the service's own, without the first slash; all others are Elasticsearch's."""
+_OWN_PATH = re.compile(f"/{OWN_PATHS}", re.DOTALL)
+UNREADABLE_PATH = "the path can't be read; write every name in it once and percent-encoded"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _logger = logging.getLogger("dragoman.service")
 _HEADERS = (
@@ -106,6 +110,8 @@ class AccessMiddleware:
         host = headers.get(b"host", b"").decode("latin-1")
         elastic, address = is_elastic(scope), (scope.get("client") or ("unknown",))[0]
         _check_sizes(scope)
+        if elastic and not scope["path"].isprintable():  # a route ends with "$", which a last line feed may follow
+            raise Refused(400, UNREADABLE_PATH)
         self._check_host(host)
         _check_origin(headers, host, reads=scope["method"] in _SAFE_METHODS and not elastic)
         if public:
@@ -192,7 +198,7 @@ def is_elastic(scope: Scope) -> bool:
     if path == "/":
         accept = dict(scope["headers"]).get(b"accept", b"")
         return b"json" in accept and b"html" not in accept
-    return not (path in {"/api", "/mcp", "/mcp/", "/metrics", "/openapi.json"} or path.startswith("/api/"))
+    return not _OWN_PATH.fullmatch(path)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
+from query.service.middleware import UNREADABLE_PATH
 from query.service.refusals import Refused
 
 INDEX, ID = "{index}", "{id}"
@@ -93,7 +94,7 @@ class Call:
         if parts and parts[-1] == "" and len(parts) > 1:
             parts = parts[:-1]
         if any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
-            raise Refused(400, "the path can't be read; write every name in it once and percent-encoded")
+            raise Refused(400, UNREADABLE_PATH)
         try:
             parameters = tuple(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
         except (UnicodeDecodeError, ValueError):

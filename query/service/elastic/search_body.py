@@ -218,7 +218,7 @@ def reaches_elsewhere(value: Any) -> str:
     if not isinstance(value, dict):
         return ""
     for name, inner in value.items():
-        if name in _REACHING_NAMES or name.endswith("script"):
+        if name in _REACHING_NAMES or name == "script" or name.endswith("_script"):
             return str(name)
         if isinstance(inner, dict) and "index" in inner and ("path" in inner or "id" in inner):
             return "terms lookup"

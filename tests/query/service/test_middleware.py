@@ -52,6 +52,17 @@ def test_an_authorization_that_cannot_be_read_is_refused(options: ServiceOptions
         assert [fall for fall in unreadable_authorizations(client) if fall] == []
 
 
+@pytest.mark.parametrize(
+    "path", ["/mcp%0A", "/mcp%0A/", "/mcp/%0A", "/metrics%0A", "/openapi.json%0A", "/api%0A", "/%0A"]
+)
+def test_no_line_feed_turns_a_path_of_the_services_own_into_elasticsearchs(options: ServiceOptions, path: str) -> None:
+    """Routes end with ``$``, which a last line feed may follow; the cluster vouches for callers of its own paths alone."""
+    with serving(replace(options, tokens=(Token.of("me", SECRET),), elastic="http://127.0.0.1:9")) as client:
+        for method in ("GET", "POST"):
+            refused = client.request(method, path, auth=("elastic", "caller"))
+            assert (refused.status_code, "can't be read" in refused.text) == (400, True)
+
+
 def test_wrong_tokens_of_an_address_are_bounded_and_right_ones_pass(options: ServiceOptions) -> None:
     with serving(replace(options, tokens=(Token.of("me", SECRET),))) as client:
         assert [fall for fall in wrong_tokens(client, SECRET) if fall] == []

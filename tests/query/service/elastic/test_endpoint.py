@@ -622,6 +622,8 @@ def test_a_field_named_as_a_script_is_an_ordinary_field(site: Site) -> None:
         actions: list[dict[str, Any]] = [update, {"doc": {"shelf": {"script": "a film"}}}]
         assert not application.bulk(operations=actions)["errors"]
         assert application.get(index=site.index, id=page)["_source"]["shelf"]["script"] == "a film"
+        found = application.search(index=site.index, query={"match": {"transcript": "flood"}})
+        assert found["hits"]["hits"] == []
 
 
 def test_a_write_makes_no_index_anew(site: Site) -> None:

@@ -209,6 +209,9 @@ def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> 
                 client.count(index="others")
         for user in ("pages", "wrong"):
             assert service.post("/api/search", json={"query": "a"}, auth=(user, PASSWORD)).status_code == 401
+            for path in ("/mcp", "/metrics", "/openapi.json"):
+                assert service.post(path, auth=(user, PASSWORD)).status_code == 401
+                assert service.post(f"{path}%0A", auth=(user, PASSWORD)).status_code == 400
 
 
 def test_a_cluster_that_is_gone_is_waited_for_and_back_again(
