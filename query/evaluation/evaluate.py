@@ -48,7 +48,8 @@ class EarlierRun:
         name: the run's name in its evaluation.
         measures: names of its measures.
         scores: by topic id and measure.
-        judged_by: as in ``LoggedRun``; none: the judgements of the evaluation that it is compared with.
+        judged_by: hash of its evaluation's qrels, and languages of the documents whose judgements counted there (none:
+            all languages); none: the judgements of the evaluation that it is compared with.
     """
 
     run: str
@@ -123,6 +124,8 @@ class Evaluation:
     def comparisons(self) -> list[Comparison]:
         """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.
 
+        Runs of the same name without a common topic are left out.
+
         Raises:
             BadInput: the runs to compare with have none of the topics or none of the measures.
         """
@@ -130,7 +133,11 @@ class Evaluation:
             return []
         measures = [str(measure) for measure in self.plan.measures if str(measure) != JUDGED]
         by_name = {scored_run.name: scored_run for scored_run in self.scored_runs.runs}
-        matched = [(earlier, by_name[earlier.name]) for earlier in self.earlier.runs if earlier.name in by_name]
+        matched = [
+            (earlier, by_name[earlier.name])
+            for earlier in self.earlier.runs
+            if earlier.name in by_name and earlier.scores.keys() & by_name[earlier.name].scores.topics.keys()
+        ]
         comparisons: list[Comparison] = []
         for earlier, scored_run in matched or [(self.earlier.runs[0], self.scored_runs.main)]:
             shared = [measure for measure in measures if measure in earlier.measures]
@@ -221,7 +228,13 @@ def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet, plan: Evalua
     return Earlier(
         str(named_run.evaluation),
         [
-            EarlierRun(run.id, run.name, list(run.means), evaluation_log.scores(engine, run.id), run.judged_by)
+            EarlierRun(
+                run.id,
+                run.name,
+                list(run.means),
+                evaluation_log.scores(engine, run.id),
+                (run.setup.qrels_hash, run.setup.judged_languages),
+            )
             for run in runs
         ],
         evaluation_log.pairs(engine, named_run) if plan.pairs else (),

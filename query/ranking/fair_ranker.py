@@ -258,9 +258,14 @@ class FairRanker:
 
     def _ranker(self, calibration: Calibration, lang: str) -> FairRanker:
         """The ranker of queries in a language whose calibration is another."""
-        if lang not in self._rankers:
-            self._rankers[lang] = FairRanker(self._store, calibration, self.choice, self._largest_language)
-        return self._rankers[lang]
+        with self._lock:
+            ranker = self._rankers.pop(lang, None)
+            if ranker is None:
+                ranker = FairRanker(self._store, calibration, self.choice, self._largest_language)
+            self._rankers[lang] = ranker
+            while len(self._rankers) > _BANKS:
+                self._rankers.pop(next(iter(self._rankers)))
+        return ranker
 
     def _ranked(
         self,

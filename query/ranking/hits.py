@@ -258,16 +258,22 @@ def as_json(hit: Hit) -> dict[str, object]:
     }
 
 
-def folded(hits: Sequence[Hit], mates: Mapping[str, Sequence[str]]) -> list[Hit]:
-    """Hits with each subject once: the best hit, and under it the hits that are its mates.
+def subjects(doc_ids: Sequence[str], mates: Mapping[str, Sequence[str]]) -> list[list[int]]:
+    """The ranks of hits by subjects: of the best hit first, and then of the hits that are its mates.
 
     ``mates`` are the ids of each hit's mates.
     """
-    heads: dict[str, list[Hit]] = {}
+    ranks: dict[str, list[int]] = {}
     head_of: dict[str, str] = {}
-    for hit in hits:
-        head = head_of.setdefault(hit.doc_id, hit.doc_id)
-        heads.setdefault(head, []).append(hit)
-        for mate in mates.get(hit.doc_id, ()) if head == hit.doc_id else ():
+    for rank, doc_id in enumerate(doc_ids):
+        head = head_of.setdefault(doc_id, doc_id)
+        ranks.setdefault(head, []).append(rank)
+        for mate in mates.get(doc_id, ()) if head == doc_id else ():
             head_of.setdefault(mate, head)
-    return [replace(head, also=also) for head, *also in heads.values()]
+    return list(ranks.values())
+
+
+def folded(hits: Sequence[Hit], mates: Mapping[str, Sequence[str]]) -> list[Hit]:
+    """Hits with each subject once: the best hit, and under it the hits that are its mates."""
+    by_subject = subjects([hit.doc_id for hit in hits], mates)
+    return [replace(hits[head], also=tuple(hits[rank] for rank in also)) for head, *also in by_subject]

@@ -31,9 +31,9 @@ from query.calibration.calibration import Calibration
 from query.calibration.margin import centring
 from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage, best_passages
-from query.ranking.fair_ranker import FairRanker
+from query.ranking.fair_ranker import MANY, FairRanker
 from query.ranking.hit_reranker import HitReranker
-from query.ranking.hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, folded
+from query.ranking.hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, folded, subjects
 from query.ranking.open_reranker import open_hit_reranker
 from query.ranking.query_encoder import open_query_encoder, without_queries
 from query.ranking.search_choice import MATES, PLAIN, RankingOptions, SearchChoice, choose
@@ -101,7 +101,7 @@ class Searcher:
     opening: Opening = field(default_factory=Opening)
     reranker: HitReranker | None = None
     _applied: Calibration = field(init=False, repr=False)
-    _rankers: dict[SearchChoice, FairRanker] = field(default_factory=dict, init=False, repr=False)
+    _rankers: dict[tuple[SearchChoice, bool], FairRanker] = field(default_factory=dict, init=False, repr=False)
     _weighed: dict[tuple[float, ...], Searcher] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -276,8 +276,8 @@ class Searcher:
         parts of each hit's score. ``fold`` shows documents about the same thing once, the others under the best.
         ``passages`` is the number of best passages that each hit has in ``Hit.passages``.
         ``facets`` are names of fields, or ``lang``: the best documents are counted by their values, those of the first
-        fifty hits, or of all if k is more; with ``fold`` those of as many subjects. ``rerank=False`` leaves the fair
-        ranking as it is where the searcher has a reranker.
+        fifty hits, or of all if k is more; with ``fold`` those of the subjects that were ranked. ``rerank=False``
+        leaves the fair ranking as it is where the searcher has a reranker.
 
         Returns:
             A list of hits, which also has ``lang``, the language of the query, and ``facets``.
@@ -303,40 +303,30 @@ class Searcher:
         targets, ranker = self.targets(to), self._ranker(choice or self.choice)
         plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
         reranker = self.reranker if rerank else None
-        seconds: list[float] = []
-
         reach = max(k, _REACH) if facets else k
 
-        def result(hits: Sequence[Hit]) -> Hits:
-            if not hits and filters and isinstance(self.store, ChecksFields):
-                self.store.require_fields(filters)
-            counts = self._facets(hits[:reach], paths, targets, filters) if paths else None
-            return Hits(hits[:k], query.lang, confidence, counts, sum(seconds) if reranker else None)
-
-        def ranked(count: int) -> Ranking:
-            texts, count = [query.content], max(count, RERANKED if reranker else 1)
+        def ranked(count: int) -> tuple[Ranking, Mapping[str, Sequence[str]]]:
+            """The fair ranking, and the mates of each hit that is folded."""
+            texts = [query.content]
             (ranking,) = ranker.rank(vectors, query.lang, targets, count, filters, texts=texts, detailed=count)
-            ranking, taken = self._reranked(reranker, ranking, query, plain, ranker)
-            seconds.append(taken)
-            return ranking
-
-        def subjects(ranking: Ranking) -> list[Hit]:
-            hits = self._hits(ranking, plain, explain=explain, passages=passages)
-            return folded(hits, ranker.counterparts(ranking, query.lang))
+            return ranking, ranker.counterparts(ranking, query.lang) if fold else {}
 
         for depth in _DEPTHS:
             try:
-                count, deeper = max(reach, depth, _FOLDED[0] if fold else 1), min(k * len(targets), _FOLDED[1])
-                ranking = ranked(count)
-                if not fold:
-                    hits = self._hits(ranking.first(reach), plain, explain=explain, passages=passages)
-                    return result(hits)
-                hits = subjects(ranking)
-                if len(hits) < k and len(ranking.doc_ids) == count < deeper:
-                    hits = subjects(ranked(deeper))
-                return result(hits)
+                count = max(reach, depth, RERANKED if reranker else 1, _FOLDED[0] if fold else 1)
+                deeper = min(k * len(targets), _FOLDED[1]) if fold else 0
+                ranking, mates = ranked(count)
+                if len(ranking.doc_ids) == count < deeper and len(subjects(ranking.doc_ids, mates)) < k:
+                    ranking, mates = ranked(deeper)
+                ranking, seconds = self._reranked(reranker, ranking, query, plain, ranker)
+                shown = ranking if fold else ranking.first(reach)
+                hits = folded(self._hits(shown, plain, explain=explain, passages=passages), mates)
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
+            if not hits and filters and isinstance(self.store, ChecksFields):
+                self.store.require_fields(filters)
+            counts = self._facets(hits[:reach], paths, targets, filters) if paths else None
+            return Hits(hits[:k], query.lang, confidence, counts, seconds if reranker else None)
         raise self._vanishing()
 
     def _facets(
@@ -568,13 +558,17 @@ class Searcher:
         return _targets(self.collection, self.languages, to)
 
     def _ranker(self, choice: SearchChoice) -> FairRanker:
-        """A choice's ranker with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached."""
-        ranker = self._rankers.get(choice)
+        """A choice's ranker with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached.
+
+        Rankings of many documents have more candidates, so a collection that grows gets another ranker.
+        """
+        largest = max(self.languages.values(), default=0)
+        key = (choice, largest > MANY)
+        ranker = self._rankers.get(key)
         if ranker is None:
-            ranker = self._rankers[choice] = FairRanker(
-                self.store, self._applied, choice, max(self.languages.values(), default=0)
-            )
-            for oldest in [cached for cached in list(self._rankers) if cached != self.choice][:-_RANKERS]:
+            ranker = self._rankers[key] = FairRanker(self.store, self._applied, choice, largest)
+            usual = (self.choice, largest > MANY)
+            for oldest in [cached for cached in list(self._rankers) if cached != usual][:-_RANKERS]:
                 self._rankers.pop(oldest, None)
         return ranker
 

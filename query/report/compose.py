@@ -162,7 +162,12 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
             f"{', '.join(path.name for path in subject.qrels)}; MAP by language pair is of these"
         )
     judgements = read_qrels(subject.qrels)
-    langs = subject.languages_of(qrel.doc_id for qrel in judgements)
+    judged = subject.evaluations[-1].run.setup.judged_languages
+    langs = {
+        doc_id: lang
+        for doc_id, lang in subject.languages_of(qrel.doc_id for qrel in judgements).items()
+        if judged is None or lang in judged
+    }
     tables = {
         evaluation.title: map_by_pair(
             logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked), judgements, langs

@@ -142,7 +142,7 @@ def _ranked_by(run: LoggedRun) -> dict[str, object]:
     return {
         name: value
         for name, value in run.setup.settings.items()
-        if name not in {"build", "languages", "lexicons", "maps", "targets", "taught"}
+        if name not in {"build", "languages", "lexicons", "maps", "reranking_seconds", "targets", "taught"}
     }
 
 

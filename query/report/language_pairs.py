@@ -75,7 +75,7 @@ def logged_rankings(
 def _rankings(
     engine: sa.Engine, run: LoggedRun, counts: Callable[[str, str], bool], topic_limit: int, depth: int | None
 ) -> dict[str, list[str]]:
-    lines_by_topic: dict[str, list[str]] = {}
+    lines_by_topic: dict[str, list[str]] = {qid: [] for qid in run.without_hits}
     for line in evaluation_log.export(engine, run.id):
         lines = lines_by_topic.setdefault(line.split(" ", 1)[0], [])
         if depth is None or len(lines) < depth:
@@ -83,7 +83,7 @@ def _rankings(
     qids = sorted(qid for qid in lines_by_topic if counts(run.lang, qid))
     chosen = [qids[position] for position in np.random.default_rng(0).permutation(len(qids))[:topic_limit]]
     run_of_chosen = Run.from_trec(chain.from_iterable(lines_by_topic[qid] for qid in chosen), run.id)
-    return {qid: [doc_id for doc_id, _ in ranking] for qid, ranking in run_of_chosen.rankings.items()}
+    return {qid: [doc_id for doc_id, _ in run_of_chosen.rankings.get(qid, ())] for qid in chosen}
 
 
 def map_by_pair(

@@ -188,7 +188,7 @@ class FacetsAnswer(BaseModel):
     )
     counted: int = Field(
         description="The best of these, which are counted: the first fifty, or k if that is "
-        "more; of a folded search the documents of as many subjects."
+        "more; of a folded search those of the subjects that were ranked."
     )
     counts: dict[str, dict[str, int]] = Field(
         description="By facet, how many of the counted documents have each value, the largest count first. Values are "

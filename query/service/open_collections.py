@@ -136,7 +136,7 @@ class OpenCollections:
         self._failures: dict[str, _OpeningFailure] = {}
         self._encoders: dict[tuple[str, str], QueryBatcher] = {}
         self._locks: dict[str, threading.Lock] = {}
-        self._openings = 0
+        self._openings, self._loading = 0, threading.Lock()
         self._lock = threading.Lock()
         for name in options.collections:
             collections.require(self._engine, name)
@@ -314,13 +314,13 @@ class OpenCollections:
         """The encoder of a collection's queries under a calibration; loaded once."""
         encoder_spec = effective_query_encoder(collection, calibration)
         key = (encoder_spec.encoder, encoder_spec.method)
-        with self._lock:
+        with self._loading:  # threads that come meanwhile wait, and get the encoder that was loaded
             batcher = self._encoders.get(key)
-        if batcher is None or batcher.spec.model != encoder_spec.model:
-            loaded = open_query_encoder(collection, calibration, self._options.device, Console())
-            batcher = QueryBatcher(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
-            with self._lock:
-                self._encoders[key] = batcher
+            if batcher is None or batcher.spec.model != encoder_spec.model:
+                loaded = open_query_encoder(collection, calibration, self._options.device, Console())
+                batcher = QueryBatcher(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
+                with self._lock:
+                    self._encoders[key] = batcher
         return batcher
 
     def _named_calibration(self, opened: _OpenCollection, calibration: str) -> Searcher:

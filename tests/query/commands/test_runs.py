@@ -150,6 +150,27 @@ def test_a_run_that_was_scored_by_other_judgements_is_named(
     assert "was scored by other qrels or another --to" in capsys.readouterr().err
 
 
+def test_a_run_of_the_same_judgements_in_one_language_is_not_named(
+    dragoman: Command, judged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dragoman("evaluate", *judged)
+    assert cli.run(["evaluate", *judged, "--compare", "1.de-same"]) == 0
+    output = capsys.readouterr()
+    assert "1.de-same" in output.out
+    assert "another --to" not in output.err
+
+
+def test_runs_without_a_common_topic_are_left_out_of_a_comparison(
+    dragoman: Command, judged: list[str], tmp_path: Path
+) -> None:
+    dragoman("evaluate", *judged)
+    topics = tmp_path / "topics.tsv"
+    topics.write_text(topics.read_text().replace("1\tde", "3\tde").replace("2\tde", "4\tde"))
+    (tmp_path / "qrels" / "de.txt").write_text("3 0 de:music 1\n4 0 de:train 1\n")
+    compared = emitted(dragoman("evaluate", *judged, "--compare", "1", "--json"))["comparisons"]
+    assert {(one["a"], one["b"]) for one in compared} == {("1.en", "2.en"), ("1.all", "2.all")}
+
+
 def test_psq_and_rm3_are_rows_and_logged_runs(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
     lexicon = tmp_path / "de-en.tsv"
     lexicon.write_text("hochwasser\tflood\t0.9\nhochwasser\twater\t0.1\nzug\ttrain\n", encoding="utf-8")

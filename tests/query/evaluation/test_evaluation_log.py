@@ -18,6 +18,7 @@ from query.evaluation.measures import Scores, parse_measures, pooled, score
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRun
 from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run, pack
+from query.report.language_pairs import logged_rankings
 
 MEASURES = parse_measures(["AP", "P@10"])
 GERMAN = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)], "2": [("c", 0.5)]})
@@ -96,6 +97,13 @@ def test_a_run_of_version_0_1_0_has_the_measures_of_today_but_its_peer(engine: s
     assert evaluation_log.scores(engine, str(old)) == {"1.de": {"own-language": 1.0, "PEER-0.1.0@100": 0.5}}
     assert evaluation_log.find(engine, str(new)).means == {"own-language": 1.0, "PEER@100": 0.5}
     assert [evaluation_log.find(engine, str(number)).targets for number in (old, new)] == [9, 9]
+
+
+def test_a_report_knows_the_topics_without_hits(engine: sa.Engine) -> None:
+    run = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)]})
+    scores = score(run, QRELS, MEASURES, ["1", "2"])
+    number = evaluation_log.log(engine, setup(), [ScoredRun("de", "language", "de", scores, pack(run))])
+    assert logged_rankings(engine, number, lambda *_: True) == {"de": {"1": ["a b", "c"], "2": []}}
 
 
 def test_an_evaluation_of_a_single_pair_is_compared_by_that_pair(engine: sa.Engine) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
-from encoders.document import Document
+from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, model_cache
 from encoders.reranker import Reranker
@@ -24,7 +24,7 @@ from query.cli import run
 from query.ranking import open_reranker
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker, read_text
-from query.ranking.hits import RERANKED, Hits
+from query.ranking.hits import RERANKED, Hit, Hits
 from query.ranking.language_effects import LanguageEffects
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
@@ -179,6 +179,24 @@ def test_a_document_that_is_deleted_meanwhile_is_left_out(
         (ranking,) = searcher.rank([query], k=RERANKED + 20)
     assert gone not in ranking.doc_ids
     assert set(ranking.doc_ids) <= set(whole.doc_ids)
+
+
+def test_a_folded_search_is_reranked_once(
+    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first fifty hits are about fewer than twenty subjects, so more are ranked."""
+    with opened(calibrated_by_words, reranker) as searcher:
+        assert searcher.reranker
+        score, scored = searcher.reranker.scores, []
+
+        def scores(query: Document, hits: Sequence[Hit], share: float) -> FloatArray:
+            scored.append(len(hits))
+            return score(query, hits, share)
+
+        monkeypatch.setattr(searcher.reranker, "scores", scores)
+        heads = searcher.search(QUERY, lang="de", k=20, fold=True)
+    assert len(heads) == 20
+    assert scored == [RERANKED]
 
 
 def test_the_reranker_reads_title_and_passage(calibrated_by_words: Settings) -> None:

@@ -51,11 +51,15 @@ SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
 
 
 def evaluate_demo(
-    settings: Settings, langs: Sequence[str], ranking: RankingOptions | None = None, topics: Path = DEMO / "topics.tsv"
+    settings: Settings,
+    langs: Sequence[str],
+    ranking: RankingOptions | None = None,
+    topics: Path = DEMO / "topics.tsv",
+    to: Sequence[str] | None = None,
 ) -> None:
     """Ask the demo's topics in some languages, without baselines."""
     topic_set = read_topic_set([topics], [DEMO / "qrels.txt"], langs=langs)
-    plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "", baseline="none")
+    plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "", baseline="none", to=to)
     evaluate_collection("demo", topic_set, settings, plan, ranking=ranking)
 
 
@@ -195,6 +199,13 @@ def test_map_by_language_pair_needs_qrels_and_shares_do_without(plain: str, judg
     assert "the MAP of topics" in said
     within, across, *fair = (float(value) for value in re.findall(r"(0\.\d\d) (?:within|across)", said))
     assert within - across > fair[0] - fair[1]
+
+
+def test_map_by_language_pair_is_of_the_documents_that_were_searched(home: Settings) -> None:
+    evaluate_demo(home, LANGUAGES, to=["de"])
+    pairs = section(page_of(home, qrels=[DEMO / "qrels.txt"]), sections.PAIRS)
+    assert re.findall(r'<th scope="col">documents in (.*?)</th>', pairs) == ["de"]
+    assert re.findall(r'<th scope="row">asked in (.*?)</th>', pairs) == ["de", "en", "ja"]
 
 
 def test_each_pair_is_a_share_of_what_the_documents_own_language_gets(judged: str) -> None:

@@ -56,7 +56,7 @@ def test_an_authorization_that_cannot_be_read_is_refused(options: ServiceOptions
     "path", ["/mcp%0A", "/mcp%0A/", "/mcp/%0A", "/metrics%0A", "/openapi.json%0A", "/api%0A", "/%0A"]
 )
 def test_no_line_feed_turns_a_path_of_the_services_own_into_elasticsearchs(options: ServiceOptions, path: str) -> None:
-    """Routes end with ``$``, which a last line feed may follow; the cluster vouches for callers of its own paths alone."""
+    """Routes end with ``$``, which a last line feed may follow; the cluster vouches for its own paths alone."""
     with serving(replace(options, tokens=(Token.of("me", SECRET),), elastic="http://127.0.0.1:9")) as client:
         for method in ("GET", "POST"):
             refused = client.request(method, path, auth=("elastic", "caller"))

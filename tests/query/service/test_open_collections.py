@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
@@ -22,6 +26,9 @@ from query.calibration.calibration_choice import DEFAULT
 from query.calibration.summary import Summary
 from query.calibration.table import CalibrationRow
 from query.collections.removal import remove_collection
+from query.ranking.fair_ranker import MANY
+from query.ranking.query_encoder import open_query_encoder
+from query.ranking.search_choice import MATES
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
@@ -173,6 +180,35 @@ def test_a_search_is_counted_once_though_the_calibration_is_switched_meanwhile(
     with served.searcher("c"):
         assert opened.searches == 1
     assert opened.searches == 0
+
+
+def test_threads_that_need_an_encoder_at_once_load_it_once(
+    served: OpenCollections, settings: Settings, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abcd":
+        make(settings, word_model, "coffee", name)
+    loaded: list[Encoder] = []
+
+    def slow(*arguments: Any) -> Encoder:
+        time.sleep(0.2)
+        loaded.append(open_query_encoder(*arguments))
+        return loaded[-1]
+
+    monkeypatch.setattr("query.service.open_collections.open_query_encoder", slow)
+    with ThreadPoolExecutor() as threads:
+        assert list(threads.map(lambda name: first_text(served, name), "abcd")) == ["coffee"] * 4
+    assert len(loaded) == 1
+
+
+def test_a_language_that_grows_large_has_more_candidates_at_once(
+    served: OpenCollections, settings: Settings, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(settings, word_model, "coffee")
+    with served.searcher("c") as searcher:
+        small = searcher._ranker(MATES)
+        assert small is searcher._ranker(MATES)
+        searcher.languages = {"en": MANY + 1}
+        assert searcher._ranker(MATES)._ends(10, 9)[0] == 2 * small._ends(10, 9)[0]
 
 
 def test_an_encoder_that_no_collection_needs_any_more_is_let_go(
