@@ -37,7 +37,7 @@ from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker, read_text
 from query.ranking.hits import RERANKED, Hit, Ranking
 from query.ranking.language_effects import LanguageEffects, Pool
-from query.ranking.open_reranker import pseudo_queries
+from query.ranking.open_reranker import titles_of_bank
 from query.ranking.search_choice import SearchChoice
 from query.ranking.searcher import Searcher
 
@@ -204,7 +204,7 @@ class MaxSim:
 def effects(searcher: Searcher, scorer: Scorer) -> LanguageEffects:
     """A scorer's language effects, as ``query/ranking/open_reranker.py`` fits them."""
     pools = []
-    for query in pseudo_queries(searcher.calibration, searcher.store) if searcher.calibration else []:
+    for query in titles_of_bank(searcher.calibration, searcher.store) if searcher.calibration else []:
         found = searcher.search(query.text, lang=query.lang, k=RERANKED + 1)
         hits = [hit for hit in found if hit.doc_id != query.doc_id][:RERANKED]
         fair = np.array([hit.score for hit in hits], dtype=np.float32)

@@ -6,8 +6,15 @@ import os
 
 import sentencex
 
+from encoders.document import Document
+
 _LONGEST_SENTENCE = 400
 """Characters after which a run without sentence marks (Lao, a list, a table) is cut at a blank."""
+
+_BEGINNING = 2_000
+"""Characters of a text among which the first sentence is looked for."""
+_LONGEST_FIRST = 300
+"""Maximum characters of a first sentence."""
 
 
 def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
@@ -43,6 +50,12 @@ def sentences(text: str, lang: str) -> list[tuple[int, int]]:
             position += len(sentence)
         start += len(line)
     return [span for begin, end in spans if (span := _stripped(text, begin, end))[0] < span[1]]
+
+
+def first_sentence(document: Document) -> str:
+    """The first sentence of a document's text, or the beginning of a long one; empty if the text is."""
+    beginning = document.text[:_BEGINNING]
+    return next((beginning[start:end][:_LONGEST_FIRST] for start, end in sentences(beginning, document.lang)), "")
 
 
 def _segmented(line: str, lang: str) -> list[str]:

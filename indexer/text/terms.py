@@ -158,7 +158,7 @@ class LexicalIndex:
         # _docsize has short rows; a count over the table itself would read all terms.
         count_query = f"SELECT count(*) FROM {self._name}_docsize"  # noqa: S608
         (total,) = self._connection.execute(count_query).fetchone()
-        rare = [term for term in terms if term.endswith("*") or self._texts_with(term) * 2 <= total]
+        rare = [term for term in terms if term.endswith("*") or 0 < self._texts_with(term) * 2 <= total]
         return rare or list(terms)
 
     def _texts_with(self, term: str) -> int:

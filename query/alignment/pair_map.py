@@ -82,8 +82,8 @@ def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
     return fit_pair_maps(x, y) if gain > 0 else None
 
 
-def _distinctness(x: FloatArray, y: FloatArray, k: int = 4) -> float:
-    """Mean of cos − (fwd + bwd) / 2 over pairs; the neighbours of a row are the rows of these pairs."""
-    means = neighbour_means(x, y, k)
+def _distinctness(x: FloatArray, y: FloatArray) -> float:
+    """Mean of cos − (fwd + bwd) / 2 over pairs; the four neighbours of a row are rows of these pairs."""
+    means = neighbour_means(x, y, 4)
     cosines = np.einsum("ij,ij->i", x, y)
     return float((cosines - (means.forward + means.backward) / 2).mean())

@@ -37,6 +37,10 @@ VectorKind = Literal["document", "passage", "query"]
 DocumentKind = Literal["document", "passage"]
 
 
+class UnreadableCalibration(StoreError):
+    """A stored calibration is damaged, or was made by another version."""
+
+
 @dataclass(frozen=True)
 class Component:
     """The common component of vectors of one kind: the mean or the subspace is taken out.
@@ -341,13 +345,13 @@ class Calibration:
         """Read an artifact.
 
         Raises:
-            StoreError: the artifact is damaged, or was made by another version.
+            UnreadableCalibration: the artifact is damaged, or was made by another version.
         """
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 header = json.loads(str(archive["header"]))
                 if header["format"] != _FORMAT:
-                    raise StoreError(
+                    raise UnreadableCalibration(
                         "the calibration was made by another version of Dragoman; make another: dragoman calibrate"
                     )
                 languages = {
@@ -366,7 +370,9 @@ class Calibration:
                 settings["mix"] = Mix(*header.get("mix", NO_TITLES))
                 return cls(header["model"], languages, pooled, vector_parts, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error
+            raise UnreadableCalibration(
+                f"the calibration can't be read ({error}); make another: dragoman calibrate"
+            ) from error
 
 
 _KINDS: tuple[VectorKind, ...] = get_args(VectorKind)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
-from encoders.errors import ModelMismatch, StoreError
+from encoders.errors import ModelMismatch
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
-from query.calibration.calibration import Calibration, DocumentKind, unit_or
+from query.calibration.calibration import Calibration, DocumentKind, UnreadableCalibration, unit_or
 from query.calibration.common_space import CommonSpaceCalibration
 
 
@@ -117,7 +117,7 @@ def read_calibration(data: bytes) -> Calibration:
     """Read an artifact, with maps if it has them.
 
     Raises:
-        StoreError: the artifact is damaged, or was made by another version.
+        UnreadableCalibration: the artifact is damaged, or was made by another version.
     """
     statistics = Calibration.from_bytes(data)
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
@@ -134,6 +134,6 @@ def read_calibration(data: bytes) -> Calibration:
         kind = Networks if "networks" in header["maps"] else SpaceMaps
         return MappedCalibration.on(statistics, kind.of(header["maps"], arrays))
     except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile) as error:
-        raise StoreError(
+        raise UnreadableCalibration(
             f"the calibration's maps can't be read ({error}); choose another: dragoman calibrate --use"
         ) from error

@@ -30,11 +30,13 @@ class CalibratedCollection:
     documents: Mapping[str, int]
 
 
+_NEWEST = 2
+
+
 class PooledCalibrations:
     """The newest pooled calibrations: a search of several collections need not make theirs again."""
 
-    def __init__(self, most: int = 2) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._newest: dict[_Key, Calibration] = {}
         self._lock = threading.Lock()
 
@@ -53,7 +55,7 @@ class PooledCalibrations:
         calibration = calibration or pooled(collections)
         with self._lock:
             self._newest[key] = calibration
-            if len(self._newest) > self._most:
+            if len(self._newest) > _NEWEST:
                 del self._newest[next(iter(self._newest))]
         return calibration
 

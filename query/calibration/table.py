@@ -106,7 +106,7 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
     Raises:
         BadInput: no id, or more than one, begins with ``wanted``.
         ModelMismatch: the calibration is of another model than the collection's vectors.
-        StoreError: the artifact can't be read.
+        UnreadableCalibration: the artifact can't be read.
     """
     stored = _named(engine, collection.name, wanted) if wanted else active(engine, collection)
     if stored is None:
@@ -120,7 +120,7 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
 
 
 def read(engine: sa.Engine, name: str, calibration_id: str) -> Calibration:
-    """The calibration with an id; raises ``StoreError`` if the artifact can't be read."""
+    """The calibration with an id; raises ``UnreadableCalibration`` if the artifact can't be read."""
     with transaction(engine) as session:
         query = sa.select(CalibrationRow.artifact).where(
             CalibrationRow.collection == name, CalibrationRow.id == calibration_id
@@ -134,7 +134,7 @@ def use(engine: sa.Engine, name: str, wanted: str) -> StoredCalibration | None:
     Raises:
         BadInput: there is no such collection; or no id, or more than one, begins with ``wanted``.
         ModelMismatch: the calibration is of another model than the collection's vectors.
-        StoreError: the artifact can't be read.
+        UnreadableCalibration: the artifact can't be read.
     """
     collection = require(engine, name)
     chosen = None if wanted == NONE else _named(engine, name, wanted)

@@ -279,7 +279,7 @@ def members(engine: sa.Engine, evaluation: int) -> list[LoggedRun]:
 def pairs(engine: sa.Engine, run: LoggedRun) -> list[PairRun]:
     """The pairs of languages of a run's evaluation, with their scores: of PSQ if the run is by PSQ; else the encoder's.
 
-    None if the evaluation was made without pairs.
+    There are none if the evaluation was made without pairs.
     """
     kind = "psq-pair" if run.is_psq else "pair"
     return [

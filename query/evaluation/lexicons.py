@@ -23,9 +23,9 @@ Translations = Mapping[str, Mapping[str, float]]
 
 _PAIR = re.compile(r"([A-Za-z]{2,3}(?:-[A-Za-z]{4})?)-([A-Za-z]{2,3}(?:-[A-Za-z]{4})?)=(.+)", re.DOTALL)
 _NEAREST = 5
+"""Nearest words of a Cr5 model that are a word's translations: as many as ``dragoman encoders show --words`` shows."""
 _ROUNDING = 1e-6
 """What a probability of 1 may exceed 1 by, as float32 writes it."""
-"""Nearest words of a Cr5 model that are a word's translations: as many as ``dragoman encoders show --words`` shows."""
 
 
 @dataclass(frozen=True)

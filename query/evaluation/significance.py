@@ -78,6 +78,27 @@ Topics = Mapping[str, Mapping[str, float]]
 """Values by topic id and measure: ``Scores.topics``."""
 
 
+def is_sure(gains: npt.NDArray[np.floating], by_chance: float) -> bool:
+    """Whether the mean of (n,) independent gains is above zero, by a one-sided t-test; false below two gains.
+
+    ``by_chance`` is the probability of true where nothing is gained.
+    """
+    if len(gains) < 2:
+        return False
+    error = float(gains.std(ddof=1)) / len(gains) ** 0.5
+    return bool(gains.mean() > errors_by_chance(len(gains), by_chance) * error)
+
+
+def errors_by_chance(observations: int, by_chance: float) -> float:
+    """The number of standard errors by which a mean of observations exceeds its expectation with a probability.
+
+    A quantile of Student's t with ``observations - 1`` degrees of freedom.
+    """
+    from scipy.special import stdtrit  # noqa: PLC0415 - only decisions need it
+
+    return float(stdtrit(observations - 1, 1 - by_chance))
+
+
 def compare(
     baseline: str,
     baseline_scores: Topics,

@@ -85,7 +85,7 @@ class TermCounts:
         if the query has no rarer term.
         """
         terms = [(weight, *self._expected(expectation)) for weight, expectation in query]
-        rare = [term for term in terms if term[2] * 2 <= len(self.doc_ids)] or terms
+        rare = [term for term in terms if 0 < term[2] * 2 <= len(self.doc_ids)] or terms
         scores = np.zeros(len(self.doc_ids))
         for weight, (rows, frequencies), document_frequency in rare:
             scores[rows] += weight * self._bm25(frequencies, self._norms[rows], document_frequency)

@@ -66,9 +66,9 @@ def projection(vectors: FloatArray) -> FloatArray:
     return projected
 
 
-def neighbour_share(vectors: FloatArray, langs: npt.NDArray[np.str_], k: int = NEIGHBOURS) -> float:
-    """Share of a vector's k nearest neighbours in its own language, mean over at least two (n, dim) vectors."""
-    k = min(k, len(vectors) - 1)
+def neighbour_share(vectors: FloatArray, langs: npt.NDArray[np.str_]) -> float:
+    """Share of a vector's nearest ten neighbours in its own language, mean over at least two (n, dim) vectors."""
+    k = min(NEIGHBOURS, len(vectors) - 1)
     cosines = unit_rows(vectors) @ unit_rows(vectors).T
     np.fill_diagonal(cosines, -np.inf)
     nearest = np.argpartition(-cosines, k - 1, axis=1)[:, :k]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from encoders.maps.ridge import RidgePath
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.common_space import CommonSpaceCalibration
+from query.evaluation.significance import is_sure
 from query.fitting.mined_mates import MinedMates, corrected_documents
 
 SAMPLE = 2048
@@ -112,19 +112,20 @@ def learn_common_space(store: VectorStore, calibration: Calibration, mined: Mine
     ridge_paths = _paths(learning)
     results = {ridge: _reciprocal_ranks(calibration, _maps(ridge_paths, ridge), held_out, vectors) for ridge in RIDGES}
     ridge = max(results, key=lambda value: float(results[value].mean()))
-    if not _is_sure(results[ridge] - before, [subjects[doc_id] for doc_id in questions if subjects[doc_id] in judging]):
+    if not _subjects_gain(
+        results[ridge] - before, [subjects[doc_id] for doc_id in questions if subjects[doc_id] in judging]
+    ):
         return None
     every_row = [row for of_documents, of_query in rows.values() for row in (*of_documents, of_query)]
     maps = _maps(_paths(every_row), ridge)
     return LearntSpace(maps, ridge, len(numbers), float(before.mean()), float(results[ridge].mean()))
 
 
-def _is_sure(gains: FloatArray, subjects: Sequence[int]) -> bool:
-    """Whether the mean gain is above chance: one-sided, a subject's questions being one observation."""
+def _subjects_gain(gains: FloatArray, subjects: Sequence[int]) -> bool:
+    """Whether the mean gain is above chance, a subject's questions being one observation."""
     places = np.unique(subjects, return_inverse=True)[1]
     of_subjects = np.bincount(places, gains) / np.bincount(places)
-    errors = NormalDist().inv_cdf(1 - _BY_CHANCE / len(RIDGES))
-    return bool(of_subjects.mean() > errors * of_subjects.std() / len(of_subjects) ** 0.5)
+    return is_sure(of_subjects, _BY_CHANCE / len(RIDGES))
 
 
 def _members(mined: MinedMates, doc_id: str, lang: str) -> list[tuple[str, str]]:

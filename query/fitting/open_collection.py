@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.devices import Device
 from encoders.document import Encoder
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from encoders.memory import give_back_memory
@@ -23,7 +23,7 @@ from indexer.ledger import database
 from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named
 from query.calibration import table as calibration_table
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import Calibration, UnreadableCalibration
 from query.ranking.query_encoder import open_specified
 
 
@@ -57,7 +57,7 @@ class OpenCollection:
         """The active calibration; none if there is none, or if it is damaged or of another version."""
         try:
             return calibration_table.load(self.engine, self.collection)
-        except StoreError:  # the message asks for a new calibration, which callers make
+        except UnreadableCalibration:  # the message asks for a new calibration, which callers make
             return None
 
     @cached_property

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL_MIX, 
 from query.calibration.margin import MARGINS
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import score
+from query.evaluation.significance import is_sure
 from query.evaluation.trec_run import Run
 from query.fitting.evidence import Evidence
 from query.fitting.probe_vectors import ProbeVectors, ReadOnce
@@ -182,10 +182,8 @@ class _Trial:
         rivals = [choice for choice in others if choice != best]
         results = dict(zip([best, *rivals], self._try([best, *rivals]), strict=True))
         challenger = max(rivals, key=lambda choice: results[choice][0].value, default=best)
-        gain = (results[challenger][1] - results[best][1])[::2]
-        errors = NormalDist().inv_cdf(1 - _BY_CHANCE / max(len(rivals), 1))
-        threshold = errors * float(gain.std()) / max(len(gain), 1) ** 0.5
-        return challenger if float(gain.mean()) > threshold else best
+        gains = (results[challenger][1] - results[best][1])[::2]
+        return challenger if is_sure(gains, _BY_CHANCE / max(len(rivals), 1)) else best
 
     def climbed(self, best: CalibrationChoice, row: Sequence[CalibrationChoice]) -> CalibrationChoice:
         """The best of a row of choices that ``best`` is among, by steps from neighbour to neighbour."""

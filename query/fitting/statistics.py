@@ -13,7 +13,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Int8Array, int8_rows
 from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
-from encoders.text.segmentation import sentences
+from encoders.text.segmentation import first_sentence
 from indexer.stores.contract import VectorStore, read_existing
 from query.calibration.calibration import Calibration, LanguageStatistics, VectorKind
 from query.fitting.sampling import draw_each
@@ -23,8 +23,6 @@ SAMPLE = 2000
 """Maximum documents of each language in its statistics."""
 BANK = 256
 """Maximum pseudo-queries of each language."""
-_LONGEST = 300
-_BEGINNING = 2000
 _FEW = 32
 """Number of documents below which a language is reported as having few."""
 
@@ -88,8 +86,6 @@ def draw_samples(
     document_spec: EncoderSpec | None = None,
     logged_queries: Sequence[Document] = (),
     encoded_queries: Mapping[str, FloatArray] | None = None,
-    max_documents: int = SAMPLE,
-    max_pseudo_queries: int = BANK,
     seed: int = 0,
     console: Console | None = None,
 ) -> CalibrationSamples:
@@ -98,7 +94,7 @@ def draw_samples(
     The encoder encodes the pseudo-queries, as queries; ``document_spec`` is the spec of the documents' encoder if that
     is another. Logged queries, drawn at random, fill half of a language's bank, and more if titles and first sentences
     do not fill the rest; only of titles and first sentences does the probe know the document. ``encoded_queries`` are
-    logged queries that are encoded already, by language, (n, dim); they come first. The maxima are per language.
+    logged queries that are encoded already, by language, (n, dim); they come first.
     """
     spec = document_spec or encoder.spec
     model, parts = spec.model, VectorParts.of(spec)
@@ -106,9 +102,9 @@ def draw_samples(
     encoded: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
     titles: dict[str, str] = {}
-    for lang, doc_ids in draw_each(store, model, max_documents, seed=seed).items():
+    for lang, doc_ids in draw_each(store, model, SAMPLE, seed=seed).items():
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
-        first_ids = doc_ids[:max_pseudo_queries]
+        first_ids = doc_ids[:BANK]
         stored_passages = read_existing(partial(store.passages, model), first_ids).values()
         passages = [of_document.without_title().unit_vectors() for of_document in stored_passages]
         samples.passages[lang] = PartMoments(parts)
@@ -116,11 +112,11 @@ def draw_samples(
         documents = list(read_existing(store.get, first_ids).values())
         titles |= {document.doc_id: document.title for document in documents}
         of_documents = pseudo_queries(documents)
-        limit = max(max_pseudo_queries // 2, max_pseudo_queries - len(of_documents))
+        limit = max(BANK // 2, BANK - len(of_documents))
         encoded[lang] = encoded_queries.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:limit]
         logged = [Document("", lang, query.content) for query in logged_queries if query.lang == lang]
         order = np.random.default_rng(seed).permutation(len(logged))[: limit - len(encoded[lang])]
-        pseudo += [*(logged[row] for row in sorted(order)), *of_documents][: max_pseudo_queries - len(encoded[lang])]
+        pseudo += [*(logged[row] for row in sorted(order)), *of_documents][: BANK - len(encoded[lang])]
     vectors = _query_vectors(encoder, pseudo, console or Console(quiet=True))
     known = np.any(vectors, axis=1).tolist()
     for lang in samples.documents:
@@ -147,9 +143,7 @@ def pseudo_queries(documents: Sequence[Document]) -> list[Document]:
     """Pseudo-queries: the title of every other document, the first sentence of the rest; each text once."""
     queries: dict[str, Document] = {}
     for number, document in enumerate(documents):
-        beginning = document.text[:_BEGINNING]
-        spans = sentences(beginning, document.lang)
-        first = beginning[slice(*spans[0])][:_LONGEST] if spans else ""
+        first = first_sentence(document)
         text = (document.title or first) if number % 2 == 0 else (first or document.title)
         if text.strip() and text not in queries:
             queries[text] = Document(document.doc_id, document.lang, text)

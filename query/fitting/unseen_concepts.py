@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -22,11 +21,12 @@ import numpy as np
 from encoders.batches import encode_in_batches
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoder, FloatArray
-from encoders.text.segmentation import sentences
+from encoders.text.segmentation import first_sentence
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration_choice import DEFAULT
 from query.evaluation.measures import score
+from query.evaluation.significance import errors_by_chance
 from query.evaluation.trec_run import Run
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
@@ -38,8 +38,8 @@ _BATCH = 64
 _DEPTH = 100
 _FEWEST = 20
 """Minimum concepts to say that a training helped, or did harm."""
-_SURE = 0.95
-"""Probability, on one side, from which a difference is said to be one."""
+_BY_CHANCE = 0.05
+"""Probability, on one side, that a difference is said to be one by chance."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Comparison:
     @property
     def verdict(self) -> Literal["better", "worse", "undecided"]:
         """Whether the training helped."""
-        bound = NormalDist().inv_cdf(_SURE) * self.error
+        bound = errors_by_chance(self.concepts, _BY_CHANCE) * self.error
         gain = self.trained - self.untrained if self.concepts >= _FEWEST else 0.0
         return "better" if gain > bound else "worse" if gain < -bound else "undecided"
 
@@ -123,7 +123,4 @@ def _precisions(pages: Sequence[Document], encoder: Encoder, advance: Progress) 
 
 def _query(page: Document) -> Document:
     """What asks for a page's counterparts."""
-    if page.title:
-        return Document(page.doc_id, page.lang, page.title)
-    first = next(iter(sentences(page.text, page.lang)), (0, 0))
-    return Document(page.doc_id, page.lang, page.text[slice(*first)])
+    return Document(page.doc_id, page.lang, page.title or first_sentence(page))

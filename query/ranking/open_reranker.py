@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from encoders.reranker import Reranker
-from encoders.text.segmentation import sentences
+from encoders.text.segmentation import first_sentence
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.stores.contract import VectorStore, read_existing
@@ -24,8 +24,6 @@ Search = Callable[[Document, int], Sequence[Hit]]
 """Finds the k best hits for a query, as the calibration itself ranks them."""
 QUERIES = 64
 """Pseudo-queries, over all languages, to whose hits the language effects are fitted."""
-_BEGINNING = 2000
-_LONGEST = 300
 
 
 def open_hit_reranker(
@@ -47,7 +45,7 @@ def open_hit_reranker(
         if stored is not None:
             hit_reranker.effects = LanguageEffects(**stored)
             return hit_reranker
-        effects = fit_effects(pseudo_queries(calibration, store), search, hit_reranker, console)
+        effects = fit_effects(titles_of_bank(calibration, store), search, hit_reranker, console)
         if effects is None:
             console.warn(
                 f"no pseudo-query finds a document, so languages that {hit_reranker.name} favours stay favoured"
@@ -94,7 +92,7 @@ def _pool(query: Document, search: Search, reranker: HitReranker) -> Iterator[Po
         yield Pool(query.lang, [hit.lang for hit in hits], fair, reranker.scores(query, hits, 0.0))
 
 
-def pseudo_queries(calibration: Calibration, store: VectorStore) -> list[Document]:
+def titles_of_bank(calibration: Calibration, store: VectorStore) -> list[Document]:
     """About ``QUERIES`` titles, or first sentences without a title, of documents of the calibration's bank."""
     by_language = calibration.languages
     each = -(-QUERIES // max(1, len(by_language)))
@@ -102,14 +100,6 @@ def pseudo_queries(calibration: Calibration, store: VectorStore) -> list[Documen
     for lang, statistics in by_language.items():
         sources = list(dict.fromkeys(source for source in statistics.sources if source))[: 2 * each]
         documents = read_existing(store.get, sources).values()
-        texts = ((document.doc_id, _short_text(document)) for document in documents)
+        texts = ((document.doc_id, document.title or first_sentence(document)) for document in documents)
         queries += [Document(doc_id, lang, text) for doc_id, text in texts if text.strip()][:each]
     return queries
-
-
-def _short_text(document: Document) -> str:
-    """A document's title, or its first sentence without a title."""
-    if document.title:
-        return document.title
-    beginning = document.text[:_BEGINNING]
-    return next((beginning[start:end][:_LONGEST] for start, end in sentences(beginning, document.lang)), "")

@@ -83,7 +83,8 @@ def test_scores_are_bm25(connection: sqlite3.Connection) -> None:
 def test_a_word_that_most_texts_have_counts_where_there_is_no_other(connection: sqlite3.Connection) -> None:
     made = index(connection, "und", "the cat", "the dog", "the bird")
     assert keys(made.search("the cat", 10)) == [0]
-    assert set(keys(made.search("the", 10))) == {0, 1, 2}
+    for query in ("the", "the wolf"):  # no text has the other word
+        assert set(keys(made.search(query, 10))) == {0, 1, 2}
 
 
 def test_languages_do_not_mix(connection: sqlite3.Connection) -> None:

@@ -4,12 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
 from encoders.errors import BadInput
-from query.evaluation.significance import EXACT_TOPICS, compare, corrected, holm, randomisation_test, t_test
+from query.evaluation.significance import EXACT_TOPICS, compare, corrected, holm, is_sure, randomisation_test, t_test
 
 differences = st.lists(st.integers(-20, 20).map(lambda whole: whole / 20), min_size=1, max_size=8)
 
@@ -73,6 +73,22 @@ def test_the_t_test_says_nothing_of_one_topic_and_never_nan() -> None:
     assert t_test(np.zeros(5)) == 1.0
     assert t_test(np.full(5, 0.1)) == 0.0
     assert t_test(np.array([0.1, 0.3 - 0.2, 0.1])) == 0.0
+
+
+@pytest.mark.parametrize("by_chance", [0.05, 0.01])
+@given(st.lists(st.integers(-20, 20).map(lambda whole: whole / 20), min_size=2, max_size=12))
+def test_a_gain_is_sure_where_scipys_one_sided_test_says_so(by_chance: float, values: list[float]) -> None:
+    gains = np.array(values)
+    if np.ptp(gains):
+        p = float(stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue)
+        assume(abs(p - by_chance) > 1e-9)
+        assert is_sure(gains, by_chance) == (p < by_chance)
+
+
+def test_a_single_gain_is_not_sure_and_equal_gains_are() -> None:
+    assert not is_sure(np.array([1.0]), 0.05)
+    assert is_sure(np.array([0.5, 0.5]), 0.05)
+    assert not is_sure(np.zeros(9), 0.05)
 
 
 def test_holm_worked_by_hand() -> None:

@@ -60,6 +60,13 @@ def test_without_translation_it_is_bm25_where_words_are_n_grams(query: str) -> N
     assert dict(ranking) == pytest.approx(dict(bm25), rel=1e-5)
 
 
+def test_a_word_that_no_document_has_leaves_the_common_words() -> None:
+    documents = [Document(number, "und", f"linux {number}") for number in ("one", "two", "three")]
+    for query in ("linux", "linux quanta"):
+        found = TermCounts(documents, "und").rank(QueryTranslation({}, "und", "und").query(query), 10)
+        assert [doc_id for doc_id, _ in found] == ["one", "two", "three"]
+
+
 def test_a_term_counts_as_often_as_its_translations_are_expected() -> None:
     lexicon = {"flood": {"w9": 0.7, "w11": 0.3}, "river": {"w40": 0.5}}
     query = QueryTranslation(lexicon, "en", "und").query("River floods")

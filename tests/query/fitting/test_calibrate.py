@@ -138,6 +138,15 @@ def test_a_calibration_that_cannot_be_read_is_said_by_search_and_replaced_by_cal
         assert opened.search("Schach", lang="de")
 
 
+def test_a_database_that_fails_is_no_damaged_calibration(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise StoreError("the database is locked")
+
+    monkeypatch.setattr(calibration_table, "read_calibration", fail)
+    with pytest.raises(StoreError, match="is locked"):
+        keep_calibrated("demo", home, device="cpu")
+
+
 def test_a_collection_with_calibrations_of_another_model_alone_is_not_calibrated(home: Settings) -> None:
     """As after a rebuild with another encoder, when the calibration that follows was interrupted."""
     assert is_calibrated("demo", home)

@@ -148,7 +148,7 @@ def test_what_languages_are_favoured_by_is_learnt_once(
 def test_what_is_learnt_comes_of_titles_in_every_language(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
     with opened(calibrated_by_words, reranker) as searcher:
         assert searcher.calibration
-        queries = open_reranker.pseudo_queries(searcher.calibration, searcher.store)
+        queries = open_reranker.titles_of_bank(searcher.calibration, searcher.store)
         documents = searcher.store.get([query.doc_id for query in queries])
         assert {query.lang for query in queries} == set(searcher.languages)
         assert open_reranker.QUERIES <= len(queries) < open_reranker.QUERIES + len(searcher.languages)
