@@ -31,7 +31,7 @@ OTHER = $(if $(filter gpu,$(RUNTIME)),onnxruntime,onnxruntime_gpu)
 check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
 	$(PYTEST) -m 'not parts and not long' --seconds 5 $(ARGS)
 
-test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; 24 min
+test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; half an hour
 	$(PYTEST) -m 'not long' $(ARGS)
 
 test-elastic-8: $(VENV)/.dev ## the tests of test that use Elasticsearch, on version 8.19
@@ -47,7 +47,7 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import rules, links of the pages
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_pages.py
 
-bench: $(VENV)/.bench ## the measurements; writes benchmarks/RESULTS.md
+bench: $(VENV)/.bench ## five of the measurements (benchmarks/__main__.py); writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 # pages lie in build/pages as in the repository, so that their links work in both places

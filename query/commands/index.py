@@ -58,7 +58,8 @@ _HINT = "stored documents stay. Give the same command again to go on"
     type=click.Choice(ON_DUPLICATE),
     default=ON_DUPLICATE[0],
     show_default=True,
-    help="Of documents with one id, keep the last or the first of the highest revision, or index nothing (error).",
+    help="Which of several documents with one id is kept: of those with the highest revision the last or the first; "
+    "error: nothing is indexed.",
 )
 @click.option("--prune", is_flag=True, help="Remove documents that none of the SOURCEs has; name all of them.")
 @click.option(
@@ -85,10 +86,11 @@ def command(
 ) -> None:
     """Read documents from SOURCEs, encode what is new or changed, and store it in a collection.
 
-    A SOURCE is a file (.jsonl, .json, .csv, .tsv, .html, .txt, TREC or CLEF SGML; .gz and .zst too), a folder of such
-    files, - for standard input (JSON lines, or --format), ir-datasets:NAME, or elastic:INDEX on the server that
-    DRAGOMAN_ELASTIC_URL names (elastic:https://HOST:9200/INDEX). An interrupted run goes on where it stopped when the
-    same command is given again. At the end the collection is calibrated, unless its calibration still fits.
+    A SOURCE is a file (.jsonl, .json, .csv, .tsv, .html, .txt, .lett, TREC or CLEF SGML, a dump of Wikipedia; with .gz,
+    .zst, .bz2 or .xz too), a folder of such files, - for standard input (JSON lines, or --format), ir-datasets:NAME, or
+    elastic:INDEX on the server that DRAGOMAN_ELASTIC_URL names (elastic:https://HOST:9200/INDEX). An interrupted run
+    goes on where it stopped when the same command is given again. At the end the collection is calibrated, unless its
+    calibration still fits.
 
     A whole file's id is its path in its SOURCE, after the SOURCE's name if several are given. A CSV, TSV or JSON record
     without an id gets one of its file and line, on standard input of a hash of all that is given and the line.

@@ -118,7 +118,7 @@ FILE = FilledPath(path_type=Path, dir_okay=False)
 
 sources_argument = click.argument("sources", nargs=-1, required=True, type=FILLED, metavar="SOURCE…")
 device_option = click.option(
-    "--device", type=DeviceName(), default="auto", show_default=True, help="auto, cpu, cuda or cuda:N, the card N."
+    "--device", type=DeviceName(), default="auto", show_default=True, help="auto, cpu, cuda or cuda:N, the GPU N."
 )
 filter_option = click.option(
     "--filter",
@@ -288,7 +288,11 @@ def _settings(home: str | None, store: str | None, database: str | None) -> Sett
 
 
 _PLACES = (
-    _place("home", "DIR", "Folder of everything Dragoman keeps."),
+    _place(
+        "home",
+        "DIR",
+        "Folder of everything Dragoman keeps; default: the platform's data folder, ~/.local/share/dragoman on Linux.",
+    ),
     _place(
         "store",
         "URL",
@@ -299,14 +303,15 @@ _PLACES = (
 place_options = gathered("settings", _settings, *_PLACES)
 """Add ``--home``, ``--store`` and ``--database``; the command gets them as ``settings``."""
 
-_places_and_broker = gathered(
-    "settings",
-    Settings.read,
-    _place(
-        "broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process.", click.Option
-    ),
-    *_PLACES,
-)
+
+def _broker_and_places(text: str) -> Decorator:
+    """``--broker`` and ``place_options``; ``text`` says what happens without a broker."""
+    broker = _place("broker", "URL", f"Broker of workers, amqp://HOST or redis://HOST; {text}", click.Option)
+    return gathered("settings", Settings.read, broker, *_PLACES)
+
+
+_with_broker = _broker_and_places("none: work in this process.")
+_with_needed_broker = _broker_and_places("needed, here or in the variable.")
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -316,7 +321,12 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def common_options_and_broker(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--broker`` and ``common_options``, for a command whose work workers may do."""
-    return _places_and_broker(output_options(command))
+    return _with_broker(output_options(command))
+
+
+def common_options_and_needed_broker(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--broker`` and ``common_options``, for a command that refuses to work without a broker."""
+    return _with_needed_broker(output_options(command))
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     "--allow-writes",
     "writes",
     is_flag=True,
-    help="Pass on _doc, _create, _update and _bulk of those who may write, into attached indices alone.",
+    help="Pass on _doc, _create, _update, _bulk and _refresh of those who may write, into attached indices alone.",
 )
 @click.option("--log", is_flag=True, help="Keep a log of queries, hits and clicks.")
 @click.option(

@@ -18,7 +18,7 @@ from query.commands.help import Command
 from query.commands.options import (
     COLLECTION,
     Address,
-    common_options_and_broker,
+    common_options_and_needed_broker,
     device_option,
     encoder_option,
     method_option,
@@ -64,7 +64,7 @@ from query.commands.options import (
     metavar="[ADDRESS:]PORT",
     help="Answer Prometheus at this port, on this machine alone unless an ADDRESS is given (0.0.0.0: all).",
 )
-@common_options_and_broker
+@common_options_and_needed_broker
 def command(
     name: str | None,
     encoder: str | None,
