@@ -520,7 +520,10 @@ def _state(files: Sequence[Path]) -> list[tuple[int, ...]]:
 
 
 def cache_folder() -> Path:
-    """Folder of what can be made again: ``DRAGOMAN_CACHE``, or the platform's cache folder."""
+    """Folder of models, and of what saves time: ``DRAGOMAN_CACHE``, or the platform's cache folder.
+
+    Of the models only the default encoder is made again by itself.
+    """
     return Path(os.environ.get("DRAGOMAN_CACHE") or platformdirs.user_cache_dir("dragoman", appauthor=False))
 
 
