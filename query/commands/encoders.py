@@ -39,7 +39,7 @@ def list_command(console: Console) -> None:
 @click.option("-k", "--limit", "k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
-    """Show what an encoder is: its card, its settings and the id of its build; of combined ones each."""
+    """Show what an encoder is: its model card, its settings and the id of its build; of combined ones each."""
     reranker = None if name == DEFAULT else exported_model(name)
     if reranker and reranker.config.is_reranker and not words:
         show_encoder(reranker, console)

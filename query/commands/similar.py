@@ -38,7 +38,8 @@ def command(
 ) -> None:
     """Find the documents that are most similar to the document ID, in other languages, best first.
 
-    Documents are compared by their stored vectors, without what their languages have in common.
+    Documents are compared by their stored vectors, after each language's own component is subtracted, and in the common
+    space if the calibration has one.
     """
     languages = None if to is None else typed_languages(to)
     with console.waiting("starting"):

@@ -44,10 +44,18 @@ from query.reproduce.mldoc_data import read_mldoc
 @click.option(
     "--checkpoint",
     metavar="NAME|FOLDER",
-    help="With it: Hugging Face model that the encoder was exported from.  [default: of the default encoder]",
+    help="With --fine-tuned: Hugging Face model that the encoder was exported from.  [default: of the default encoder]",
 )
-@click.option("--epochs", type=click.IntRange(1), help=f"With it.  [default: {FineTuning.epochs}]")
-@click.option("--rate", type=Number(0, min_open=True), help=f"With it.  [default: {FineTuning.rate:g}]")
+@click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    help=f"With --fine-tuned: maximum passes over the training part.  [default: {FineTuning.epochs}]",
+)
+@click.option(
+    "--rate",
+    type=Number(0, min_open=True),
+    help=f"With --fine-tuned: peak learning rate.  [default: {FineTuning.rate:g}]",
+)
 @device_option
 @common_options
 def command(

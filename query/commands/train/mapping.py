@@ -74,11 +74,11 @@ def command(
 ) -> None:
     """Learn maps between the languages of SOURCEs, whose documents have the field `concept`, in seconds.
 
-    The concept is the same for translations of one another; fifty of them are enough for a start. FOLDER is then ranked
-    with: dragoman calibrate -c NAME --map FOLDER. No document is encoded again. Without SOURCEs, -c NAME takes the
-    vectors that a collection holds. The networks of --method nca take minutes; kNN can't search through a network, so
-    networks only rescore the candidates that are found without a map. dragoman mates --map FOLDER measures a mapping
-    elsewhere.
+    The concept is the same for translations of one another. Two languages must share ten; from about twenty on a map
+    gains. FOLDER is then ranked with: dragoman calibrate -c NAME --map FOLDER. No document is encoded again. Without
+    SOURCEs, -c NAME takes the vectors that a collection holds. The networks of --method nca take minutes; kNN can't
+    search through a network, so networks only rescore the candidates that are found without a map. dragoman mates --map
+    FOLDER measures a mapping elsewhere.
     """
     if map_method == "nca" and (pivot or dimensions is not None or ridge is not None):
         raise click.UsageError("--ridge, --pivot and --dimensions are of lca and lcc; leave them out with nca")
