@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
+import hypothesis
 import pytest
 import sqlalchemy as sa
 
@@ -40,6 +41,9 @@ from trials.servers.secured import secured_server
 from trials.servers.shared import once, shared_folder
 
 _HERE = Path(__file__).parent
+
+hypothesis.settings.register_profile("dragoman", deadline=None)  # beside other tests an example may wait for a core
+hypothesis.settings.load_profile("dragoman")
 
 pytest_addoption = tiers.pytest_addoption
 

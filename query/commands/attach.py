@@ -34,6 +34,7 @@ from query.commands.options import (
     encoder_option,
     method_option,
     seconds,
+    stated_options,
 )
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
@@ -93,6 +94,8 @@ def command(
     it keeps catching up until interrupted. dragoman detach removes what was added.
     """
     attachment = None
+    if not index and (stated := stated_options([*fields, "companion"])):
+        raise click.UsageError(f"name the INDEX too, or leave {', '.join(stated)} out: an attached index keeps its own")
     if index:
         address = _server(settings)
         attachment = Attachment(address.server, index, companion=address.prefix if companion else "", **fields)
@@ -128,7 +131,7 @@ def _follow(attached: AttachedCollection, upkeep: _CalibrationUpkeep, every: flo
     with _noted_interruptions() as interruptions:
         while True:
             try:
-                report = _catch_up(attached, first=not caught_up)
+                report = _catch_up(attached, first=not caught_up, following=True)
                 caught_up = True
                 upkeep.update(report)
             except BrokenPipeError:  # nobody reads the output any more
@@ -161,17 +164,15 @@ def _noted_interruptions() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _catch_up(attached: AttachedCollection, *, first: bool = True) -> AttachReport:
+def _catch_up(attached: AttachedCollection, *, first: bool = True, following: bool = False) -> AttachReport:
     """Catch up with the owner's writes, and show what was done; after the first time only if something was."""
     console = attached.console
     report = attached.catch_up()
     if first or report.encoded or report.removed:
         show_index_report(report, attached.collection, console)
         if report.behind:
-            console.warn(
-                "documents change faster than they are encoded; "
-                f"go on with: dragoman attach -c {attached.collection} --follow"
-            )
+            advice = "" if following else f"; go on with: dragoman attach -c {attached.collection} --follow"
+            console.warn(f"documents change faster than they are encoded{advice}")
     return report
 
 

@@ -25,6 +25,7 @@ from query.commands.options import (
     common_options,
     device_option,
     seed_option,
+    stated_options,
     weights_option,
 )
 from query.commands.output.calibrations import show_calibration, show_calibrations
@@ -117,13 +118,13 @@ def command(
     """
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
+    if listing or wanted:
+        _refuse_more("--list" if listing else "--use")
     if wanted:
         _use(wanted, name, settings, console)
     if listing or wanted:
         _list(name, settings, console)
         return
-    if mapping and rank:
-        raise click.UsageError("--map and --rank don't go together: maps are learnt from vectors without their mean")
     choice = stated_choice(
         balance=balance,
         margin=margin,
@@ -147,6 +148,18 @@ def command(
         seed,
     )
     show_calibration(calibrate(name, settings, request, device=device, console=console), name, console)
+
+
+_OF_A_NEW_CALIBRATION = (
+    "topic_files", "qrel_files", "log_files", "from_log", "balance", "margin", "rank", "weights", "lift",
+    "second_look", "mapping", "seed",
+)  # fmt: skip
+
+
+def _refuse_more(option: str) -> None:
+    """Refuse options of a new calibration beside an option that makes none."""
+    if stated := stated_options(_OF_A_NEW_CALIBRATION):
+        raise click.UsageError(f"{option} makes no calibration; leave {', '.join(stated)} out")
 
 
 def _use(wanted: str, name: str, settings: Settings, console: Console) -> None:

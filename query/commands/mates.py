@@ -14,7 +14,7 @@ from query.alignment.mates_table import Sweep, mates_figure, run_sweep
 from query.commands.help import Command
 from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, sweep_options
 from query.commands.output.mates import show_mates, show_sweep
-from query.evaluation.plots import require_picture, save_figure
+from query.evaluation.plots import save_figure
 
 
 @click.command("mates", cls=Command)
@@ -49,8 +49,6 @@ def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: Alig
             console.warn(f"the maps know nothing of {', '.join(unknown_langs)}, so they say little here")
         show_mates(measured, spec.name, parallel, console)
         return
-    if plot:
-        require_picture(plot)
     points = run_sweep(parallel, sweep, console)
     show_sweep(points, sweep, spec.name, parallel, console)
     if plot:

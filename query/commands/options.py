@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from encoders.console import Console
@@ -24,6 +25,7 @@ from indexer.collection.settings import Settings
 from indexer.stores.names import check_collection_name
 from query.commands import completion
 from query.commands.help import CommonOption
+from query.evaluation.output_files import PICTURES, require_writable
 
 if TYPE_CHECKING:
     from query.alignment.mates import Method
@@ -444,6 +446,28 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def stated_options(names: Sequence[str]) -> list[str]:
+    """Those of a command's parameters that are on its command line, as options."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def plot_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add ``--plot``, whose file is checked before the command computes what it draws."""
+
+    def checked(_context: click.Context, _parameter: click.Parameter, file: Path | None) -> Path | None:
+        if file:
+            require_writable(file, PICTURES)
+        return file
+
+    text = f"{what} ({', '.join(PICTURES)})."
+    return click.option("--plot", type=PATH, metavar="FILE", callback=checked, help=text)
+
+
 def sweep_options(*, nca: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add ``--methods``, ``--dimensions``, ``--pairs``, ``--splits``, ``--seed`` as ``sweep``, and ``--plot``.
 
@@ -458,7 +482,7 @@ def sweep_options(*, nca: bool) -> Callable[[Callable[..., Any]], Callable[..., 
             raise click.UsageError("--dimensions and --pairs are two sweeps; try one at a time")
         return Sweep(methods, dimensions, pairs, splits, seed)
 
-    plot = click.option("--plot", type=PATH, metavar="FILE", help="Draw the figures: .png, .svg, .pdf.")
+    plot = plot_option("Draw the figures")
     with_sweep = gathered(
         "sweep",
         sweep,

@@ -17,7 +17,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.commands import completion
 from query.commands.help import Group
-from query.commands.options import COLLECTION, FILE, FILLED, common_options, pairs_option
+from query.commands.options import COLLECTION, FILE, FILLED, common_options, pairs_option, plot_option
 from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.evaluations import show_compared
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
@@ -144,7 +144,7 @@ def import_file(
 @command.command("compare", short_help="Test runs against the first one, topic by topic.")
 @click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]", shell_complete=completion.runs)
 @click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all that score and are shared]")
-@click.option("--plot", type=FILE, help="Draw the per-topic differences here (.png, .svg, .pdf).")
+@plot_option("Draw the differences by topic")
 @click.option(
     "-o", "--output", "files", multiple=True, type=FILE, help="Write the table of runs and measures here (.csv, .tex)."
 )
@@ -168,8 +168,6 @@ def compare_runs(
     tested = _measures(logged_runs, measures)
     for file in files:
         require_writable(file, TABLES)
-    if plot:
-        require_writable(plot)
     (baseline, baseline_scores), *compared = [(run, evaluation_log.scores(engine, run.id)) for run in logged_runs]
     comparisons = corrected(
         [

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from encoders.errors import BadInput
 
+PICTURES = (".png", ".svg", ".pdf")
+"""Endings of pictures."""
+
 
 def require_writable(path: Path, endings: Sequence[str] = ()) -> None:
     """Check that a file can be written, before the work that fills the file; ``endings``: those that are known.

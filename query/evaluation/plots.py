@@ -12,6 +12,7 @@ import numpy as np
 from encoders.errors import BadInput
 from encoders.printable import one_line
 from encoders.wording import counted
+from query.evaluation.output_files import PICTURES
 from query.evaluation.significance import Comparison
 
 if TYPE_CHECKING:
@@ -53,16 +54,6 @@ def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
     return figure
 
 
-def require_picture(path: Path) -> None:
-    """Refuse a path without an ending before a figure is computed.
-
-    Raises:
-        BadInput: the path has no ending.
-    """
-    if not path.suffix:
-        raise BadInput(f"{path} has no ending of a picture that can be drawn; name it .png, .svg or .pdf")
-
-
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure in the format of the file's ending.
 
@@ -73,7 +64,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         with plain_texts():
             figure.savefig(path, dpi=150)
     except ValueError as error:
-        raise BadInput(f"{path} has no ending of a picture that can be drawn; name it .png, .svg or .pdf") from error
+        raise BadInput(f"{path} has no ending of a picture that can be drawn; name it {', '.join(PICTURES)}") from error
     except OSError as error:
         raise BadInput(f"the picture {path} can't be written ({error.strerror or error}); give another file") from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,14 +73,15 @@ class Accuracies:
 
     @classmethod
     def of(cls, by_split: Sequence[Mapping[str, float]], taught: str) -> Accuracies:
-        """Means over the accuracies by language, 0 to 1, of each split."""
-        columns = {lang: 100 * np.array([by_lang[lang] for by_lang in by_split]) for lang in by_split[0]}
-        others = [column for lang, column in columns.items() if lang != taught]
-        return cls(
-            {lang: Accuracy.of(column) for lang, column in columns.items()},
-            Accuracy.of(np.mean(list(columns.values()), axis=0)),
-            Accuracy.of(np.mean(others, axis=0)) if others else None,
-        )
+        """Means over the accuracies by language, 0 to 1, of each split; a split may lack documents of a language."""
+        langs = dict.fromkeys(lang for by_lang in by_split for lang in by_lang)
+
+        def mean(among: Collection[str]) -> Accuracy:
+            of_splits = [[accuracy for lang, accuracy in by_lang.items() if lang in among] for by_lang in by_split]
+            return Accuracy.of(100 * np.array([np.mean(of_split) for of_split in of_splits if of_split]))
+
+        others = langs.keys() - {taught}
+        return cls({lang: mean({lang}) for lang in langs}, mean(langs), mean(others) if others else None)
 
     def as_json(self) -> dict[str, Any]:
         """The accuracies as JSON."""

@@ -19,6 +19,7 @@ class CollectionWatch:
     def __init__(self, open_collections: OpenCollections, api: Api) -> None:
         """Take the collections, and the routes whose ``state`` says which can be searched."""
         self._open_collections, self._api = open_collections, api
+        self._failures: dict[str, tuple[str, str]] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="opening", daemon=True)
 
@@ -39,7 +40,7 @@ class CollectionWatch:
                 self._open_collections.close_unused()
                 state = {name: self._api.state.get(name, "opening") for name in self._open_collections.names()}
             except Exception as error:  # noqa: BLE001 - the database may be back at the next check
-                self._api.state = dict.fromkeys(self._api.state, str(refusals.refusal(error)))
+                self._api.state = dict.fromkeys(self._api.state, self._sentence("the list of collections", error))
             else:
                 self._api.state = state
                 for name, previous in state.items():
@@ -57,7 +58,7 @@ class CollectionWatch:
                 try:
                     self._open_collections.learn_favours(name)
                 except Exception as error:  # noqa: BLE001 - searches without the reranker go on
-                    refusals.refusal(error)  # the log says why
+                    self._sentence(f"{name}, reranked", error)
 
     def _collection_state(self, name: str, previous: str) -> str:
         try:
@@ -68,5 +69,13 @@ class CollectionWatch:
         except EmptyCollection:
             return EMPTY
         except Exception as error:  # noqa: BLE001 - one collection that can't be opened must not hide the others
-            return str(refusals.refusal(error))
+            return self._sentence(name, error)
+        self._failures.pop(name, None)
         return READY
+
+    def _sentence(self, name: str, error: Exception) -> str:
+        """The sentence of a failure of a part; the log has a failure once, until another takes its place."""
+        cause = repr(error)
+        if self._failures.get(name, ("",))[0] != cause:
+            self._failures[name] = cause, str(refusals.refusal(error))
+        return self._failures[name][1]

@@ -310,6 +310,18 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         ),
         (["pause", "-c", "mini", "--broker", "redis://127.0.0.1:1"], 2, "No such option '--broker'"),
         (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--broker", "redis://127.0.0.1:1"], 1, "can't be reached"),
+        (
+            ["calibrate", "-c", "mini", "--use", "none", "--balance", "0.5"],
+            2,
+            "--use makes no calibration; leave --balance",
+        ),
+        (["calibrate", "-c", "mini", "--list", "--seed", "1"], 2, "--list makes no calibration; leave --seed out"),
+        (["attach", "-c", "mini", "--lang-field", "l", "--companion"], 2, "leave --lang-field, --companion out"),
+        (["runs", "compare", "--plot", "diff", "1", "2"], 1, "diff has none of the known endings: .png, .svg, .pdf"),
+        (["mates", "--plot", "/nowhere/m.png", "x", "y"], 1, "there is no folder /nowhere"),
+        (["reproduce", "mappings", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
+        (["reproduce", "lawdr", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
+        (["reproduce", "cr5", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
         (["delete", "--all", "-c", "mini"], 1, "nobody can be asked whether mini with its documents may go"),
     ],
 )
@@ -436,6 +448,15 @@ def test_encoders_are_listed_and_shown(capsys: pytest.CaptureFixture[str], defau
     assert json.loads(capsys.readouterr().out)["dim"] == 384
     assert run(["encoders", "show", "nothing"]) == 1
     assert "dragoman export nothing" in capsys.readouterr().err
+
+
+def test_that_the_default_encoder_will_be_made_is_said_beside_other_encoders(
+    tmp_path: Path, default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
+    shutil.copytree(default_folder.path, model_cache() / "another")
+    assert run(["encoders", "list"]) == 0
+    assert "default: multilingual-e5-small, made when it is first used" in capsys.readouterr().out
 
 
 def test_a_broken_folder_in_the_cache_is_no_encoder_and_hides_none(

@@ -34,7 +34,8 @@ def show_encoders(folders: Sequence[ModelFolder], console: Console) -> None:
             for folder in folders
         ]
     )
-    console.result(f"default: {DEFAULT}" + ("" if folders else ", made when it is first used"))
+    is_made = any(folder.path == default_path() for folder in folders)
+    console.result(f"default: {DEFAULT}" + ("" if is_made else ", made when it is first used"))
     console.result(f"methods: {', '.join(METHODS)}; more encoders: dragoman export MODEL")
 
 

@@ -17,9 +17,9 @@ from encoders.document import EncoderSpec
 from encoders.languages import normalise
 from indexer.collection.settings import Settings
 from query.commands.help import Command
-from query.commands.options import PATH, Number, common_options, languages_option
+from query.commands.options import PATH, Number, common_options, languages_option, plot_option
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
-from query.evaluation.plots import require_picture, save_figure
+from query.evaluation.plots import save_figure
 from query.reproduce import cr5 as tables
 from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
 from query.reproduce.systems import System, open_log, runs_of_pairs, say_logged
@@ -47,7 +47,7 @@ from query.reproduce.systems import System, open_log, runs_of_pairs, say_logged
     metavar="N",
     help="For --pairs pairwise: greatest number of concepts in common that training takes (table 1, d).",
 )
-@click.option("--plot", type=PATH, metavar="FILE", help="Draw precision at k of documents (figure 2).")
+@plot_option("Draw precision at k of documents, figure 2")
 @click.option("--ridge", type=Number(0, min_open=True), help="[default: by cross-validation over concepts]")
 @common_options
 def command(
@@ -77,8 +77,6 @@ def command(
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
     if intersection and pairs != "pairwise":
         raise click.UsageError("--intersection is for --pairs pairwise; give both")
-    if plot:
-        require_picture(plot)
     data = Wikipedia(wikipedia)
     missing = [lang for lang in languages if lang not in data.languages]
     if missing or len(languages) < 2:

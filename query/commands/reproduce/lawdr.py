@@ -19,9 +19,9 @@ from indexer.collection.settings import Settings
 from onnx_export.models import open_sentence
 from query.alignment.gold import stated_pairs
 from query.commands.help import Command
-from query.commands.options import PATH, common_options, default_encoder_option, device_option
+from query.commands.options import PATH, common_options, default_encoder_option, device_option, plot_option
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
-from query.evaluation.plots import require_picture, save_figure
+from query.evaluation.plots import save_figure
 from query.reproduce.cached_encoder import CachedEncoder
 from query.reproduce.lawdr import Data, Probe, Recalls, alignment_tables, sentences_figure
 from query.reproduce.lawdr_data import lett_files, read_commentary
@@ -60,7 +60,7 @@ from query.reproduce.systems import System, open_log, say_logged
     help="Read single sentences, or as many together as fit.",
 )
 @click.option("--unnormalised", is_flag=True, help="Add up sentences' vectors as they are, not scaled to unit length.")
-@click.option("--plot", type=PATH, metavar="FILE", help="Draw the sentences by language (figure 1).")
+@plot_option("Draw the sentences by language, figure 1")
 @default_encoder_option()
 @device_option
 @common_options
@@ -88,8 +88,6 @@ def command(
     if bool(lett) != bool(pairs):
         raise click.UsageError("--wmt16 and --pairs belong together; give both")
     asked_rank = _asked_rank(rank)
-    if plot:
-        require_picture(plot)
     data = Data(
         lett_files(lett) if lett else [],
         stated_pairs(pairs) if pairs else set(),

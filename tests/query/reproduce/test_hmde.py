@@ -15,6 +15,7 @@ from query.cli import run
 from query.reproduce.classification import Labelled, classify, split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_clef import PAPER as PAPER_CLIR
 from query.reproduce.hmde_mldoc import PAPER as PAPER_XLDC
+from query.reproduce.hmde_mldoc import Accuracies
 from query.reproduce.hmde_variants import PAPER as PAPER_VARIANTS
 from query.reproduce.mldoc_data import read_mldoc
 from trials import DEMO
@@ -221,6 +222,14 @@ def mldoc(tmp_path: Path) -> Path:
             (tmp_path / f"{language}.{part}").write_text("".join(lines), encoding="utf-8")
     (tmp_path / "README").write_text("not ours")
     return tmp_path
+
+
+def test_a_split_without_documents_of_a_language_counts_in_the_others() -> None:
+    accuracies = Accuracies.of([{"de": 1.0}, {"de": 0.5, "fi": 0.25}], "de")
+    assert {lang: one.accuracy for lang, one in accuracies.languages.items()} == {"de": 75.0, "fi": 25.0}
+    assert accuracies.mean.accuracy == pytest.approx((100 + 37.5) / 2)
+    assert accuracies.others
+    assert accuracies.others.accuracy == 25.0
 
 
 def test_mldoc_learns_from_english_and_classifies_german(mldoc: Path, capsys: pytest.CaptureFixture[str]) -> None:

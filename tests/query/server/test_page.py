@@ -355,6 +355,8 @@ def test_the_best_are_reranked_where_that_is_asked_and_served(
         assert ids(own) != fair
         own.locator("#hits li").first.get_by_role("button", name="why here?").click()
         assert "The reranker’s score" in own.locator("#why0").inner_text()
+        own.locator("#collection").dispatch_event("change")  # another collection is reranked, too
+        until(own, f"location.search.includes('rerank=1') && {reranked}")
         own.reload()
         until(own, reranked)
         own.locator("#rerank").uncheck()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,21 @@ def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(
             connection.execute(sa.update(Collection).values(model=right))
         until(lambda: readiness(client)["ready"])
         assert loaded == ["another", right]
+
+
+def test_a_collection_that_stays_broken_is_logged_once(
+    calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(collection_watch, "_EVERY", 0.01)
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    own = Settings.read(home=tmp_path / "home")
+    with open_database(own.database) as engine, engine.begin() as connection:
+        connection.execute(sa.update(Collection).values(model="another"))
+    with serving(ServiceOptions(own, device="cpu")) as client:
+        until(lambda: "the log says why" in str(readiness(client)))
+        time.sleep(0.3)
+        assert "the log says why" in str(readiness(client))
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
 
 
 def test_neither_an_empty_collection_nor_an_encoder_of_few_words_is_a_failure(settings: Settings) -> None:
