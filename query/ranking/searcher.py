@@ -368,7 +368,7 @@ class Searcher:
         """The k documents most similar to a stored document, best first, each with the passage nearest to it.
 
         Unless ``to`` names languages, the documents are of all languages but the document's own. Documents are compared
-        by their stored vectors without the languages' components, as mates are.
+        by their stored vectors without the languages' components, and in the common space if the calibration has one.
 
         Returns:
             A list of hits, which also has ``lang``, the language of the document.

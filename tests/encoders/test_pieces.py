@@ -18,7 +18,7 @@ from encoders.text.tokens import Tokenizer
 from tests.conftest import opened_once
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=200)
 @given(st.text(max_size=60))
 @example("how do I print a page")
 @example("Ｆｉｎｌａｎｄ ﬁn cafe\u0301 日本語のテキスト \t a\u200b  b 🤷‍♀️ ᚛᚛")

@@ -42,7 +42,7 @@ def test_published_lca_is_the_pseudo_inverse_of_the_rows_as_they_are(n: int, dim
     np.testing.assert_allclose(map_.transform(x), x @ expected, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(n=st.integers(2, 40), dim=st.integers(1, 12), ridge=st.floats(0.001, 30.0), seed=st.integers(0, 9))
 def test_a_ridge_is_in_mean_squared_distances_from_the_mean(n: int, dim: int, ridge: float, seed: int) -> None:
     x, y = _rows(n, dim, seed), _rows(n, dim + 1, seed + 100)

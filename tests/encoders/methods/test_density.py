@@ -58,7 +58,7 @@ def test_what_is_said_often_weighs_less_than_what_is_said_once() -> None:
     assert weights.max() == weights[55:].min()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(1, 20), min_size=1, max_size=8),
     spread=st.sampled_from([0.0, 1e-4, 0.05, 1.0]),

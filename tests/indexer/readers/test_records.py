@@ -282,7 +282,7 @@ def _json(fields: Mapping[str, Any]) -> str:
     return json.dumps(fields, ensure_ascii=False, allow_nan=False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.dictionaries(st.sampled_from(["id", "lang", "title", "text", "revision", "x"]), json_values))
 def test_any_record_gives_a_clean_document_or_a_refusal(record: dict[str, Any]) -> None:
     made = make_document(record, "here", ReadOptions())
@@ -326,7 +326,7 @@ def test_a_json_array_is_read_like_json_lines(
     assert [document.place for document in documents(found)] == [f"{tmp_path / name}#1", f"{tmp_path / name}#2"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     array=st.lists(st.deferred(lambda: json_values), min_size=1), indent=st.none() | st.just(2), chunk=st.integers(1, 9)
 )

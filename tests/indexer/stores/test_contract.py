@@ -379,7 +379,7 @@ def test_a_name_that_no_store_can_carry_is_refused(name: str, place: str) -> Non
         StoreLocation(place, name).open()
 
 
-@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     writes=st.lists(
         st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from(["put", "put", "delete"])), max_size=12
@@ -467,7 +467,7 @@ def test_words_are_found_among_documents_that_have_a_field(store: VectorStore) -
     assert found(store, "river", "en", 9, label="sports") == []
 
 
-@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     writes=st.lists(
         st.tuples(

@@ -26,7 +26,7 @@ def _draw(documents: list[Document], size: int, seed: int = 0) -> dict[str, list
     return sample.by_language()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(
     counts=st.dictionaries(st.sampled_from(["de", "en", "fi", "ja"]), st.integers(1, 40), min_size=1),
     size=st.integers(1, 120),

@@ -139,7 +139,7 @@ def test_the_graph_says_what_torch_says_for_any_number_of_documents_and_sentence
         np.testing.assert_allclose(vectors, encoded(upper, documents), atol=1e-5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     count=st.integers(1, 6),
     temperature=st.sampled_from([0.05, 0.1, 1.0]),

@@ -12,7 +12,7 @@ from tests.onnx_export.tlaser import paper
 pytestmark = pytest.mark.torch
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), pairs=st.integers(2, 9), dim=st.integers(1, 8), near=st.floats(0.0, 2.0))
 def test_every_term_is_the_papers(seed: int, pairs: int, dim: int, near: float) -> None:
     import torch
@@ -47,7 +47,7 @@ def test_every_term_is_the_papers(seed: int, pairs: int, dim: int, near: float) 
     assert total_loss(said, None, constraint, pairs / tokens).item() == pytest.approx(0.5 * mt, rel=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), pairs=st.integers(2, 9), dim=st.integers(1, 8))
 def test_distances_can_be_norms_that_are_not_squared(seed: int, pairs: int, dim: int) -> None:
     import torch

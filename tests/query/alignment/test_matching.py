@@ -45,7 +45,7 @@ def as_dict(found: Pairs) -> dict[int, int]:
     return dict(zip(found.rows.tolist(), found.cols.tolist(), strict=True))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     n=st.integers(1, 90),
     m=st.integers(1, 90),

@@ -39,7 +39,7 @@ def recall(a: Side, b: Side, plan: AlignmentPlan) -> float:
     return float((pairs.rows == pairs.cols).mean())
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 999), n=st.integers(1, 6), m=st.integers(1, 6))
 def test_coverage_is_the_lesser_of_both_directions_means(seed: int, n: int, m: int) -> None:
     chance = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ def _random(seed: int, count: int) -> FloatArray:
     return unit_rows(np.random.default_rng(seed).standard_normal((count, 5)).astype(np.float32))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.integers(1, 30), st.integers(12, 40))
 def test_it_is_the_definition(seed: int, queries: int, candidates: int) -> None:
     asked, among = _random(seed, queries), _random(seed + 1, candidates)

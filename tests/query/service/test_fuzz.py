@@ -53,7 +53,7 @@ _TYPES = ["application/json", "text/plain", "application/vnd.elasticsearch+json;
     body=st.binary(max_size=40) | st.sampled_from(_BODIES),
     content_type=st.sampled_from(_TYPES),
 )
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=300, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_elasticsearchs_paths_never_fail(
     service: httpx.Client, path: list[bytes], method: str, body: bytes, content_type: str
 ) -> None:

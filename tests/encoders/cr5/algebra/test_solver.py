@@ -32,7 +32,7 @@ def _same_space(blocks: dict[str, Block], dimensions: int, lam: float, **how: fl
     return float(np.abs(columns @ columns.T - golden.T @ golden).max())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from([0.03, 0.3, 3.0]), st.integers(2, 9))
 def test_factorised_it_is_the_paper(seed: int, lam: float, dimensions: int) -> None:
     assert _same_space(random_blocks(seed, 30, WORDS), dimensions, lam) < 1e-3
@@ -147,7 +147,7 @@ def test_it_gives_the_same_numbers_again() -> None:
         np.testing.assert_array_equal(first[lang], second[lang])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1000), st.integers(1, 12))
 def test_block_conjugate_gradients_solve_every_column(seed: int, columns: int) -> None:
     chance = np.random.default_rng(seed)
