@@ -269,8 +269,12 @@ def _warns_if_unknown(name: str, console: Console) -> Iterator[None]:
 
 def absolute(reference: str) -> str:
     """Return the reference with absolute paths, so that it is valid in any working directory."""
-    names = reference.split(SEPARATOR)
-    return SEPARATOR.join(str(Path(name).absolute()) if Path(name).is_dir() else name for name in names)
+    return SEPARATOR.join(map(_absolute, reference.split(SEPARATOR)))
+
+
+def _absolute(name: str) -> str:
+    folder = Path(name).expanduser()
+    return str(folder.absolute()) if name != DEFAULT and folder.is_dir() else name
 
 
 def default_path(precision: Precision = "int8") -> Path:

@@ -15,7 +15,7 @@ from encoders.folder import ModelFolder, model_cache
 from indexer.collection.settings import Settings
 from indexer.index import index
 from onnx_export.default_model.export import export_default
-from onnx_export.models import DEFAULT, are_for_cards, default_path, find_model, open_named
+from onnx_export.models import DEFAULT, absolute, are_for_cards, default_path, find_model, open_named
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.encoders.cards import Library, Sessions, install_cards, install_provider
@@ -54,6 +54,19 @@ def test_documents_of_a_card_and_queries_of_a_cpu_meet_in_one_collection(
     cosines = np.einsum("nd,nd->n", unit_rows(stored), encoder.encode_documents(documents).vectors)
     assert cosines.min() > 0.99  # int8 and fp16 agree: .994 at least over texts in twelve languages
     assert len({hit.document.fields["concept"] for hit in found}) == 1
+
+
+def test_a_reference_becomes_absolute_unless_it_is_the_default_encoders_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of this name in the working directory stands for nothing."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for folder in (DEFAULT, "mine", "home/theirs"):
+        (tmp_path / folder).mkdir(parents=True)
+    assert absolute(f"{DEFAULT} + mine + ~/theirs + other") == (
+        f"{DEFAULT} + {tmp_path / 'mine'} + {tmp_path / 'home/theirs'} + other"
+    )
 
 
 @pytest.mark.parts
