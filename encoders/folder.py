@@ -1,7 +1,8 @@
 """A model on disk: ``config.json``, the ONNX graph, ``tokenizer.json``, ``MODEL_CARD.md``, ``parity.json``.
 
 A Cr5 model has ``vocabulary.json`` for its tokenizer: the words of each language, in the order of the graph's ids.
-HMDE and Cr5 models have ``training_texts.npy``, keys of the texts that taught them.
+HMDE and Cr5 models have ``training_texts.npy``, keys of the texts that taught them. A model that was checked on a card
+when it was exported has ``device.json``, the check's result.
 
 Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), and returns ``vectors``, float32
 (texts, dim), unit rows: pooling and normalisation are in the graph, so that any consumer of ONNX can run it. The graph
@@ -43,7 +44,7 @@ _FILES = frozenset(
     {
         "config.json", "model.onnx", "model.onnx.data", "tokenizer.json", "pieces.db", "vocabulary.json",
         "MODEL_CARD.md", "parity.json", "curve.jsonl", "curve.png", "lawdr.npz", "hmde.json", "upper.onnx",
-        "upper.onnx.data", "weights.safetensors", "training_texts.npy",
+        "upper.onnx.data", "weights.safetensors", "training_texts.npy", "device.json",
     }
 )  # fmt: skip
 """Names of all files that a model folder may have, whatever made it."""
