@@ -16,6 +16,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -390,6 +391,11 @@ def link_files(base: ModelFolder, folder: Path, left_out: Collection[str]) -> No
                 os.link(file.resolve(), folder / file.name)
             except OSError:  # another disk, or one that has no hard links
                 shutil.copyfile(file, folder / file.name)
+
+
+def without_section(card: str, heading: str) -> str:
+    """A model card without the section under a heading of the second level."""
+    return re.sub(rf"\n## {re.escape(heading)}\n.*?(?=\n## |\Z)", "", card, flags=re.DOTALL)
 
 
 def free_target(target: Path, what: str) -> Path:

@@ -14,6 +14,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision, model_cache, require_encoder
 from encoders.hmde.upper import UpperFile, is_hmde
 from encoders.methods.combined import SEPARATOR, Combined
+from encoders.methods.lawdr import has_density
 from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
@@ -251,11 +252,14 @@ def taught_shares(
 def _says_what_taught_it(folder: ModelFolder, method: str) -> bool:
     """Whether a folder says which texts taught it to make vectors by this method.
 
-    They taught the folder's own method. Other methods use the sentence encoder, which learnt if it was not frozen.
+    They taught the folder's own method. Other methods use the sentence encoder, which learnt from them in an HMDE
+    folder that was not frozen, and in each folder with a density that has them.
     """
     if not has_training_texts(folder.path):
         return False
-    return method == default_method(folder) or (is_hmde(folder) and not UpperFile.read(folder).frozen)
+    if method == default_method(folder):
+        return True
+    return not UpperFile.read(folder).frozen if is_hmde(folder) else has_density(folder)
 
 
 @contextmanager

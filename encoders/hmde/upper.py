@@ -15,7 +15,9 @@ from encoders.field_types import with_field_types
 from encoders.folder import ModelFolder, file_hash, graph_files, is_forced, read_json
 from encoders.graph import Graph
 
-GRAPH, ABOUT = "upper.onnx", "hmde.json"
+GRAPH, ABOUT, WEIGHTS = "upper.onnx", "hmde.json", "weights.safetensors"
+CARD_HEADING = "Documents (HMDE)"
+"""Heading of the model card's section about the upper encoder."""
 FORMAT = 2
 _TOGETHER = 64
 """Parts of documents in a batch; shorter parts are padded to the longest, and the padding is masked."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from encoders.document import Document, Encoded, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, link_files, publishing
+from encoders.folder import ModelFolder, link_files, publishing, without_section
+from encoders.hmde.upper import ABOUT, CARD_HEADING, GRAPH, WEIGHTS, UpperFile, is_hmde
 from encoders.methods.density import DensityWeights
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
@@ -18,6 +19,9 @@ from encoders.training_texts import FILE as TRAINING_TEXTS
 
 _FILE = "lawdr.npz"
 _CARD = "MODEL_CARD.md"
+_HEADING = "Density of sentences (LAWDR)"
+_OF_HMDE = {ABOUT, GRAPH, f"{GRAPH}.data", WEIGHTS, "curve.png"}
+"""Files of a folder that HMDE's training made, beside those of its lower encoder."""
 
 
 class Lawdr(Sentences):
@@ -72,23 +76,32 @@ def load_density(folder: ModelFolder) -> DensityWeights:
 def publish(base: ModelFolder, density: DensityWeights, target: Path) -> ModelFolder:
     """Make a model folder from a base model's files (hard links where the disk allows) and a density.
 
+    Of an HMDE folder only the lower encoder's files are taken; the keys of the training texts, if they taught it.
+
     Raises:
+        BadInput: the base is a damaged HMDE folder.
         MissingPart: the target can't be written, or its disk is full.
     """
+    left_out = {_FILE, _CARD}
+    if is_hmde(base):
+        left_out |= _OF_HMDE
+        if UpperFile.read(base).frozen:
+            left_out.add(TRAINING_TEXTS)
     with publishing(target, base.config, instead="with -o") as temporary:
-        link_files(base, temporary, left_out={_FILE, _CARD, TRAINING_TEXTS})
+        link_files(base, temporary, left_out)
         density.save(temporary / _FILE)
         card = base.path / _CARD
-        about = card.read_text(encoding="utf-8").split(_HEADING)[0].rstrip() if card.is_file() else f"# {target.name}"
-        (temporary / _CARD).write_text(about + _HEADING + _described(density), encoding="utf-8")
+        about = card.read_text(encoding="utf-8") if card.is_file() else f"# {target.name}"
+        for heading in (CARD_HEADING, _HEADING):
+            about = without_section(about, heading)
+        (temporary / _CARD).write_text(f"{about.rstrip()}\n\n{_described(density)}", encoding="utf-8")
     return ModelFolder.open(target)
-
-
-_HEADING = "\n\n## Density of sentences (LAWDR)\n\n"
 
 
 def _described(density: DensityWeights) -> str:
     return f"""\
+## {_HEADING}
+
 `{_FILE}`: the density of {len(density.points):,} sentences in {len(density.components)} principal components.
 Tophat kernel, bandwidth {density.bandwidth:.4f} by cross-validation, b = {density.b:.3g}, id `{density.id}`.
 It makes `lawdr` the folder's default method.

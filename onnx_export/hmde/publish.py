@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -22,9 +21,10 @@ from encoders.folder import (
     graph_files,
     link_files,
     publishing,
+    without_section,
 )
 from encoders.graph import Inputs
-from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
+from encoders.hmde.upper import ABOUT, CARD_HEADING, FORMAT, GRAPH, UpperSession, padded
 from encoders.training_texts import write_training_texts
 from onnx_export.graphs.parity import (
     GateText,
@@ -45,14 +45,11 @@ from onnx_export.huggingface.export import prefixed, write_files
 from onnx_export.training.device import set_attention
 
 _CARD = "MODEL_CARD.md"
-_HEADING = "\n## Documents (HMDE)\n"
 _SEGMENTS: Mapping[str, str] = {
     "sentences": "sentences",
     "windows": "windows with the title before each",
     "plain-windows": "windows",
 }
-_SECTION = re.compile(re.escape(_HEADING) + r".*?(?=\n## |\Z)", re.DOTALL)
-"""The card's section about the upper encoder; a new training replaces this section."""
 
 
 def publish(
@@ -111,7 +108,8 @@ def publish(
         card = draft / _CARD
         text = card.read_text(encoding="utf-8") if card.is_file() else _lower_card(config)
         card.unlink(missing_ok=True)  # the card may be a link to the base folder's card
-        card.write_text(_SECTION.sub("", text).rstrip() + "\n" + _upper_section(facts, report), encoding="utf-8")
+        about_lower = without_section(text, CARD_HEADING).rstrip()
+        card.write_text(f"{about_lower}\n{_upper_section(facts, report)}", encoding="utf-8")
     return ModelFolder.open(target), report
 
 
@@ -172,7 +170,9 @@ def _upper_section(facts: Mapping[str, Any], report: ParityReport) -> str:
         if shape["whole"]
         else "the further segments of a longer document are left out"
     )
-    return f"""{_HEADING}
+    return f"""
+## {CARD_HEADING}
+
 `{GRAPH}`: `sentences` (documents, segments, {shape["dim"]}) float32, unit rows of `model.onnx` for {segments} of at
 most {shape["tokens"]} tokens, and `mask` (documents, segments) int64 → `vectors` (documents, {shape["dim"]}) float32,
 unit rows.

@@ -1,4 +1,7 @@
-"""The trained weights of an HMDE folder in torch's form, so that an exported model can be trained again."""
+"""The trained weights of an HMDE folder in torch's form, so that an exported model can be trained again.
+
+The file has float32 tensors: ``upper.NAME``, and ``lower.NAME`` if the lower encoder was trained.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ import torch
 
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.hmde.upper import UpperFile
+from encoders.hmde.upper import WEIGHTS, UpperFile
 from onnx_export.hmde.model import Upper
-
-WEIGHTS = "weights.safetensors"
-"""File of float32 tensors: ``upper.NAME``, and ``lower.NAME`` if the lower encoder was trained."""
 
 
 def digest(upper: Upper) -> str:

@@ -1,20 +1,26 @@
 """*lawdr*: the sum of sentences, weighted by how rare they are, from a model folder that holds their density."""
 
+import json
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder import ModelFolder, file_hash
+from encoders.hmde.upper import ABOUT, CARD_HEADING, FORMAT, GRAPH, UpperShape
 from encoders.methods.density import DensityWeights
 from encoders.methods.lawdr import Lawdr, has_density, load_density, publish
 from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
+from encoders.training_texts import write_training_texts
+from onnx_export.models import taught_shares
 from tests.encoders.conftest import BOILERPLATE, CORPUS
 
 
@@ -145,6 +151,31 @@ def test_a_folder_can_get_another_density_in_its_place(lawdr_folder: ModelFolder
     again = publish(ModelFolder.open(target), rest, target)
     assert load_density(again).id != before.id
     assert (again.path / "MODEL_CARD.md").read_text().count("## Density of sentences") == 1
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_over_an_hmde_folder_it_takes_the_lower_encoder_alone(
+    small_lawdr: ModelFolder, tmp_path: Path, frozen: bool
+) -> None:
+    base = ModelFolder.open(shutil.copytree(small_lawdr.path, tmp_path / "hmde"))
+    (base.path / GRAPH).write_bytes(b"graph")
+    about = {"format": FORMAT, "shape": asdict(UpperShape(base.config.dim)), "settings": {"frozen": frozen}}
+    about |= {"weights": "w", "graph": file_hash(base.path / GRAPH)}
+    (base.path / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    card = base.path / "MODEL_CARD.md"
+    card.write_text(f"# small\n\nSmall.\n\n## {CARD_HEADING}\n\nThe upper encoder.\n\n## More\n", encoding="utf-8")
+    write_training_texts(base.path, [1])
+    assert default_method(base) == "hmde"
+    folder = publish(base, load_density(small_lawdr), tmp_path / "lawdr")
+    assert default_method(folder) == "lawdr"
+    assert not (folder.path / GRAPH).exists()
+    text = (folder.path / "MODEL_CARD.md").read_text(encoding="utf-8")
+    assert text.startswith("# small\n\nSmall.\n\n## More\n\n## Density of sentences (LAWDR)\n\n`lawdr.npz`")
+    shares = [
+        taught_shares([(str(folder.path), method)], lambda: [f"{1 << 64:032x}"], Console(quiet=True))
+        for method in ("lawdr", "windows")
+    ]
+    assert shares == [{} if frozen else {str(folder.path): 1.0}] * 2
 
 
 def test_lawdr_of_a_folder_without_a_density_says_how_to_make_one(default_folder: ModelFolder) -> None:
