@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from encoders.errors import BadInput, MissingPart
 from encoders.languages import UNDETERMINED, normalise
 from encoders.wording import install_command
+from onnx_export.huggingface.layout import read_layout
 
 TRAIN_EXTRA = f"this needs PyTorch and transformers; install them: {install_command('train')}"
 
@@ -46,14 +47,24 @@ def _cached_folder(model: str) -> Path | None:
         raise MissingPart(TRAIN_EXTRA) from error
     try:
         folder = Path(snapshot_download(model, local_files_only=True, allow_patterns=_CONFIGURATION))
-    except LocalEntryNotFoundError:
+        return None if _parts_without_weights(folder) else folder
+    except (LocalEntryNotFoundError, BadInput):  # the cache may hold a part of the configuration alone
         return None
-    return folder if has_weights(folder) else None
 
 
-def has_weights(folder: Path) -> bool:
-    """Whether a folder or one of its subfolders has a transformer's weights."""
-    return any(True for pattern in _WEIGHTS for _ in folder.rglob(pattern))
+def _parts_without_weights(folder: Path) -> list[PurePosixPath]:
+    """Paths in a model's folder of the transformer and of the dense layers whose weights are missing.
+
+    Raises:
+        BadInput: from ``read_layout``.
+    """
+    layout = read_layout(folder)
+    parts = [layout.transformer, *(layer.folder for layer in layout.dense)]
+    return [
+        PurePosixPath(part.relative_to(folder))
+        for part in parts
+        if not any(True for pattern in _WEIGHTS for _ in part.glob(pattern))
+    ]
 
 
 def _fetch(model: str, say: Callable[[str], None], check: Callable[[Path], None]) -> Path:
@@ -62,12 +73,14 @@ def _fetch(model: str, say: Callable[[str], None], check: Callable[[Path], None]
 
     say(f"{model} is not in the cache; asking the hub")
     try:
-        check(Path(snapshot_download(model, allow_patterns=_CONFIGURATION, ignore_patterns=_LEFT_OUT)))
+        folder = Path(snapshot_download(model, allow_patterns=_CONFIGURATION, ignore_patterns=_LEFT_OUT))
+        check(folder)
         for weights in _WEIGHTS:
-            patterns = [*_CONFIGURATION, weights]
-            folder = Path(snapshot_download(model, allow_patterns=patterns, ignore_patterns=_LEFT_OUT))
-            if has_weights(folder):
-                return folder
+            if patterns := [str(part / weights) for part in _parts_without_weights(folder)]:
+                patterns += _CONFIGURATION
+                folder = Path(snapshot_download(model, allow_patterns=patterns, ignore_patterns=_LEFT_OUT))
+        if not _parts_without_weights(folder):
+            return folder
     except GatedRepoError as error:
         raise BadInput(
             f"{model} is given out on request only; accept its terms on the hub and log in: hf auth login"
@@ -104,8 +117,8 @@ def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
         return "", ()
     if not isinstance(header, dict):
         return "", ()
-    stated = header.get("language") or ()
-    tags = [_language_tag(code) for code in ([stated] if isinstance(stated, str) else stated)]
+    stated = header.get("language", [])
+    tags = [_language_tag(code) for code in (stated if isinstance(stated, list) else [stated])]
     return str(header.get("license") or ""), tuple(dict.fromkeys(tag for tag in tags if tag != UNDETERMINED))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from encoders.errors import BadInput
 from encoders.folder import Pooling
-from onnx_export.huggingface.hub import read_card
+from onnx_export.huggingface.hub import find_source, read_card
 from onnx_export.huggingface.layout import DenseLayer, Layout, choose_pooling, choose_prefixes, read_layout
 from tests.onnx_export.conftest import write_json
 
@@ -182,6 +183,8 @@ def test_prefixes_are_the_models_prompts_or_e5s_rule(
     [
         ("---\nlicense: mit\nlanguage: [de, no, multilingual, pt-BR, de]\n---\n# A model", ("mit", ("de", "nb", "pt"))),
         ("---\nlanguage: fr\n---\n", ("", ("fr",))),
+        ("---\nlanguage: no\n---\n", ("", ("nb",))),
+        ("---\nlanguage:\n---\n", ("", ())),
         ("---\nlanguage: [fr\n---\n", ("", ())),
         ("# A model without a header", ("", ())),
         (None, ("", ())),
@@ -193,6 +196,41 @@ def test_licence_and_languages_come_from_the_models_card(
     if text is not None:
         (tmp_path / "README.md").write_text(text)
     assert read_card(tmp_path) == expected
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("transformer", "dense"), [("model.safetensors", "pytorch_model.bin"), ("pytorch_model.bin", "model.safetensors")]
+)
+def test_the_weights_of_the_transformer_and_of_each_dense_layer_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transformer: str, dense: str
+) -> None:
+    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.utils import filter_repo_objects
+
+    hub, cache = tmp_path / "hub", tmp_path / "cache"
+    sentence_layout(hub, "Transformer", "Pooling", "Dense", pooling={"pooling_mode": "mean"})
+    weights = {transformer, f"2_Dense/{dense}"}
+    for file in (*weights, "2_Dense/model.onnx"):
+        (hub / file).write_bytes(b"")
+
+    def snapshot(_model: str, *, allow_patterns: list[str], local_files_only: bool = False, **ignored: Any) -> str:
+        if not local_files_only:
+            files = (str(file.relative_to(hub)) for file in hub.rglob("*") if file.is_file())
+            for file in filter_repo_objects(files, allow_patterns=allow_patterns, **ignored):
+                (cache / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(hub / file, cache / file)
+        elif not cache.exists():
+            raise LocalEntryNotFoundError("not in the cache")
+        return str(cache)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    for missing in (*weights, None):
+        assert find_source("someone/model", lambda _: None) == cache
+        assert weights <= {str(file.relative_to(cache)) for file in cache.rglob("*")}
+        if missing:
+            (cache / missing).unlink()
+    assert not (cache / "2_Dense/model.onnx").exists()
 
 
 def test_every_refusal_is_one_sentence_that_says_what_to_do(tmp_path: Path) -> None:
