@@ -117,10 +117,12 @@ def mate_rank(
 
     ``columns`` is Φᵀ; ``asked`` has the documents' queries in the same order, the documents themselves by default.
     """
-    vectors, queries = (
-        {lang: unit_rows(block.matrix @ columns[lang]) for lang, block in texts.items() if lang in columns}
-        for texts in (held_out, asked or held_out)
-    )
+    vectors: dict[str, FloatArray] = {}
+    queries: dict[str, FloatArray] = {}
+    for lang in (lang for lang in held_out if lang in columns):
+        lang_columns = columns[lang]
+        vectors[lang] = unit_rows(held_out[lang].matrix @ lang_columns)
+        queries[lang] = unit_rows(asked[lang].matrix @ lang_columns) if asked else vectors[lang]
     means = []
     for lang, other in permutations(vectors, 2):
         concepts, other_concepts = held_out[lang].concepts, held_out[other].concepts

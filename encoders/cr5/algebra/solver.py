@@ -112,6 +112,9 @@ class _Columns(Mapping[str, FloatArray]):
     def __getitem__(self, lang: str) -> FloatArray:
         return self._ridges[lang].weights(self._solved[lang])
 
+    def __contains__(self, lang: object) -> bool:
+        return lang in self._ridges
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._ridges)
 
