@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from encoders.cgroups import groups
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""CPU limit of a container or systemd unit: microseconds of CPU time (or ``max``), and the period's length."""
 
+def available_cores(root: Path = Path("/")) -> int:
+    """Number of cores that this process may use, by its CPU affinity and the limits of its container or systemd unit.
 
-def available_cores() -> int:
-    """Number of cores that this process may use, by its CPU affinity and its container's CPU limit."""
+    ``root`` holds ``proc`` and ``sys``.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if _QUOTA.is_file():
-        quota, period = _QUOTA.read_text(encoding="ascii").split()
-        if quota != "max":
-            cores = min(cores, math.ceil(int(quota) / int(period)))
-    return cores
+    return min([cores, *map(math.ceil, _limits(root))])
+
+
+def _limits(root: Path) -> Iterator[float]:
+    """CPU time in seconds for each second, by each limit of this process's cgroups and of their parents."""
+    for group in groups(root, "cpu"):
+        if (limit := group / "cpu.max").is_file():
+            quota, period = limit.read_text(encoding="ascii").split()
+        elif (limit := group / "cpu.cfs_quota_us").is_file():
+            quota, period = (file.read_text(encoding="ascii") for file in (limit, group / "cpu.cfs_period_us"))
+        else:
+            continue
+        if quota.strip() not in ("max", "-1"):
+            yield int(quota) / int(period)
 
 
 def on_all_cores(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:

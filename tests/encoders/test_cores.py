@@ -24,11 +24,26 @@ def test_work_on_all_cores_meets_and_its_results_are_in_order(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("quota", "count"), [("max 100000", 8), ("200000 100000", 2), ("50000 100000", 1)])
-def test_a_container_s_share_of_time_limits_the_cores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, count: int
+@pytest.mark.parametrize(
+    ("membership", "group"),
+    [
+        ("0::/", ""),
+        ("0::/system.slice/docker-1.scope", ""),
+        ("0::/system.slice/dragoman.service", "system.slice/dragoman.service"),
+        ("0::/system.slice/dragoman.service", "system.slice"),
+        ("9:name=systemd:/\n4:cpu,cpuacct:/box/inner\n0::/", "cpu,cpuacct/box"),
+    ],
+)
+def test_the_share_of_time_of_a_container_or_a_unit_limits_the_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, membership: str, group: str, quota: str, count: int
 ) -> None:
-    file = tmp_path / "cpu.max"
-    file.write_text(f"{quota}\n")
-    monkeypatch.setattr(cores, "_QUOTA", file)
+    folder = tmp_path / "sys/fs/cgroup" / group
+    files = {folder / "cpu.max": quota}
+    if group.startswith("cpu"):  # version 1
+        numbers = quota.replace("max", "-1").split()
+        files = dict(zip((folder / "cpu.cfs_quota_us", folder / "cpu.cfs_period_us"), numbers, strict=True))
+    for file, text in {**files, tmp_path / "proc/self/cgroup": membership}.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    assert cores.available_cores() == count
+    assert cores.available_cores(tmp_path) == count

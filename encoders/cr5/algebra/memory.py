@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from encoders.cgroups import groups
 from encoders.cores import available_cores
 from encoders.cr5.algebra.eigenvectors import BLOCK, max_applied_vectors
 from encoders.cr5.algebra.ridge import DIRECT
@@ -67,26 +68,17 @@ def _free_on_machine(meminfo: Path) -> Iterator[float]:
 
 
 def _free_in_groups(root: Path) -> Iterator[float]:
-    """Memory still free under the limits of the process's cgroup and its parents, in bytes (cgroup version 2 or 1)."""
-    membership = root / "proc/self/cgroup"
-    if not membership.is_file():
-        return
-    for line in membership.read_text(encoding="utf-8").splitlines():
-        _, controllers, path = line.split(":", maxsplit=2)
-        if controllers not in ("", "memory"):
-            continue
-        mount = root / "sys/fs/cgroup" / controllers
-        limit, used, cache = _FILES[controllers]
-        innermost = mount / path.strip("/")
-        for group in (innermost, *innermost.parents):
-            if group.is_relative_to(mount):
-                yield from _free_in_group(group / limit, group / used, group / "memory.stat", cache)
+    """Memory still free under the limits of the process's cgroup and its parents, in bytes."""
+    for group in groups(root, "memory"):
+        for limit, used, cache in _FILES:
+            yield from _free_in_group(group / limit, group / used, group / "memory.stat", cache)
 
 
-_FILES = {
-    "": ("memory.max", "memory.current", "inactive_file"),
-    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-}
+_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""A cgroup's files of the limit and of the used memory, and the statistic of droppable memory: version 2, version 1."""
 
 
 def _free_in_group(limit: Path, used: Path, stat: Path, cache: str) -> Iterator[float]:
