@@ -42,6 +42,8 @@ def _cut() -> re.Pattern[str]:
 
 
 _SOFT_HYPHEN = "\u00ad"
+_IOTA_BELOW = "\u0345"
+"""The only mark in NFKC that folds to a letter of a word."""
 
 
 def folded(text: str, lang: str) -> str:
@@ -119,8 +121,11 @@ def _pieces_without_soft_hyphens(text: str, lang: str, size: int) -> Pieces:
 
 
 def _is_in_place(text: str, folded_text: str) -> bool:
-    """Whether folding keeps every character's position: NFKC changes nothing and the length stays the same."""
-    return len(folded_text) == len(text) and unicodedata.is_normalized("NFKC", text)
+    """Whether folding keeps every character's position and every word's borders.
+
+    Then NFKC changes nothing, the length stays the same, and no mark becomes a letter, as the iota below others does.
+    """
+    return len(folded_text) == len(text) and unicodedata.is_normalized("NFKC", text) and _IOTA_BELOW not in text
 
 
 def _keeps_every_word(text: str) -> bool:

@@ -50,6 +50,15 @@ def test_a_piece_is_the_words_of_its_place(text: str, size: int) -> None:
         assert found.words[first:last] == words(text[start:end], "ru")
 
 
+@pytest.mark.parametrize(("end", "count"), [(" \u0345 b", 3), (" \u0345", 2), ("\u0345b", 1)])
+def test_a_mark_that_folds_to_a_letter_keeps_pieces_and_places_together(end: str, count: int) -> None:
+    text = "a " * 3 + "a" + end
+    found = pieces(text, "el", 1)
+    assert list(found.words) == words(text, "el")
+    assert len(found.words) == 3 + count
+    assert len(found.places) == len(found.ends)
+
+
 def test_soft_hyphens_end_no_piece() -> None:
     text = "\u00adDo\u00adku\u00adment und Da\u00adtei"
     found = pieces(text, "de", 1)
