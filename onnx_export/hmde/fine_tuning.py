@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,26 +83,23 @@ class Classifier:
         with console.progress("fine-tuning", steps, "steps") as progress:
             for epoch in range(settings.epochs):
                 self._learn(epoch, train, optimiser, progress)
-                self.losses.append(self._loss(dev))
+                scores = self._all_scores(dev)
+                self.losses.append(self._loss(scores, dev))
                 if not np.isfinite(self.losses[-1]):
                     raise BadInput(
                         f"the loss is no number any more after epoch {epoch + 1}; train with a smaller --rate"
                     )
                 if self.losses[-1] < min(self.losses[:-1], default=float("inf")):
                     self.best, best_weights = epoch + 1, copy_weights(self._weights())
-                console.say(
-                    f"epoch {epoch + 1}: loss {self.losses[-1]:.3f} and accuracy {self.accuracy(dev):.3f} on dev"
-                )
+                accuracy = self._accuracy(scores, dev)
+                console.say(f"epoch {epoch + 1}: loss {self.losses[-1]:.3f} and accuracy {accuracy:.3f} on dev")
                 if epoch + 1 - self.best >= settings.patience:
                     break
         restore_weights(self._weights(), best_weights)
 
     def accuracy(self, examples: Examples) -> float:
         """Share of documents whose label is predicted; a label that training did not have counts as wrong."""
-        predictions = [
-            self.labels[index] for scores in self._score_batches(examples) for index in scores.argmax(dim=1).tolist()
-        ]
-        return float(np.mean([guess == label for guess, label in zip(predictions, examples.labels, strict=True)]))
+        return self._accuracy(self._all_scores(examples), examples)
 
     def _learn(
         self, epoch: int, train: Examples, optimiser: torch.optim.Optimizer, advance: Callable[[int], None]
@@ -128,10 +125,13 @@ class Classifier:
     def _weights(self) -> list[torch.nn.Parameter]:
         return [*self._encoder.parameters(), *self._layer.parameters()]
 
-    def _score_batches(self, examples: Examples) -> Iterator[torch.Tensor]:
+    def _all_scores(self, examples: Examples) -> torch.Tensor:
+        """Scores of the labels for all examples, (examples, labels) on the CPU, without gradients."""
+        rows = examples.rows
         with torch.no_grad():
-            for start in range(0, len(examples.rows), _TOGETHER):
-                yield self._scores(examples.rows[start : start + _TOGETHER])
+            return torch.cat(
+                [self._scores(rows[start : start + _TOGETHER]) for start in range(0, len(rows), _TOGETHER)]
+            ).cpu()
 
     def _scores(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
         """Scores of the labels, (rows, labels); vectors are first scaled to length √dim, as a transformer's states."""
@@ -139,12 +139,14 @@ class Classifier:
         scores: torch.Tensor = self._layer(vectors)
         return scores
 
-    def _loss(self, examples: Examples) -> float:
+    def _loss(self, scores: torch.Tensor, examples: Examples) -> float:
         """Mean loss over the documents whose label occurs in training."""
         targets = self._targets(examples)
-        scores = torch.cat(list(self._score_batches(examples))).cpu()
         total = torch.nn.functional.cross_entropy(scores, targets, ignore_index=_UNKNOWN, reduction="sum")
         return float(total) / int((targets != _UNKNOWN).sum())
+
+    def _accuracy(self, scores: torch.Tensor, examples: Examples) -> float:
+        return float((scores.argmax(dim=1) == self._targets(examples)).double().mean())
 
     def _targets(self, examples: Examples) -> torch.Tensor:
         indices = {label: index for index, label in enumerate(self.labels)}

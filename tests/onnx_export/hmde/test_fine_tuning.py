@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -171,10 +172,32 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
     classifier = Classifier(encoder, labels, FineTuning(rate=0.02, epochs=5, batch=16))
     classifier.train(examples, examples, QUIET)
     assert classifier.losses[classifier.best - 1] == min(classifier.losses)
-    assert abs(classifier._loss(examples) - min(classifier.losses)) < 1e-4
+    assert abs(classifier._loss(classifier._all_scores(examples), examples) - min(classifier.losses)) < 1e-4
     assert all((one != other).any() for one, other in zip(before, encoder.state(), strict=True) if one.ndim > 1)
     encoder.restore(before)
     assert all((one == other).all() for one, other in zip(before, encoder.state(), strict=True))
+
+
+def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
+    import torch
+
+    from onnx_export.hmde.fine_tuning import Classifier, Examples
+
+    vectors = torch.nn.Parameter(torch.eye(8))
+    encoded: list[Sequence[int]] = []
+
+    def documents(rows: Sequence[int], training: int | None = None) -> torch.Tensor:
+        if training is None:
+            encoded.append(rows)
+        return vectors[rows]
+
+    lower = SimpleNamespace(learn=lambda: None)
+    encoder: Any = SimpleNamespace(dim=8, lower=lower, parameters=lambda: [vectors], documents=documents)
+    train, dev = Examples(range(6), ["a", "b"] * 3), Examples([6, 7], ["a", "b"])
+    classifier = Classifier(encoder, train.labels, FineTuning(epochs=3, patience=3))
+    classifier.train(train, dev, QUIET)
+    assert encoded == [[6, 7]] * 3
+    assert classifier.accuracy(Examples([0, 0, 0], ["a", "b", "c"])) == pytest.approx(1 / 3)
 
 
 def test_a_loss_that_is_no_number_is_told(hmde: ModelFolder, small_model: Path, pages: list[Document]) -> None:
