@@ -110,11 +110,11 @@ class Objective:
     def _excerpts(self, rows: Sequence[int], seed: int | None) -> torch.Tensor:
         """The mean of a few random sentences of each document, (rows, dim), not of unit length."""
         generator = np.random.default_rng((seed or 0, 2))
-        means = []
-        for document in self._lower.documents(rows, training=seed):
-            sample = _to_device_of(document, generator.permutation(len(document))[: self._settings.excerpt])
-            means.append(document[sample].mean(dim=0))
-        return torch.stack(means)
+        drawn = [
+            generator.permutation(length)[: self._settings.excerpt]
+            for length in self._lower.lengths()[list(rows)].tolist()
+        ]
+        return torch.stack([document.mean(dim=0) for document in self._lower.documents(rows, drawn, training=seed)])
 
     def _mean_of_sentences(self, rows: Sequence[int]) -> torch.Tensor:
         """The mean of all sentences of each document, (rows, dim), not of unit length."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,17 +62,23 @@ class Lower(ABC):
         """Number of each document's segments that belong to its title, (documents,)."""
         return self._openings
 
-    @abstractmethod
-    def segments(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """Vectors of all segments of documents, in their order, (segments, dim) float32.
+    def documents(
+        self, rows: Sequence[int], chosen: Sequence[IntArray] | None = None, *, training: int | None = None
+    ) -> list[torch.Tensor]:
+        """Vectors of each document's segments, (segments, dim) float32.
 
+        ``chosen`` has the numbers of each document's segments to encode; by default, all are encoded in their order.
         With ``training``, the step's seed, the vectors get gradients, which ``learn`` takes.
         """
+        if chosen is None:
+            chosen = [np.arange(count) for count in self._counts[list(rows)].tolist()]
+        positions = [self._boundaries[row] + numbers for row, numbers in zip(rows, chosen, strict=True)]
+        vectors = self._encoded(np.concatenate(positions), training)
+        return list(torch.split(vectors, [len(numbers) for numbers in chosen]))
 
-    def documents(self, rows: Sequence[int], *, training: int | None = None) -> list[torch.Tensor]:
-        """The vectors of ``segments`` by document, (segments, dim) each."""
-        vectors = self.segments(rows, training=training)
-        return [vectors[start:end] for start, end in pairwise(boundaries(self._counts[list(rows)]).tolist())]
+    @abstractmethod
+    def _encoded(self, positions: IntArray, training: int | None) -> torch.Tensor:
+        """Vectors of segments by their positions among all documents' segments, (positions, dim) float32."""
 
     @abstractmethod
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
@@ -149,11 +154,9 @@ class FrozenLower(Lower):
         self._vectors = np.concatenate([part["vectors"] for part in parts])
         self._queries = np.concatenate([part["queries"] for part in parts])
 
-    def segments(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
+    def _encoded(self, positions: IntArray, training: int | None) -> torch.Tensor:  # noqa: ARG002
         """Unit vectors without gradients."""
-        return self._unit(
-            np.concatenate([self._vectors[self._boundaries[row] : self._boundaries[row + 1]] for row in rows])
-        )
+        return self._unit(self._vectors[positions])
 
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
         """Unit vectors without gradients."""

@@ -77,10 +77,6 @@ class TrainedLower(Lower):
         self._texts = _Ragged([part["ids"] for part in parts], [part["lengths"] for part in parts])
         self._titles = _Ragged([part["title_ids"] for part in parts], [part["title_lengths"] for part in parts])
 
-    def segments(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """Vectors by the current weights."""
-        return self._vectors([ids for row in rows for ids in self.tokens(row)], training)
-
     def tokens(self, row: int) -> list[Int32Array]:
         """Token ids of each segment of a document, as the module takes them."""
         return [self._texts.row(position) for position in range(self._boundaries[row], self._boundaries[row + 1])]
@@ -88,6 +84,10 @@ class TrainedLower(Lower):
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
         """Vectors by the current weights."""
         return self._vectors([self._titles.row(row) for row in rows], None if training is None else training + 1)
+
+    def _encoded(self, positions: IntArray, training: int | None) -> torch.Tensor:
+        """Vectors by the current weights."""
+        return self._vectors([self._texts.row(position) for position in positions.tolist()], training)
 
     def _learning(self) -> dict[str, torch.nn.Parameter]:
         return {name: weight for name, weight in self.module.named_parameters() if weight.requires_grad}

@@ -78,3 +78,14 @@ def test_gradients_in_parts_are_those_of_all_at_once(
         monkeypatch.setattr(module, "_TOGETHER", len(rows))
     for part, whole in zip(in_parts, gradients(objective, rows), strict=True):
         torch.testing.assert_close(part, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_of_a_page_only_the_segments_of_its_excerpt_are_encoded(
+    small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    objective = training_of(small_model, pages, tmp_path, replace(SETTINGS, excerpt=1))._objective
+    lower, rows = objective._lower, [row for row, count in enumerate(objective._lower.lengths()) if count > 1]
+    excerpts = objective._excerpts(rows, SEED)
+    assert excerpts.shape == (len(rows), 64)
+    longest = sum(max(map(len, lower.tokens(row))) for row in rows)
+    assert 0 < lower.encoded_tokens <= longest < sum(len(ids) for row in rows for ids in lower.tokens(row))
