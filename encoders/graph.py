@@ -15,7 +15,7 @@ from encoders.document import FloatArray, IntArray
 from encoders.errors import BadInput, MissingPart
 from encoders.unnormalised import unnormalise
 from encoders.unpadded import remove_padding
-from encoders.wording import install_command
+from encoders.wording import first_line, install_command
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -61,7 +61,7 @@ class Graph:
             try:
                 self._sample_is_computed = self._computes_sample()
             except Exception as error:  # ONNX Runtime's error classes share no base but Exception
-                raise CardUnavailable(self._card.name, _first_line(error)) from error
+                raise CardUnavailable(self._card.name, first_line(error)) from error
 
     def run(self, output: str, inputs: Inputs) -> FloatArray:
         """The graph's output of the inputs.
@@ -81,11 +81,11 @@ class Graph:
             if is_out_of_memory(error):
                 raise CardFull(
                     f"the {self._card.name} has no memory left for an input of {_shapes(inputs)}; nvidia-smi says what "
-                    f"takes it: end that, or take --device cpu ({_first_line(error)})"
+                    f"takes it: end that, or take --device cpu ({first_line(error)})"
                 ) from error
             if self._still_computes():
                 raise
-            raise _lost(self._card, _first_line(error)) from error
+            raise _lost(self._card, first_line(error)) from error
         if self._card and not np.isfinite(values).all() and not self._still_computes():
             raise _lost(self._card, "its numbers are not finite")
         return values
@@ -120,10 +120,6 @@ def is_out_of_memory(error: Exception) -> bool:
 
 def _shapes(inputs: Inputs) -> str:
     return ", ".join(" × ".join(map(str, array.shape)) for array in inputs.values())
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _has_exact_int8_products() -> bool:
@@ -181,7 +177,7 @@ def load_graph(
     try:
         return session([_CPU])
     except Exception as error:  # ONNX Runtime's error classes share no base but Exception
-        raise BadInput(f"{graph} can't be loaded ({_first_line(error)}); export the model again") from error
+        raise BadInput(f"{graph} can't be loaded ({first_line(error)}); export the model again") from error
 
 
 def _rewritten(file: Path, placement: Placement, *, unnormalised: bool) -> bytes | str:
@@ -230,7 +226,7 @@ def _on_card(
     try:
         made = session([(_CUDA, provider_options), _CPU])
     except Exception as error:  # as above
-        raise CardUnavailable(card.name, _first_line(error)) from error
+        raise CardUnavailable(card.name, first_line(error)) from error
     finally:
         onnxruntime.set_default_logger_severity(_WARNINGS)
     if _CUDA not in made.get_providers():

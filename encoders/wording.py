@@ -19,6 +19,11 @@ def install_command(extra: str) -> str:
     return f"make install EXTRAS={extra}"
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, at most 300 characters; the error's class if it has no message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
 def did_you_mean(typed: str, names: Iterable[str]) -> str:
     """The end of a clause about an unknown name: asks for the known name that is most like it; empty if none is."""
     similar = difflib.get_close_matches(typed, list(names), 1)

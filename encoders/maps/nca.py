@@ -7,6 +7,7 @@ import numpy as np
 from encoders.devices import check_runtime
 from encoders.document import FloatArray
 from encoders.errors import BadInput
+from encoders.wording import first_line
 
 
 class Network:
@@ -31,7 +32,7 @@ class Network:
         try:
             self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime's error classes share no base but Exception
-            raise BadInput(f"the network can't be loaded ({str(error).splitlines()[0]}); train it again") from error
+            raise BadInput(f"the network can't be loaded ({first_line(error)}); train it again") from error
 
     def transform(self, rows: FloatArray) -> FloatArray:
         """Map rows to centred rows of the other space, (n, dim)."""

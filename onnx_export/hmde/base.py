@@ -19,7 +19,7 @@ from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower
 from onnx_export.hmde.settings import Settings
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.export import describe
-from onnx_export.huggingface.hub import find_source, read_card
+from onnx_export.huggingface.hub import find_source, name_of, read_card
 from onnx_export.huggingface.layout import Recipe, choose_pooling, choose_prefixes, read_layout
 from onnx_export.models import DEFAULT, find_model, open_sentence
 from onnx_export.training.device import seed_torch, training_device
@@ -110,5 +110,5 @@ def _hugging_face(
     if pooling and pooling != recipe.pooling:
         recipe = choose_pooling(layout, pooling)
     source = huggingface.load(layout, recipe)
-    name = folder.resolve().name if Path(reference).expanduser().is_dir() else reference.rsplit("/", 1)[-1]
+    name = name_of(reference, folder)
     return source, describe(name, read_card(folder), choose_prefixes(layout, name), source, "fp32")

@@ -14,6 +14,7 @@ import torch
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.hmde.upper import WEIGHTS, UpperFile
+from encoders.wording import first_line
 from onnx_export.hmde.model import Upper
 
 
@@ -67,7 +68,7 @@ def load(folder: ModelFolder) -> tuple[Upper, dict[str, torch.Tensor]]:
         tensors = unpacked(file.read_bytes())
         upper.load_state_dict(_part(tensors, "upper"))
     except Exception as error:  # safetensors and torch raise their own exception classes
-        raise BadInput(f"{file} can't be read ({str(error).splitlines()[0]}); {remedy}") from error
+        raise BadInput(f"{file} can't be read ({first_line(error)}); {remedy}") from error
     if digest(upper) != about.weights:
         raise BadInput(f"{file} is damaged or of another training; {remedy}")
     return upper.eval(), _part(tensors, "lower")

@@ -17,7 +17,7 @@ from onnx_export.graphs.parity import GateText, ParityReport, compare_scores, re
 from onnx_export.graphs.publishing import check_graph, publish_report, write_graph
 from onnx_export.huggingface import reranker as rerankers
 from onnx_export.huggingface import source as huggingface
-from onnx_export.huggingface.hub import find_source, read_card
+from onnx_export.huggingface.hub import find_source, name_of, read_card
 from onnx_export.huggingface.layout import Recipe, StatedLayout, choose_pooling, choose_prefixes, read_layout
 
 _NONE = StatedLayout()
@@ -45,7 +45,7 @@ def export_model(
     """
     huggingface.require_torch()
     folder = find_source(model, console.say, huggingface.require_fast_tokenizer)
-    own_name = folder.resolve().name if Path(model).expanduser().is_dir() else model.rsplit("/", 1)[-1]
+    own_name = name_of(model, folder)
     name = stated.name or own_name
     target = _target(output, name, precision)
     layout = read_layout(folder)

@@ -39,6 +39,11 @@ def find_source(model: str, say: Callable[[str], None], check: Callable[[Path], 
     return _cached_folder(model) or _fetch(model, say, check)
 
 
+def name_of(model: str, folder: Path) -> str:
+    """The name of a model whose folder ``find_source`` found: the folder's, or that on the hub."""
+    return folder.resolve().name if Path(model).expanduser().is_dir() else model.rsplit("/", 1)[-1]
+
+
 def _cached_folder(model: str) -> Path | None:
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415

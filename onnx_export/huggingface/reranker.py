@@ -106,10 +106,7 @@ def _load_classifier(folder: Path) -> Any:
             local_files_only=True,
             output_loading_info=True,
         )
-    if missing := sorted(report["missing_keys"]):
-        raise BadInput(
-            f"the weights in {folder} lack {len(missing)} tensors, {missing[0]} first; fetch the model again"
-        )
+    huggingface.require_tensors(folder, report["missing_keys"])
     return classifier
 
 

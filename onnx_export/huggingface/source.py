@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput, MissingPart
+from encoders.wording import first_line
 from onnx_export.huggingface.hub import TRAIN_EXTRA
 from onnx_export.huggingface.layout import DenseLayer, Layout, Recipe, read_layout, stated_object
 
@@ -209,17 +210,23 @@ def load_tokenizer(folder: Path) -> Any:
 def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
     """Load the transformer in float32; its pooler, which newer checkpoints lack, is removed unless it is kept."""
     encoder, missing = _read_encoder(folder)
-    missing = [name for name in missing if keep_pooler or not name.startswith("pooler.")]
-    if missing:
-        raise BadInput(
-            f"the weights in {folder} lack {len(missing)} tensors, {missing[0]} first; fetch the model again"
-        )
+    require_tensors(folder, [name for name in missing if keep_pooler or not name.startswith("pooler.")])
     pooler = getattr(encoder, "pooler", None)
     if keep_pooler and not hasattr(pooler, "dense"):
         raise BadInput(f"{folder} has no pooler to make cls-dense-tanh of; take --pooling cls or mean")
     if not keep_pooler and pooler is not None:
         encoder.pooler = None
     return encoder
+
+
+def require_tensors(folder: Path, missing: Iterable[str]) -> None:
+    """Refuse weights of which tensors are missing, by their names.
+
+    Raises:
+        BadInput: a tensor is missing.
+    """
+    if names := sorted(missing):
+        raise BadInput(f"the weights in {folder} lack {len(names)} tensors, {names[0]} first; fetch the model again")
 
 
 def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
@@ -230,7 +237,7 @@ def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
-        raise BadInput(f"{folder} can't be loaded as a model ({_first_line(error)}); fetch it again") from error
+        raise BadInput(f"{folder} can't be loaded as a model ({first_line(error)}); fetch it again") from error
     with required(f"the weights in {folder} can't be loaded"):
         encoder, report = AutoModel.from_pretrained(
             folder,
@@ -242,7 +249,7 @@ def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
         )
     if config.is_encoder_decoder:
         encoder = encoder.get_encoder()
-    return encoder, sorted(name for name in report["missing_keys"] if not name.startswith("decoder."))
+    return encoder, [name for name in report["missing_keys"] if not name.startswith("decoder.")]
 
 
 def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
@@ -302,9 +309,7 @@ def _dim(encoder: Any, module: torch.nn.Module) -> int:
             return int(module(example, example).shape[1])
     except Exception as error:  # a model's forward may raise any class
         model_type = encoder.config.model_type
-        raise BadInput(
-            f"a model of type {model_type} can't be run on plain token ids ({_first_line(error)})"
-        ) from error
+        raise BadInput(f"a model of type {model_type} can't be run on plain token ids ({first_line(error)})") from error
 
 
 def max_tokens(encoder: Any, tokenizer: Any, layout: Layout) -> int:
@@ -356,8 +361,4 @@ def required(failure: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # they raise any class, even Exception itself
-        raise BadInput(f"{failure} ({_first_line(error)}); fetch the model again") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise BadInput(f"{failure} ({first_line(error)}); fetch the model again") from error

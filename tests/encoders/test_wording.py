@@ -1,8 +1,8 @@
-"""Counts in sentences."""
+"""Counts and errors in sentences."""
 
 import pytest
 
-from encoders.wording import counted
+from encoders.wording import counted, first_line
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,10 @@ from encoders.wording import counted
 )
 def test_one_is_not_several(said: str, words: tuple[int, str]) -> None:
     assert counted(*words) == said
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"), [("one\ntwo", "one"), ("\n one \n", "one"), ("", "OSError"), ("x" * 400, "x" * 300)]
+)
+def test_of_an_error_the_first_line_is_told(message: str, expected: str) -> None:
+    assert first_line(OSError(message)) == expected
