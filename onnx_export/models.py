@@ -94,20 +94,23 @@ def open_reranker(reference: str, console: Console, device: Device = "auto") -> 
 
 
 def _build_for_cards(folder: ModelFolder) -> ModelFolder | None:
-    """The build of an int8 folder's model in the cache for cards, fp16 before others; none: it isn't needed."""
+    """The build of an int8 folder's model in the cache for cards, fp16 before others.
+
+    None if no other build is needed, or none is there.
+    """
     if folder.config.precision != "int8" or _has_more(folder):
         return None
     wanted = folder.config.model_id("")
     builds = [
-        one
-        for one in exported_models()
-        if one.config.model_id("") == wanted and one.config.precision != "int8" and not _has_more(one)
+        build
+        for build in exported_models()
+        if build.config.model_id("") == wanted and build.config.precision != "int8" and not _has_more(build)
     ]
-    return min(builds, key=lambda one: (one.config.precision != "fp16", one.path.name), default=None)
+    return min(builds, key=lambda build: (build.config.precision != "fp16", build.path.name), default=None)
 
 
 def _has_more(folder: ModelFolder) -> bool:
-    """Whether a folder holds more than its sentence encoder, whose ids say nothing of it: HMDE's, LAWDR's and Cr5's."""
+    """Whether a folder holds a trained document method (HMDE, LAWDR, Cr5). ``model_id("")`` does not cover it."""
     return default_method(folder) != TitledWindows.method
 
 

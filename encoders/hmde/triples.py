@@ -57,8 +57,8 @@ any comes again. ``shuffled``: each ordered pair of pages comes once before any 
 class Triples:
     """An endless, repeatable sequence of triples.
 
-    The negative is drawn from the pages of
-    the first page's language that share a category with the first page and are about another concept.
+    The negative is drawn from the pages of the first page's language that share a category with the first page and are
+    about another concept.
 
     Attributes:
         pages: the rows of a triple are positions in it.

@@ -1,4 +1,4 @@
-"""Steps of every publication of a graph: convert the graph, compare it with torch, refuse it below the bar."""
+"""Steps of every publication of a graph: convert the graph, compare it with its source, refuse it below the bar."""
 
 from __future__ import annotations
 
