@@ -104,11 +104,11 @@ def require_finite(rows: FloatArray) -> None:
         raise BadInput("a vector has a number that is not finite; encode its document again, or leave it out")
 
 
-def require_pairs(count: int, fewest: int = 2) -> None:
+def require_pairs(count: int) -> None:
     """Check that there are enough pairs to learn from.
 
     Raises:
         BadInput: there are too few pairs.
     """
-    if count < fewest:
-        raise BadInput(f"a map can't be learnt from {counted(count, 'aligned document')}; give {fewest} or more")
+    if count < 2:
+        raise BadInput(f"a map can't be learnt from {counted(count, 'aligned document')}; give 2 or more")

@@ -14,11 +14,11 @@ class First(SentenceMethod):
 
     method = "first"
 
-    def __init__(self, sentence: SentenceEncoder, tokens: int | None = None) -> None:
-        """Take a loaded sentence encoder and the number of tokens to read; the default is all that fit."""
+    def __init__(self, sentence: SentenceEncoder) -> None:
+        """Take a loaded sentence encoder."""
         super().__init__(sentence)
-        self.tokens = min(tokens or sentence.segment_limit, sentence.segment_limit)
-        self.spec = sentence.folder.config.spec(self.method, tokens=self.tokens)
+        self._limit = sentence.segment_limit
+        self.spec = sentence.folder.config.spec(self.method, tokens=self._limit)
 
     def _cut(
         self,
@@ -27,4 +27,4 @@ class First(SentenceMethod):
         titles: Sequence[Span | None],  # noqa: ARG002
     ) -> Cut:
         """The first tokens, as one segment."""
-        return Cut([[(0, min(len(text), self.tokens))] for text in tokens])
+        return Cut([[(0, min(len(text), self._limit))] for text in tokens])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from encoders.document import Document
 from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
-from encoders.text.segmentation import windows
+from encoders.text.segmentation import WINDOW, windows
 from encoders.text.tokens import Span, Tokens
 
 
@@ -18,13 +18,13 @@ class Segments(SentenceMethod):
 
     method = "segments"
 
-    def __init__(self, sentence: SentenceEncoder, window: int = 128) -> None:
-        """Take a loaded sentence encoder and the window's size in tokens."""
+    def __init__(self, sentence: SentenceEncoder) -> None:
+        """Take a loaded sentence encoder."""
         super().__init__(sentence)
-        self.window = min(window, sentence.folder.config.max_tokens)
-        self._text = self.window - sentence.tokenizer.document_overhead
-        self.overlap = self._text // 3
-        self.spec = sentence.folder.config.spec(self.method, window=self.window, overlap=self.overlap)
+        window = min(WINDOW, sentence.folder.config.max_tokens)
+        self._text = window - sentence.tokenizer.document_overhead
+        self._overlap = self._text // 3
+        self.spec = sentence.folder.config.spec(self.method, window=window, overlap=self._overlap)
 
     def _cut(
         self,
@@ -33,4 +33,4 @@ class Segments(SentenceMethod):
         titles: Sequence[Span | None],  # noqa: ARG002
     ) -> Cut:
         """The windows."""
-        return Cut([windows(len(text), self._text, self.overlap) for text in tokens])
+        return Cut([windows(len(text), self._text, self._overlap) for text in tokens])

@@ -20,10 +20,10 @@ class Sentences(SentenceMethod):
 
     method = "sentences"
 
-    def __init__(self, sentence: SentenceEncoder, tokens: int | None = None, *, together: bool = False) -> None:
-        """Take a loaded sentence encoder and the maximum tokens of a sentence; the default is all that fit."""
+    def __init__(self, sentence: SentenceEncoder, *, together: bool = False) -> None:
+        """Take a loaded sentence encoder; with ``together`` sentences are read together."""
         super().__init__(sentence)
-        self._limit = min(tokens or sentence.segment_limit, sentence.segment_limit)
+        self._limit = sentence.segment_limit
         self._together = together
         self.spec = sentence.folder.config.spec(self.method, **({"together": True} if together else {}))
 

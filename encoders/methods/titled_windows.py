@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from encoders.document import Document
 from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
-from encoders.text.segmentation import windows
+from encoders.text.segmentation import WINDOW, windows
 from encoders.text.tokens import Span, Tokens
 
 _HEADING = 32
@@ -23,12 +23,12 @@ class TitledWindows(SentenceMethod):
 
     method = "windows"
 
-    def __init__(self, sentence: SentenceEncoder, window: int = 128) -> None:
-        """Take a loaded sentence encoder and the window's size in tokens."""
+    def __init__(self, sentence: SentenceEncoder) -> None:
+        """Take a loaded sentence encoder."""
         super().__init__(sentence)
-        self.window = min(window, sentence.folder.config.max_tokens)
-        self._text = self.window - sentence.tokenizer.document_overhead
-        spec = sentence.folder.config.spec(self.method, window=self.window, heading=_longest_heading(self._text))
+        window = min(WINDOW, sentence.folder.config.max_tokens)
+        self._text = window - sentence.tokenizer.document_overhead
+        spec = sentence.folder.config.spec(self.method, window=window, heading=_longest_heading(self._text))
         self.spec = replace(spec, titled=True)
 
     def _cut(

@@ -8,6 +8,8 @@ import sentencex
 
 from encoders.document import Document
 
+WINDOW = 128
+"""Tokens of a window, special tokens and prefix included."""
 _LONGEST_SENTENCE = 400
 """Characters after which a run without sentence marks (Lao, a list, a table) is cut at a blank."""
 

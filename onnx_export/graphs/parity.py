@@ -123,10 +123,10 @@ class ParityReport:
         return {**asdict(self), "languages": list(self.languages), "passed": self.passed}
 
 
-def read_texts(file: Path | None = None) -> list[GateText]:
-    """Read the gate's texts, JSON lines of ``lang``, ``role`` and ``text``; from the package's file by default."""
-    source = file or Path(__file__).with_name("texts.jsonl")
-    return [GateText(**json.loads(line)) for line in source.read_text(encoding="utf-8").splitlines()]
+def read_texts() -> list[GateText]:
+    """Read the gate's texts from the package's file: JSON lines of ``lang``, ``role`` and ``text``."""
+    file = Path(__file__).with_name("texts.jsonl")
+    return [GateText(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def check_parity(folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray) -> ParityReport:

@@ -35,6 +35,8 @@ from onnx_export.training.device import mixed_precision, seed_torch, to_device
 
 METHODS = (Hmde.method, Segments.method, First.method, LONGFORMER)
 _ALL_SEGMENTS = 1 << 31
+_BUDGET = 4_096
+"""Padded tokens encoded at once."""
 
 
 def copy_weights(weights: Sequence[torch.nn.Parameter]) -> list[torch.Tensor]:
@@ -124,15 +126,12 @@ def _upper_vectors(upper: Upper, documents: Sequence[torch.Tensor]) -> torch.Ten
     return torch.nn.functional.normalize(sums, dim=1)
 
 
-def open_trainable(
-    reference: str, method: str, checkpoint: str | None, device: Device, console: Console, *, budget: int = 4_096
-) -> Trainable:
+def open_trainable(reference: str, method: str, checkpoint: str | None, device: Device, console: Console) -> Trainable:
     """Open an encoder for training by one of ``METHODS``.
 
     ``reference`` is the default's name or an exported folder, for *longformer* also a Hugging Face folder or name.
     ``checkpoint`` is the Hugging Face folder or name that the folder, or its lower encoder, was exported from; the
-    default encoder needs none. ``budget`` is padded tokens encoded at once; *longformer* encodes one text at a time on
-    a CPU.
+    default encoder needs none.
 
     Raises:
         BadInput: the method can't learn, a checkpoint is needed and none was named, or the checkpoint is of another
@@ -142,11 +141,11 @@ def open_trainable(
     if method not in METHODS:
         raise BadInput(f"a document encoder by method {method} can't be trained; give --method {' or '.join(METHODS)}")
     if method == LONGFORMER:
-        return _open_longformer(bases.open_trained(checkpoint or reference, Settings(), device, console), budget)
+        return _open_longformer(bases.open_trained(checkpoint or reference, Settings(), device, console))
     folder = find_model(reference, console)
     upper, lower_weights = weights.load(folder) if is_hmde(folder) else (None, {})
     upper = upper if method == Hmde.method else None
-    settings = Settings(budget=budget, pooling=folder.config.pooling)
+    settings = Settings(budget=_BUDGET, pooling=folder.config.pooling)
     if upper is not None:
         shape = upper.shape
         settings = replace(
@@ -177,12 +176,12 @@ def _first_tokens(tokenizer: Tokenizer, max_tokens: int) -> Callable[[Sequence[D
     return partial(_tokenise_spans, tokenizer, lambda length: [(0, min(length, limit))])
 
 
-def _open_longformer(base: TrainedBase, budget: int) -> Trainable:
+def _open_longformer(base: TrainedBase) -> Trainable:
     """Convert a base encoder to a Longformer that can be trained."""
     tokenizer, device = base.lower.tokenizer, base.lower.device
     module = longformer.WholeText(longformer.converted(base.source.module.encoder))
-    if device == "cpu":
-        budget = 0  # one text at a time: texts are padded to whole windows, and two of them exceed the CPU's cache
+    # on a CPU one text at a time: texts are padded to whole windows, and two of them exceed the CPU's cache
+    budget = 0 if device == "cpu" else _BUDGET
     lower = TrainedLower(module, tokenizer, 1, module.longest, budget=budget, device=device)
     config = replace(base.config, max_tokens=module.longest, pooling="mean")
     return Trainable(lower, config, _first_tokens(tokenizer, module.longest))

@@ -58,19 +58,18 @@ class Batches:
     The direction of each batch is drawn uniformly. A direction's batches are taken in passes, each in a new order.
 
     Attributes:
-        drawn: number of batches taken so far, by direction; the whole state of the sequence.
+        drawn: number of batches taken so far, by direction: the whole state of the sequence. To continue an earlier
+            sequence, set it.
     """
 
-    def __init__(
-        self, corpus: Corpus, variant: Variant, budget: int, seed: int, drawn: Sequence[int] | None = None
-    ) -> None:
-        """Split each direction into batches; ``drawn`` is the state of an earlier sequence to continue."""
+    def __init__(self, corpus: Corpus, variant: Variant, budget: int, seed: int) -> None:
+        """Split each direction into batches."""
         self._corpus, self._variant, self._seed = corpus, variant, seed
         self._batches = [
             self._batches_of(direction, budget, number) for number, direction in enumerate(corpus.directions)
         ]
         self._orders: dict[tuple[int, int], list[int]] = {}
-        self.drawn = list(drawn or [0] * len(corpus.directions))
+        self.drawn = [0] * len(corpus.directions)
 
     def _batches_of(self, direction: Direction, budget: int, number: int) -> list[list[int]]:
         """Group a direction's rows of similar length; rows of equal length are grouped at random."""

@@ -54,7 +54,6 @@ def leading(
     count: int,
     *,
     seed: int = 0,
-    tolerance: float = TOLERANCE,
     small: int = SMALL,
     progress: Callable[[int], None] | None = None,
 ) -> Leading:
@@ -100,10 +99,10 @@ def leading(
         residual = float(
             np.linalg.norm(rest @ best[-BLOCK:], axis=0).max() / max(values[-1], np.finfo(np.float64).tiny)
         )
-        if residual <= tolerance:
+        if residual <= TOLERANCE:
             break
         decrease = (previous - residual) / (end - last_check)
-        last_check, next_check = end, end + min(_vectors_to_next_check(residual - tolerance, decrease), end // 4)
+        last_check, next_check = end, end + min(_vectors_to_next_check(residual - TOLERANCE, decrease), end // 4)
     coefficients = best.astype(np.float32)
     return Leading(space @ coefficients, values[::-1][:count].copy(), coefficients, residual)
 

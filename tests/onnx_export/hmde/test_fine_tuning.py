@@ -68,7 +68,7 @@ def hmde(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFo
 def opened(folder: ModelFolder, method: str, checkpoint: Path | None) -> Any:
     from onnx_export.hmde.trainable import open_trainable
 
-    return open_trainable(str(folder.path), method, str(checkpoint) if checkpoint else None, "cpu", QUIET, budget=600)
+    return open_trainable(str(folder.path), method, str(checkpoint) if checkpoint else None, "cpu", QUIET)
 
 
 def texts(pages: Sequence[Document]) -> list[Document]:

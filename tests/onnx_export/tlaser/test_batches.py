@@ -59,7 +59,8 @@ def test_the_order_goes_on_where_it_stood(corpus: Corpus) -> None:
     expected = [_bytes(next(whole)) for _ in range(50)]
     first = Batches(corpus, "ct", 100, 5)
     before = [_bytes(next(first)) for _ in range(23)]
-    second = Batches(corpus, "ct", 100, 5, first.drawn)
+    second = Batches(corpus, "ct", 100, 5)
+    second.drawn = list(first.drawn)
     assert before + [_bytes(next(second)) for _ in range(27)] == expected
     other = Batches(corpus, "ct", 100, 6)
     assert [_bytes(next(other)) for _ in range(50)] != expected

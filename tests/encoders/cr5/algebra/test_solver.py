@@ -205,7 +205,8 @@ def test_dependent_columns_still_get_an_orthonormal_basis() -> None:
     np.testing.assert_allclose(basis @ rest, columns, atol=1e-5)
 
 
-def test_leading_eigenvectors_are_those_of_the_whole_matrix() -> None:
+def test_leading_eigenvectors_are_those_of_the_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eigenvectors, "TOLERANCE", 1e-4)
     chance = np.random.default_rng(0)
     turn, _ = np.linalg.qr(chance.standard_normal((600, 600)))
     values = np.concatenate([np.linspace(5, 3, 10), np.linspace(1, 0, 590)])
@@ -217,7 +218,7 @@ def test_leading_eigenvectors_are_those_of_the_whole_matrix() -> None:
         shown.append(block)
         return np.asarray(matrix @ block)
 
-    found = leading(operator, 600, 10, small=0, tolerance=1e-4, progress=told.append)
+    found = leading(operator, 600, 10, small=0, progress=told.append)
     np.testing.assert_allclose(found.values, values[:10], rtol=1e-3)
     assert np.linalg.svd(turn[:, :10].T @ found.vectors)[1].min() > 0.999
     np.testing.assert_allclose(np.concatenate(shown, axis=1) @ found.coefficients, found.vectors, atol=1e-5)
@@ -233,17 +234,19 @@ def test_the_space_is_decomposed_fewer_times_than_it_grows(monkeypatch: pytest.M
         return eigh(matrix, **how)
 
     monkeypatch.setattr(eigenvectors, "eigh", counted)
+    monkeypatch.setattr(eigenvectors, "TOLERANCE", 1e-9)
     values = np.concatenate([np.full(2000, 1.0), np.linspace(1, 0, 2000)]).astype(np.float32)
-    rough = leading(lambda block: values[:, None] * block, 4000, 100, small=0, tolerance=1e-9)
+    rough = leading(lambda block: values[:, None] * block, 4000, 100, small=0)
     assert rough.residual > 1e-9
     assert sizes[-1] == max_applied_vectors(4000, 100, 0)  # the last check is at the full width
     assert all(later <= earlier + max(BLOCK, earlier // 4 + BLOCK) for earlier, later in pairwise(sizes))
     assert len(sizes) < sizes[-1] // BLOCK - 1
 
 
-def test_eigenvectors_not_found_to_the_tolerance_say_how_far_they_are_off() -> None:
+def test_eigenvectors_not_found_to_the_tolerance_say_how_far_they_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eigenvectors, "TOLERANCE", 1e-6)
     matrix = np.diag(np.linspace(1, 0.5, 1200)).astype(np.float32)
-    rough = leading(lambda block: matrix @ block, 1200, 10, small=0, tolerance=1e-6)
+    rough = leading(lambda block: matrix @ block, 1200, 10, small=0)
     assert 1e-6 < rough.residual < 0.1
     vectors = rough.vectors.astype(np.float64)
     residuals = np.linalg.norm(matrix @ vectors - vectors * rough.values, axis=0)
