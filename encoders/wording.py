@@ -1,4 +1,4 @@
-"""Phrases that many messages share: numbers with their nouns, and how a missing extra is installed."""
+"""Phrases that many messages share: numbers with their nouns, errors, and how a missing extra is installed."""
 
 from __future__ import annotations
 
