@@ -124,10 +124,15 @@ def reason(body: Any) -> str:
 
 
 def away_sentence(error: Exception) -> str:
-    """Why a server can't be reached, as the end of a sentence."""
+    """Why a request got no answer that can be read, as the end of a sentence."""
     from elastic_transport import TlsError  # noqa: PLC0415
-    from elasticsearch import ConnectionTimeout  # noqa: PLC0415
+    from elasticsearch import ConnectionTimeout, SerializationError  # noqa: PLC0415
 
+    if isinstance(error, SerializationError):  # its message holds the whole request or answer
+        return (
+            f"was to be sent, or sent, what is no JSON ({', '.join(map(str, error.errors)) or 'unknown type'}); see "
+            "that the URL is Elasticsearch's own, and that the documents' fields hold no other values than JSON's"
+        )
     if isinstance(error, TlsError) and not _ended(error):
         return (
             "shows a certificate that is not trusted or speaks no TLS; name its CA file in DRAGOMAN_ELASTIC_CA, "

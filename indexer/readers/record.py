@@ -26,6 +26,8 @@ _VALUE = 10
 
 _MAX_DEPTH = 20
 _REVISION_LIMIT = 2**63
+_WHOLE_NUMBERS = range(-(2**63), 2**64)
+"""Whole numbers that every store keeps."""
 _DOCUMENT_FIELDS = ("id", "lang", "title", "text", "revision")
 _LINE_BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NEVER_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
@@ -187,7 +189,9 @@ def _clean_value(value: Any, depth: int = 0) -> Any:
         return [_clean_value(item, depth + 1) for item in value]
     if isinstance(value, dict):
         return {clean(key): _clean_value(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
+    if (isinstance(value, float) and not math.isfinite(value)) or (
+        isinstance(value, int) and value not in _WHOLE_NUMBERS
+    ):
         raise _RefusedError("a field of it is a number too large to keep; write it as a string")
     return value
 

@@ -102,7 +102,7 @@ class ServerStore:
         """Why the server can't store a document; None if it can."""
         try:
             size = len(item.document.doc_id.encode())
-            f"{item.document.content}{item.document.fields}".encode()
+            item.document.content.encode()
         except UnicodeEncodeError:
             return "it is not Unicode text"
         return f"its id has {size} bytes, and Elasticsearch takes {_MAX_ID_BYTES}" if size > _MAX_ID_BYTES else None

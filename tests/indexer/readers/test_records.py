@@ -203,6 +203,8 @@ def test_a_file_named_gz_that_is_none_is_said(tmp_path: Path) -> None:
         (b'{"id": "x", "text": "a", "n": NaN}', "NaN"),
         (b'{"id": "x", "text": "a", "n": 1e999}', "too large to keep"),
         (b'{"id": "x", "text": "a", "n": {"m": [-1e999]}}', "too large to keep"),
+        (b'{"id": "x", "text": "a", "n": [18446744073709551616]}', "too large to keep"),
+        (b'{"id": "x", "text": "a", "n": -9223372036854775809}', "too large to keep"),
         (b"[" * 100_000, "not valid JSON"),
         (b'{"id": "x", "text": "a", "n": ' + b"1" * 5000 + b"}", "not valid JSON"),
         (b'["x", "y"]', "JSON list"),
