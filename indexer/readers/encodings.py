@@ -48,7 +48,7 @@ def known_encoding(name: str) -> str:
     """
     try:
         "".encode(name)
-    except LookupError as error:
+    except (LookupError, UnicodeError) as error:  # the encoding "undefined" refuses every text
         raise BadInput(f"{name!r} is no encoding that is known; use one such as 'iso-8859-1' or 'koi8-r'") from error
     return name
 
@@ -88,8 +88,9 @@ def decode(data: bytes, lang: str = "", *, stated: str = "", declared: str = "")
         if stated:
             return data.decode(stated), stated
         return data.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError as error:
-        problem = UndecodableError(f"it is not {error.encoding} (byte {error.start + 1}); say which with --encoding")
+    except UnicodeError as error:
+        place = f" (byte {error.start + 1})" if isinstance(error, UnicodeDecodeError) else ""
+        problem = UndecodableError(f"it is not {stated or 'utf-8'}{place}; say which with --encoding")
         if stated:
             raise problem from error
     if declared and (text := _decoded(data, declared)) is not None:
@@ -104,7 +105,7 @@ def decode(data: bytes, lang: str = "", *, stated: str = "", declared: str = "")
 def _decoded(data: bytes, encoding: str) -> str | None:
     try:
         return data.decode(encoding)
-    except UnicodeDecodeError:
+    except UnicodeError:
         return None
 
 

@@ -129,13 +129,21 @@ def test_a_page_is_decoded_as_it_declares(tmp_path: Path) -> None:
     assert len(found) == 3
 
 
-def test_a_page_that_declares_nothing_or_nonsense_is_read_and_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("charset", ["nonsense", "undefined", "punycode"])
+def test_a_page_that_declares_nothing_or_nonsense_is_read_and_said(tmp_path: Path, charset: str) -> None:
     (tmp_path / "a.htm").write_bytes(
-        '<html lang="xx-nonsense"><meta charset="nonsense"><p>café</html>'.encode("latin-1")
+        f'<html lang="xx-nonsense"><meta charset="{charset}"><p>café</html>'.encode("latin-1")
     )
     document, remark = readings(tmp_path, lang="fr")
     assert document == Document("a.htm", "fr", "café")
     assert isinstance(remark, Remark)
+
+
+def test_an_encoding_that_fails_without_a_byte_refuses_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Plain words, a. Plain words, a.")
+    (refusal,) = readings(tmp_path, encoding="punycode")
+    assert isinstance(refusal, Refusal)
+    assert refusal.text == "it is not punycode; say which with --encoding"
 
 
 def zipped(**members: str) -> bytes:
