@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -33,7 +34,8 @@ def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
         BadInput: a source does not exist, or the options can't be used.
     """
     fingerprints = [fingerprint(source, options) for source in sources]
-    return short_hash(_CHUNKING, version("dragoman"), *fingerprints, *source_labels(sources).values())
+    labels = map(os.fsencode, source_labels(sources).values())
+    return short_hash(_CHUNKING, version("dragoman"), *fingerprints, *labels)
 
 
 def run_fingerprint(

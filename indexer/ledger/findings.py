@@ -65,7 +65,11 @@ class Finding:
     def row(self, run_id: int) -> FindingRow:
         """The finding as a row of a run."""
         return FindingRow(
-            run_id=run_id, kind=self.kind, place=storable(self.place), doc_id=self.doc_id, text=storable(self.text)
+            run_id=run_id,
+            kind=self.kind,
+            place=storable(self.place),
+            doc_id=storable(self.doc_id),
+            text=storable(self.text),
         )
 
 

@@ -57,10 +57,10 @@ class Bench:
         os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
 
     def index(
-        self, *, prune: bool = False, on_duplicate: OnDuplicate = "last", console: Console | None = None
+        self, *others: str, prune: bool = False, on_duplicate: OnDuplicate = "last", console: Console | None = None
     ) -> IndexReport:
         return pipeline.index(
-            [str(self.source)],
+            [str(self.source), *others],
             ReadOptions(),
             self.encoder,
             self.store,
@@ -511,6 +511,16 @@ def test_what_can_not_be_read_or_encoded_is_refused_and_the_rest_is_indexed(benc
     assert places == ["docs.jsonl:2", "docs.jsonl:3", "docs.jsonl:4", "d"]
     again = bench.index()
     assert [note.text for note in again.refused] == [note.text for note in report.refused]
+
+
+def test_refused_files_whose_names_are_not_utf_8_do_not_end_the_run(bench: Bench, tmp_path: Path) -> None:
+    bench.write(records(2))
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    (folder / "a.pdf").write_bytes(b"%PDF-1.4\n")
+    report = bench.index(str(folder))
+    assert report.encoded == 2
+    assert [(note.place, note.doc_id) for note in report.refused] == [(f"{tmp_path}/caf\\xe9/a.pdf", "caf?/a.pdf")]
 
 
 def test_a_document_without_a_language_gets_one_detected(bench: Bench) -> None:
