@@ -126,7 +126,8 @@ def index(
         )  # fmt: skip
         work.run(read_chunks(readings(sources, options)))
     pruned = pruning.prune(ledger, store, console) if prune else 0
-    store.publish()
+    if store.count():  # an empty index must not take the place of the searched one
+        store.publish()
     ledger.finish(pruned)
     warn_of_duplicates(ledger, sources, options, on_duplicate, console)
     return report_of(ledger, time.monotonic() - started)

@@ -142,9 +142,10 @@ def end_run(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
     database_id = read_database_id(engine)
     with closing(collection.open_store(settings, generation=run.generation, database_id=database_id)) as store:
         pruned = pruning.prune(ledger, store, Console(quiet=True)) if run.prune else 0
-        store.publish()
-        if collection.building and collection.building["number"] == run.generation and store.count():
-            generations.switch(engine, collection.name, settings)
+        if store.count():  # an empty index must not take the place of the searched one
+            store.publish()
+            if collection.building and collection.building["number"] == run.generation:
+                generations.switch(engine, collection.name, settings)
     shutil.rmtree(settings.checkpoints(run.collection), ignore_errors=True)  # those of documents that were refused
     ledger.finish(pruned)
 

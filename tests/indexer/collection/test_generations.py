@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
 from indexer import index as indexing
@@ -19,6 +20,8 @@ from indexer.indexing import pipeline
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.ledger.ledger import Ledger
+from indexer.ledger.tables import DONE
+from indexer.workers import sweeps
 from onnx_export.models import open_named
 from trials.servers.elastic import client_of
 
@@ -256,6 +259,30 @@ def test_the_columns_of_generations_come_to_a_database_of_before(settings: Setti
     with engine.connect() as connection:
         assert connection.execute(sa.text("SELECT generation FROM collections")).scalar_one() == 1
     engine.dispose()
+
+
+@pytest.mark.parametrize("by_workers", [False, True])
+def test_other_readers_of_the_server_see_nothing_of_a_rebuild_that_stores_nothing(
+    elastic_url: str, tmp_path: Path, by_workers: bool
+) -> None:
+    settings = Settings.read(home=tmp_path / "home", store=elastic_url)
+    index(settings, write(tmp_path, TEXTS))
+    server, _, prefix = elastic_url.rpartition("/")
+    engine = connect(settings.database)
+    if by_workers:
+        collection = row(settings)
+        spec = open_named(collection.encoder, collection.method, Console(quiet=True), device="cpu").spec
+        number = generations.begin(engine, "c", settings, collection.encoder, spec).number
+        collection.open_store(settings, generation=number, make=True).close()
+        ledger = Ledger.open(engine, "c", [], "none", spec.model, spec.build, spooled=True, generation=number)
+        ledger.start_workers()
+        sweeps.end_run(engine, settings, ledger.run)
+    else:
+        index(settings, write(tmp_path, {"empty": ("en", "")}), rebuild=True)
+    assert index_runs.runs(engine, "c")[-1].state == DONE
+    engine.dispose()
+    with client_of(server) as client:
+        assert client.count(index=f"{prefix}-c")["count"] == 3
 
 
 def test_other_readers_of_the_server_see_a_whole_generation_at_any_time(
