@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from encoders.console import Progress
 from encoders.document import Document, short_hash
-from encoders.errors import StoreError
+from encoders.errors import DragomanError
 from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger.findings import Finding
 from indexer.ledger.ledger import ReadChunk
@@ -94,7 +94,7 @@ def count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progress
     """Count the records in the background, so that the time left is known soon without a delay at the start."""
 
     def count() -> None:
-        with suppress(StoreError):  # reading raises the same error
+        with suppress(DragomanError):  # reading raises the same error
             progress.expect(sum(count_records(source, options) for source in sources))
 
     if any(source.startswith(PREFIX) for source in sources):
