@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.indexing.wanted_documents import OnDuplicate
-from indexer.ledger.index_runs import RunLedger
+from indexer.ledger.findings import Finding
 from indexer.ledger.ledger import id_key
 from indexer.readers.formats import read_all
 from indexer.readers.source import ReadOptions
@@ -28,59 +28,48 @@ def refuse_duplicates(sources: Sequence[str], options: ReadOptions) -> None:
     Raises:
         BadInput: ids stand more than once; or as in ``read``.
     """
-    if doc_ids := repeated_ids(sources, options):
+    if repeated := repeated_ids(sources, options):
         raise BadInput(
-            f"{_sentence(doc_ids, sources, options)}; nothing was indexed. Give the documents ids of their own, or "
-            "choose with --on-duplicate last or first"
+            f"{_sentence({doc_id: ' and '.join(places[:2]) for doc_id, places in repeated.items()})}; nothing was "
+            "indexed. Give the documents ids of their own, or choose with --on-duplicate last or first"
         )
 
 
-def warn_of_duplicates(
-    ledger: RunLedger, sources: Sequence[str], options: ReadOptions, on_duplicate: OnDuplicate, console: Console
-) -> None:
-    """Warn of the ids that a run met more than once, even if the console is quiet."""
-    if doc_ids := ledger.duplicates():
+def warn_of_duplicates(findings: Iterable[Finding], on_duplicate: OnDuplicate, console: Console) -> None:
+    """Warn of the ids that a run met more than once, by its findings, even if the console is quiet."""
+    repeated: dict[str, str] = {}
+    for finding in findings:
+        if finding.is_duplicate:
+            repeated.setdefault(finding.doc_id, f"again at {finding.place}")
+    if repeated:
         winner = "first" if on_duplicate == "first" else "last"
         console.warn(
-            f"{_sentence(doc_ids, sources, options)}; of each, only the {winner} document of the highest revision "
+            f"{_sentence(repeated)}; of each, only the {winner} document of the highest revision "
             "counts. Give the documents ids of their own, or choose with --on-duplicate last, first or error"
         )
 
 
-def repeated_ids(sources: Sequence[str], options: ReadOptions) -> list[str]:
-    """Ids that more than one document of the sources has, in the order of the sources.
+def repeated_ids(sources: Sequence[str], options: ReadOptions) -> dict[str, list[str]]:
+    """Ids that more than one document of the sources has, in the order of the sources, and the documents' places.
 
-    The sources are read once, and once more if there are such ids. Memory is 8 bytes a document, and the ids.
+    The sources are read once, and once more if there are such ids. Memory is 8 bytes a document, and the places.
     """
     keys = np.sort(np.array(array("q", (id_key(document.doc_id) for document in _documents(sources, options)))))
     repeated_keys = set(keys[1:][keys[1:] == keys[:-1]].tolist())
     if not repeated_keys:
-        return []
-    doc_ids = (document.doc_id for document in _documents(sources, options))
-    counts = Counter(doc_id for doc_id in doc_ids if id_key(doc_id) in repeated_keys)
-    return [doc_id for doc_id, count in counts.items() if count > 1]
-
-
-def _sentence(doc_ids: Sequence[str], sources: Sequence[str], options: ReadOptions) -> str:
-    """How many ids stand more than once, and the places of the first ids."""
-    places = _first_places(doc_ids[:_SHOWN], sources, options)
-    examples = ", ".join(f"{doc_id} ({' and '.join(places[doc_id])})" for doc_id in doc_ids[:_SHOWN])
-    more = f" and {len(doc_ids) - _SHOWN:,} more" if len(doc_ids) > _SHOWN else ""
-    return f"{counted(len(doc_ids), 'id stands', 'ids stand')} more than once in the sources: {examples}{more}"
-
-
-def _first_places(doc_ids: Collection[str], sources: Sequence[str], options: ReadOptions) -> dict[str, list[str]]:
-    """The first two places of each id; the sources are read until all places are found."""
-    places: dict[str, list[str]] = {doc_id: [] for doc_id in doc_ids}
-    missing = 2 * len(places)
+        return {}
+    places: dict[str, list[str]] = {}
     for document in _documents(sources, options):
-        id_places = places.get(document.doc_id)
-        if id_places is not None and len(id_places) < 2:
-            id_places.append(document.place)
-            missing -= 1
-            if not missing:
-                break
-    return places
+        if id_key(document.doc_id) in repeated_keys:
+            places.setdefault(document.doc_id, []).append(document.place)
+    return {doc_id: id_places for doc_id, id_places in places.items() if len(id_places) > 1}
+
+
+def _sentence(places: Mapping[str, str]) -> str:
+    """How many ids stand more than once, and the places of the first ids."""
+    examples = ", ".join(f"{doc_id} ({place})" for doc_id, place in islice(places.items(), _SHOWN))
+    more = f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
+    return f"{counted(len(places), 'id stands', 'ids stand')} more than once in the sources: {examples}{more}"
 
 
 def _documents(sources: Sequence[str], options: ReadOptions) -> Iterator[Document]:

@@ -75,7 +75,7 @@ def report_of(ledger: RunLedger, seconds: float) -> IndexReport:
         refused=[finding for finding in findings if finding.kind == REFUSED],
         remarks=[finding for finding in findings if finding.kind == REMARK],
         pruned=run.pruned,
-        duplicates=len(ledger.duplicates()),
+        duplicates=len({finding.doc_id for finding in findings if finding.is_duplicate}),
         seconds=seconds,
     )
 
@@ -129,8 +129,9 @@ def index(
     if store.count():  # an empty index must not take the place of the searched one
         store.publish()
     ledger.finish(pruned)
-    warn_of_duplicates(ledger, sources, options, on_duplicate, console)
-    return report_of(ledger, time.monotonic() - started)
+    report = report_of(ledger, time.monotonic() - started)
+    warn_of_duplicates(report.remarks, on_duplicate, console)
+    return report
 
 
 class _PlannedChunk(NamedTuple):

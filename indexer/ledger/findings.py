@@ -73,10 +73,12 @@ class Finding:
         )
 
 
-def findings_of(engine: sa.Engine, run_ids: Sequence[int]) -> list[Finding]:
-    """Findings of runs, in the order in which they were met, without duplicates."""
+def findings_of(engine: sa.Engine, run_ids: Sequence[int], *kinds: str) -> list[Finding]:
+    """Findings of runs, of all kinds unless some are named, in the order in which they were met, without duplicates."""
     with transaction(engine) as session:
         query = sa.select(FindingRow).where(FindingRow.run_id.in_(run_ids)).order_by(FindingRow.id)
+        if kinds:
+            query = query.where(FindingRow.kind.in_(kinds))
         findings = [Finding(row.kind, row.place, row.doc_id, row.text) for row in session.scalars(query)]
     return list(dict.fromkeys(findings))
 

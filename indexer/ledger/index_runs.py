@@ -28,11 +28,7 @@ class RunLedger:
 
     def refusals(self) -> list[Finding]:
         """What was refused in this run."""
-        return [finding for finding in self.findings() if finding.kind == REFUSED]
-
-    def duplicates(self) -> list[str]:
-        """Ids that this run met more than once."""
-        return list(dict.fromkeys(finding.doc_id for finding in self.findings() if finding.is_duplicate))
+        return findings_of(self._engine, [self.run.id], REFUSED)
 
 
 def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", reencoding: bool = False) -> None:

@@ -29,6 +29,7 @@ from indexer.ledger.tables import (
     DONE,
     PENDING,
     READING,
+    REMARK,
     RUNNING,
     Chunk,
     IndexRun,
@@ -36,8 +37,8 @@ from indexer.ledger.tables import (
     Spool,
 )
 
-_PAGE = 500
-"""Ids that are looked up at once."""
+PAGE = 500
+"""Ids in one statement."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ class Ledger(RunLedger):
         """The ids that this run did not meet; they are looked up in pages."""
         missing: list[str] = []
         rest = iter(doc_ids)
-        while page := list(itertools.islice(rest, _PAGE)):
+        while page := list(itertools.islice(rest, PAGE)):
             seen = self._seen_keys(session, page)
             missing += [doc_id for doc_id in page if id_key(doc_id) not in seen]
         return missing
@@ -289,7 +290,7 @@ class Ledger(RunLedger):
 
     def repeated(self) -> set[str]:
         """Ids that the sources of earlier runs had more than once; the same set until this run is done."""
-        findings = findings_of(self._engine, [run.id for run in self.earlier()])
+        findings = findings_of(self._engine, [run.id for run in self.earlier()], REMARK)
         return {finding.doc_id for finding in findings if finding.is_duplicate}
 
 

@@ -55,7 +55,7 @@ def hand_out_sources(
             count_ahead(sources, options, progress)
         chunks = read_chunks(readings(sources, options))
         hand_out_chunks(chunks, spec.model, store, ledger, progress, on_duplicate=on_duplicate)
-    warn_of_duplicates(ledger, sources, options, on_duplicate, console)
+    warn_of_duplicates(ledger.findings(), on_duplicate, console)
     return ledger
 
 

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from filelock import FileLock
 
 from encoders.checkpoint import current_checkpoint
-from encoders.console import Console
+from encoders.console import Console, Progress
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
@@ -30,7 +30,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.index import index
 from indexer.indexing import chunk_encoding, pipeline
 from indexer.indexing.pipeline import IndexReport
-from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
+from indexer.indexing.reading import CHUNK_DOCUMENTS, count_ahead, read_chunks, readings
 from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
@@ -174,7 +174,7 @@ def test_a_document_that_another_with_its_id_replaces_is_not_counted_as_unchange
     assert (report.encoded, report.unchanged, report.duplicates) == (0, 3, 3)
 
 
-def test_ids_that_clash_are_warned_of_by_both_places_even_if_quiet(
+def test_ids_that_clash_are_warned_of_by_the_later_place_even_if_quiet(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many = records(2 * CHUNK_DOCUMENTS)
@@ -183,7 +183,7 @@ def test_ids_that_clash_are_warned_of_by_both_places_even_if_quiet(
     bench.write(many)
     report = bench.index(console=Console(quiet=True))
     assert report.duplicates == 5
-    places = [f"d000{row} ({bench.source}:{row + 1} and {bench.source}:{row + 129})" for row in range(3)]
+    places = [f"d000{row} (again at {bench.source}:{row + 129})" for row in range(3)]
     assert capsys.readouterr().err == (
         f"warning: 5 ids stand more than once in the sources: {', '.join(places)} and 2 more; of each, only the last "
         "document of the highest revision counts. Give the documents ids of their own, or choose with --on-duplicate "
@@ -193,6 +193,15 @@ def test_ids_that_clash_are_warned_of_by_both_places_even_if_quiet(
     bench.write(records(3))
     assert bench.index().duplicates == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_source_that_is_gone_when_the_run_is_done_does_not_hide_the_warning_of_ids_that_clash(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.write([*records(3), *records(1)])
+    monkeypatch.setattr(bench.store, "publish", bench.source.unlink)
+    assert bench.index().duplicates == 1
+    assert f"1 id stands more than once in the sources: d0000 (again at {bench.source}:4); " in capsys.readouterr().err
 
 
 def test_the_first_document_of_an_id_counts_if_the_user_says_so(bench: Bench) -> None:
@@ -639,6 +648,18 @@ def test_memory_does_not_hold_the_collection(bench: Bench) -> None:
 
     small, large = peak(8 * CHUNK_DOCUMENTS), peak(32 * CHUNK_DOCUMENTS)
     assert large < small + 4_000_000
+
+
+def test_a_source_that_can_not_be_counted_ahead_gives_no_traceback(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    before = set(threading.enumerate())
+    count_ahead([str(bench.source)], ReadOptions(), Progress())
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    assert raised == []
 
 
 def test_progress_says_how_far_it_is_and_json_stays_clean(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
