@@ -12,6 +12,7 @@ from indexer.elastic.changes import NOTHING, ShardPosition
 from indexer.ledger.database import Base, now, transaction
 from indexer.ledger.findings import Finding
 from indexer.ledger.index_runs import RunLedger
+from indexer.ledger.ledger import PAGE
 from indexer.ledger.tables import DONE, RUNNING, FindingRow, IndexRun
 
 
@@ -131,7 +132,10 @@ class AttachLedger(RunLedger):
         self.run = run
 
     def _forget(self, session: sa.orm.Session, doc_ids: Sequence[str]) -> None:
-        session.execute(sa.delete(FindingRow).where(FindingRow.run_id == self.run.id, FindingRow.doc_id.in_(doc_ids)))
+        """Delete the findings about documents, a page of ids at a time."""
+        for start in range(0, len(doc_ids), PAGE):
+            page = FindingRow.doc_id.in_(doc_ids[start : start + PAGE])
+            session.execute(sa.delete(FindingRow).where(FindingRow.run_id == self.run.id, page))
 
     def record_deletions(self, doc_ids: Sequence[str], pruned: int) -> None:
         """Delete the findings of deleted documents, and add the number of documents that were pruned."""

@@ -12,7 +12,11 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
+from indexer.collection.settings import Settings
+from indexer.elastic.changes import ShardPosition
+from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.database import connect, open_engine, shared_lock, shown
+from indexer.ledger.findings import Finding
 from tests.indexer.workers.conftest import new_database
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import free_port
@@ -86,4 +90,14 @@ def test_a_lock_outlasts_the_servers_limits_of_transactions(postgres: PostgresSe
         other.execute("SELECT pg_sleep(0.5)")
         with shared_lock(engine, "c") as is_free:
             assert not is_free
+    engine.dispose()
+
+
+def test_the_findings_of_any_number_of_deleted_documents_are_deleted(settings: Settings) -> None:
+    engine = connect(settings.database)
+    ledger = AttachLedger.open(engine, "c", "elastic:there", "mark", "model", "build")
+    doc_ids = [str(number) for number in range(300_000)]  # more than SQLite takes in a statement
+    ledger.advance(0, ShardPosition(1), [], [Finding.refusal(doc_id, "why") for doc_id in doc_ids[::1000]])
+    ledger.record_deletions(doc_ids[:-1000], 0)
+    assert [refusal.doc_id for refusal in ledger.refusals()] == ["299000"]
     engine.dispose()
