@@ -22,6 +22,8 @@ from indexer.workers.progress import Rate, RunProgress, run_progress, standstill
 from indexer.workers.sweeps import sweep
 
 _REST = 9
+_VIEW = 1.0
+"""Seconds between two views of a run that is waited for."""
 _SWEEP = 5.0
 """Seconds between two sweeps, whichever process makes them."""
 
@@ -89,7 +91,7 @@ def watch_run(ledger: RunLedger, settings: Settings, console: Console, afterward
         return report_of(RunLedger(engine, run, resumed=ledger.resumed), time.monotonic() - started)
 
 
-def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Settings, *, every: float = 1.0) -> IndexRun:
+def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Settings) -> IndexRun:
     """Show progress until the run is over; returns the run.
 
     If the last worker stops before it has ended the run, this process ends the run.
@@ -105,7 +107,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
     with console.progress("indexing", None, "documents") as progress:
         shown_documents = 0
         reason = ""
-        views = run_views(engine, run_id, every, console)
+        views = run_views(engine, run_id, _VIEW, console)
         while True:
             view = next(views)
             run = view.progress.run
@@ -117,7 +119,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
                 return run
             if view.progress.awaits_end:
                 with suppress(StoreError):  # the next view sweeps again
-                    sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, warn_of_failed_end)
+                    sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, warn_of_failed_end, console)
             previous_reason, reason = reason, standstill_reason(view.progress)
             if reason and reason != previous_reason:
                 console.say(reason)

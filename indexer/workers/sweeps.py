@@ -20,14 +20,14 @@ from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import LEASED, PENDING, RUNNING, Chunk, IndexRun
 from indexer.workers.hints import Hints
 from indexer.workers.leases import DIED, IS_PENDING
-from indexer.workers.logs import logger
+from indexer.workers.logs import LogConsole, logger
 from indexer.workers.registry import Worker, remove_dead_workers
 
 MOST_AT_ONCE = 1_000
 """Maximum messages that one sweep sends; the next sweep sends more."""
 _ENOUGH = 10_000
 """Maximum messages in the queue: a message is for any chunk, and counting a million chunks takes a second."""
-
+_LOG = LogConsole()
 
 OnFailedEnd = Callable[[IndexRun, DragomanError], None]
 """Called with a run whose end failed, by each sweep that tries."""
@@ -45,12 +45,13 @@ def sweep(
     model: str,
     every: float,
     on_failed_end: OnFailedEnd = log_failed_end,
+    console: Console = _LOG,
 ) -> list[int]:
     """Sweep the runs of a model, unless another worker just did; returns the ids of the runs that ended.
 
     Two sweeps at once, or an interrupted sweep, do no harm. Sweeps are at least ``every`` seconds apart, whichever
     worker makes them. ``on_failed_end`` is called with each run whose end failed; other runs end all the same, and the
-    next sweep tries again.
+    next sweep tries again. ``console`` gets the warnings of ends.
 
     Raises:
         StoreError: the database or the broker is away.
@@ -65,7 +66,7 @@ def sweep(
     ended = []
     for run in runs:
         try:
-            end_run(engine, settings, run)
+            end_run(engine, settings, run, console)
         except DragomanError as error:
             on_failed_end(run, error)
         else:
@@ -127,7 +128,7 @@ def active_runs(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
         return list(session.scalars(query if model is None else query.where(IndexRun.model == model)))
 
 
-def end_run(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
+def end_run(engine: sa.Engine, settings: Settings, run: IndexRun, console: Console) -> None:
     """End a run whose chunks are all done: prune and publish the store, switch to a rebuilt generation.
 
     Several workers may end a run at once: a late worker finds the run over and changes nothing.
@@ -141,7 +142,7 @@ def end_run(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
     ledger = Ledger(engine, run)
     database_id = read_database_id(engine)
     with closing(collection.open_store(settings, generation=run.generation, database_id=database_id)) as store:
-        pruned = pruning.prune(ledger, store, Console(quiet=True)) if run.prune else 0
+        pruned = pruning.prune(ledger, store, console) if run.prune else 0
         if store.count():  # an empty index must not take the place of the searched one
             store.publish()
             if collection.building and collection.building["number"] == run.generation:

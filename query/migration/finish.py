@@ -230,7 +230,7 @@ class _SecondFieldRun:
                 console=self.console,
             )
             # watch_run reports failures, so the sweep is silent
-            sweep(self.engine, self.settings, hints, model, every=0.0, on_failed_end=lambda *_: None)
+            sweep(self.engine, self.settings, hints, model, 0.0, lambda *_: None, self.console)
             return watch_run(ledger, self.settings, self.console, "the same command makes the change")
         except BadInput:
             cancel_abandoned_migration(self.engine, name)  # the migration was left before there was a run to cancel

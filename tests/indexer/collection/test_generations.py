@@ -276,7 +276,7 @@ def test_other_readers_of_the_server_see_nothing_of_a_rebuild_that_stores_nothin
         collection.open_store(settings, generation=number, make=True).close()
         ledger = Ledger.open(engine, "c", [], "none", spec.model, spec.build, spooled=True, generation=number)
         ledger.start_workers()
-        sweeps.end_run(engine, settings, ledger.run)
+        sweeps.end_run(engine, settings, ledger.run, Console(quiet=True))
     else:
         index(settings, write(tmp_path, {"empty": ("en", "")}), rebuild=True)
     assert index_runs.runs(engine, "c")[-1].state == DONE

@@ -188,7 +188,8 @@ def test_workers_runs_warn_of_ids_that_clash_and_count_one_document_of_each(
     field.write([*many, *({**record, "text": "another"} for record in many[:2])])
     for encoded in (CHUNK_DOCUMENTS, 0):
         run = field.spool().run.id
-        assert f"2 ids stand more than once in the sources: d0000 ({field.source}:1 and " in capsys.readouterr().err
+        warning = f"2 ids stand more than once in the sources: d0000 (again at {field.source}:65), "
+        assert warning in capsys.readouterr().err
         end(field)
         report = pipeline.report_of(RunLedger(field.engine, runs(field.engine, "c")[-1]), 0.0)
         counts = (report.run, report.encoded, report.unchanged, report.duplicates)
@@ -245,6 +246,16 @@ def test_what_is_stored_unchanged_is_no_work_and_what_the_sources_lost_is_pruned
     assert sum(field.store.count().values()) == 2 * CHUNK_DOCUMENTS
 
 
+def test_what_keeps_a_workers_run_from_pruning_stands_in_the_workers_log(
+    field: Field, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    field.source.write_text("{broken\n")
+    field.spool(prune=True)
+    end(field)
+    assert "nothing is pruned, because" in caplog.text
+    assert "nothing is pruned" not in capsys.readouterr().err
+
+
 def test_a_run_given_up_while_its_sources_are_read_stays_given_up(field: Field) -> None:
     field.write(records(2))
     arguments = (field.engine, "c", [str(field.source)], "mark", field.model, "build-c")
@@ -299,7 +310,7 @@ def test_of_two_workers_that_end_a_run_the_late_one_changes_nothing(field: Field
     field.work_off(field.worker(), late.run.id)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
     (done,) = runs(field.engine, "c")
-    sweeps.end_run(field.engine, field.settings, late.run)
+    sweeps.end_run(field.engine, field.settings, late.run, Console(quiet=True))
     assert sum(field.store.count().values()) == CHUNK_DOCUMENTS
     (still,) = runs(field.engine, "c")
     assert (still.state, still.builds, still.finished) == ("done", done.builds, done.finished)
