@@ -99,6 +99,9 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
             f"its header has no column {needed[field]!r} (it has {columns}); name the column: --field {field}=COLUMN",
         )
         return
+    if repeated := next((name for name in header if name and header.count(name) > 1), None):
+        yield Refusal(file.at(1), f"its header names the column {repeated!r} more than once; rename all but one")
+        return
     id_column = needed.get("id", "id")
     for line, row in rows:
         yield from lines.refused()

@@ -166,9 +166,16 @@ class SourceFile:
             raise UnreadableFileError("it is a zip archive; unpack it first")
 
     def first_bytes(self) -> bytes:
-        """At most ``FIRST_BYTES`` from the beginning, decompressed."""
+        """The first ``FIRST_BYTES``, decompressed; fewer if the file ends or can't be read on before."""
+        first = b""
         with self.open() as stream:
-            return stream.read1(FIRST_BYTES)
+            try:
+                while len(first) < FIRST_BYTES and (more := stream.read1(FIRST_BYTES - len(first))):
+                    first += more
+            except UnreadableFileError:  # whoever reads the file meets it again, after what stands before it
+                if not first.strip():
+                    raise
+        return first
 
     def lines(self) -> Iterator[bytes]:
         """Yield each line without line end and byte order mark.

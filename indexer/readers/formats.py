@@ -46,6 +46,7 @@ _BY_SUFFIX = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     **dict.fromkeys((".sgml", ".sgm", ".trec"), "trec"),
     ".lett": "lett",
+    **dict.fromkeys((".md", ".markdown"), "text"),
 }
 
 
@@ -193,4 +194,4 @@ def _format(file: SourceFile, start: bytes) -> str:
     if head.startswith((b"<!doctype html", b"<html")):
         return "html"
     is_json = (head.startswith(b"{") or _ARRAY_OF_OBJECTS.match(head)) and b'"' in head
-    return "jsonl" if is_json and file.suffix not in (".txt", ".md") else "text"
+    return "jsonl" if is_json and file.suffix != ".txt" else "text"

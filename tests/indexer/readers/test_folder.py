@@ -139,6 +139,12 @@ def test_a_page_that_declares_nothing_or_nonsense_is_read_and_said(tmp_path: Pat
     assert isinstance(remark, Remark)
 
 
+@pytest.mark.parametrize("suffix", ["md", "markdown"])
+def test_markdown_about_markup_is_text(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"a.{suffix}").write_text("# TREC\n\nIts documents begin with `<doc>`.\n")
+    assert readings(tmp_path) == [Document(f"a.{suffix}", "und", "Its documents begin with `<doc>`.", "TREC")]
+
+
 def test_an_encoding_that_fails_without_a_byte_refuses_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Plain words, a. Plain words, a.")
     (refusal,) = readings(tmp_path, encoding="punycode")

@@ -86,6 +86,15 @@ def test_archives_are_read_by_their_first_bytes(tmp_path: Path, name: str, pack:
     assert [document.doc_id for document in documents(readings(tmp_path / name))] == ["a", "b"]
 
 
+def test_an_archive_that_begins_with_a_blank_one_is_read_and_keeps_what_stands_before_its_cut(tmp_path: Path) -> None:
+    packed = gzip.compress(b"\n") + gzip.compress(b'{"id": "a", "text": "x"}\n')
+    (tmp_path / "a.jsonl.gz").write_bytes(packed + gzip.compress(b'{"id": "b", "text": "y"}\n')[:-9])
+    document, refusal = readings(tmp_path / "a.jsonl.gz")
+    assert document == Document("a", "und", "x")
+    assert isinstance(refusal, Refusal)
+    assert "ends too early; get it again; what came before is kept" in refusal.text
+
+
 @pytest.mark.parametrize("suffix", PACKERS)
 def test_a_small_archive_of_a_large_file_takes_no_more_memory_than_the_file(tmp_path: Path, suffix: str) -> None:
     packed = tmp_path / f"a.jsonl.{suffix}"
@@ -506,6 +515,15 @@ def test_a_header_without_the_needed_columns_is_refused_with_those_it_has(tmp_pa
         (refusal,) = refusals(readings(tmp_path / "a.csv", fields=fields))
         assert reason in refusal.text
     assert readings(tmp_path / "a.csv", fields={"id": "key", "text": "body"}) == [Document("1", "und", "a")]
+
+
+def test_a_header_that_names_a_column_twice_is_refused_and_blank_names_are_not(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text,text,,\n1,a,b,,\n", encoding="utf-8")
+    assert readings(tmp_path / "a.csv") == [
+        Refusal(f"{tmp_path}/a.csv:1", "its header names the column 'text' more than once; rename all but one")
+    ]
+    (tmp_path / "a.csv").write_text("id,text,,\n1,a,,\n", encoding="utf-8")
+    assert readings(tmp_path / "a.csv") == [Document("1", "und", "a")]
 
 
 def test_csv_in_an_8_bit_set_is_read_and_said_once(tmp_path: Path) -> None:
