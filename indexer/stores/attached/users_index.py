@@ -127,19 +127,22 @@ class UsersIndex:
         Raises:
             BadInput: the index has no such field, or the field can't be filtered by.
         """
-        mapped_field = _find(self.properties, name)
+        target = _target(self.properties, name)
+        mapped_field = _walk(self.properties, target)
         if mapped_field is None:
             raise BadInput(f"{self.name} has no field {name!r} to filter by")
         path, mapped = mapped_field
+        if path != target:
+            mapped = mapped.get("fields", {}).get(target.removeprefix(f"{path}."), mapped)
         if mapped.get("type", "object") in _UNFILTERED:
             raise BadInput(f"{name!r} of {self.name} can't be filtered by; name a field of keywords, numbers or dates")
-        if mapped["type"] not in _ANALYSED or path != name:
-            return name
+        if mapped["type"] not in _ANALYSED:
+            return target
         sub_fields = mapped.get("fields", {})
         keyword = next((sub for sub, sub_mapped in sub_fields.items() if sub_mapped["type"] == "keyword"), None)
         if keyword is None:
-            raise BadInput(f"{name!r} of {self.name} is text without a keyword beside it, and can't be filtered by")
-        return f"{name}.{keyword}"
+            raise BadInput(f"{name!r} of {self.name} is text without a keyword field below it; filter by another field")
+        return f"{target}.{keyword}"
 
     def value_path(self, name: str) -> str:
         """The path in a document's fields of the values that a filter compares with; a multi-field's is its parent's.
@@ -148,10 +151,7 @@ class UsersIndex:
             BadInput: the field can't be filtered by, has words instead of values, or is the text, title or language.
         """
         self.filter_field(name)
-        path, mapped = _find(self.properties, name) or (name, {})
-        sub_field = mapped.get("fields", {}).get(name.removeprefix(f"{path}."), {})
-        if sub_field.get("type") in _ANALYSED:
-            raise BadInput(f"{name!r} of {self.name} has words, not values, to count; name a field of keywords")
+        path, _ = _find(self.properties, name) or (name, {})
         read = next((ours for ours, theirs in self.paths.items() if theirs == path), None)
         if read == "lang":
             raise BadInput(f"{name!r} of {self.name} has the documents' languages; count them by the facet lang")
@@ -250,10 +250,13 @@ def only_index(requested: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[
 
 def _find(properties: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any]] | None:
     """A field by its path: its path in a source and its mapping; an alias field is followed."""
+    return _walk(properties, _target(properties, path))
+
+
+def _target(properties: Mapping[str, Any], path: str) -> str:
+    """The path of the field that an alias field stands for; of any other field its own path."""
     field = _walk(properties, path)
-    if field and field[1].get("type") == "alias":
-        return _walk(properties, field[1]["path"])
-    return field
+    return str(field[1]["path"]) if field and field[1].get("type") == "alias" else path
 
 
 def _walk(properties: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any]] | None:
