@@ -146,7 +146,7 @@ class _Passes:
         self.moved = self.first = self.wrote = False
 
     def run(self, *, first: bool) -> bool:
-        """Make a pass; returns whether it wrote something. Only the first pass shows progress."""
+        """Make a pass; returns whether another pass may have work. Only the first pass shows progress."""
         self.first, self.wrote = first, False
         tops = {shard: top for shard, top in self.store.last_writes().items() if not self.ledger.is_at(shard, top)}
         if self.first:
@@ -209,10 +209,11 @@ class _Passes:
         return not self.store.users.attachment.companion and attach_checks.is_external(hit)
 
     def _finish(self, page: _Page, encoded: Encoded | None) -> None:
-        stored = 0
-        if encoded is not None:  # a document changed meanwhile waits for the next pass
+        stored = changed = 0
+        if encoded is not None:
             outcome = put_encoded(self.store, self.model, page.todo, encoded)
             stored = outcome.stored
+            changed = len(page.todo) - stored - len(outcome.refused)  # during the encoding: left to the next pass
             page.refused += outcome.refused
             page.to_forget += [refusal.doc_id for refusal in outcome.refused]
         updated = self.store.keep_fields(page.fields_only) if page.fields_only else 0
@@ -222,6 +223,6 @@ class _Passes:
         self.encoded += stored
         self.unchanged += unchanged
         self.removed += removed
-        self.wrote |= bool(stored or removed or updated)
+        self.wrote |= bool(stored or changed or removed or updated)
         if self.first:
             self.progress(len(page.doc_ids))

@@ -258,17 +258,19 @@ def test_hits_are_filtered_by_the_owners_fields_and_shown_with_them(owner: Owner
 
 
 def test_what_is_counted_of_a_field_is_what_its_filter_compares_with(owner: Owner) -> None:
+    part = {"part": {"type": "alias", "path": "section"}}
+    owner.client.indices.put_mapping(index=owner.index, properties=part)
     for at in range(6):
-        owner.write(f"d{at}", source(f"text {at}", section="news" if at % 3 else "help", year=1990 + at))
+        owner.write(f"d{at}", source(f"text {at}", section="World news" if at % 3 else "help", year=1990 + at))
     owner.follow()
     store = owner.open()
     query = {"en": FakeEncoder().encode_queries([Document("q", "en", "text")])}
-    names = [("section", "news"), ("year", "1991")]
+    names = [("section", "World news"), ("year", "1991")]
     if owner.attachment.companion:
         with pytest.raises(BadInput, match=r"no document has the field 'section\.keyword'"):
             store.require_fields(["section.keyword"])
     else:
-        names.append(("section.keyword", "news"))
+        names += [("section.keyword", "World news"), ("part", "World news")]
     for name, value in names:
         found = store.search(VectorQuery("model-c", query, 10, {name: value}))["en"][0].doc_ids
         path = store.value_path(name)
@@ -283,15 +285,20 @@ def test_what_is_counted_of_a_field_is_what_its_filter_compares_with(owner: Owne
     [
         ("lang", "'lang' of .* has the documents' languages; count them by the facet lang"),
         ("headline.raw", "'headline.raw' of .* is the documents' title, which is not counted"),
-        ("section.words", "'section.words' of .* has words, not values, to count"),
-        ("content.body", "'content.body' of .* is text without a keyword beside it, and can't be filtered by"),
+        ("section.words", "'section.words' of .* is text without a keyword field below it"),
+        ("content.body", "'content.body' of .* is text without a keyword field below it; filter by another field"),
+        ("alias", "'alias' of .* is text without a keyword field below it"),
         ("sektion", "has no field 'sektion' to filter by"),
     ],
 )
 def test_a_field_that_has_nothing_to_count_is_refused(in_place: Owner, name: str, sentence: str) -> None:
     section = {**MAPPING["properties"]["section"]["fields"], "words": {"type": "text"}}
     in_place.client.indices.put_mapping(
-        index=in_place.index, properties={"section": {"type": "text", "fields": section}}
+        index=in_place.index,
+        properties={
+            "section": {"type": "text", "fields": section},
+            "alias": {"type": "alias", "path": "content.body"},
+        },
     )
     in_place.write("a", source("text"))
     in_place.follow()
@@ -659,6 +666,19 @@ def test_what_is_encoded_of_a_very_long_document_is_kept_in_the_home(
         assert attached.catch_up().encoded == 1
     assert [len(files) for files in kept] == [1]
     assert not checkpoints.exists()
+
+
+def test_a_document_that_is_edited_while_it_is_encoded_is_encoded_again_by_the_same_call(in_place: Owner) -> None:
+    class Edited(FakeEncoder):
+        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+            if not self.encoded:
+                in_place.update("a", {"content": {"body": "edited"}})
+            return super().encode_documents(documents)
+
+    in_place.encoder = Edited()
+    in_place.write("a", source("text"))
+    assert (in_place.follow().encoded, in_place.encoder.encoded) == (1, ["a", "a"])
+    in_place.check()
 
 
 def test_an_index_of_dragomans_own_is_refused(owner: Owner) -> None:
