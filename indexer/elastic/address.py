@@ -14,8 +14,7 @@ SCHEMES = frozenset({"http", "https"})
 
 INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat", "int4_flat", "bbq_flat")
 
-FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
-"""Valid names of Dragoman's object field."""
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
@@ -116,10 +115,7 @@ class Address:
                     f"{name}={options[name]} in the store's URL is no number; write it in digits, 9999 at most"
                 )
             options[name] = int(options[name])
-        if options.get("vectors", "hnsw") not in INDEX_TYPES:
-            raise BadInput(f"there is no vector index {options['vectors']!r}; there are {', '.join(INDEX_TYPES)}")
-        if not FIELD.fullmatch(options.get("field", "dragoman")):
-            raise BadInput(f"a field of ours can't be named {options['field']!r}; take letters, digits, '-' and '_'")
+        check_object(options.get("field", cls.field), options.get("vectors", cls.vectors))
         prefix = parts.path.strip("/")
         if not parts.hostname or (prefix and not _PREFIX.fullmatch(prefix)):
             raise BadInput(
@@ -129,6 +125,18 @@ class Address:
         if prefix:
             options["prefix"] = prefix
         return cls(urlunsplit((parts.scheme, _host(parts.netloc), "", "", "")), **options)
+
+
+def check_object(field: str, vectors: str) -> None:
+    """Check the name of Dragoman's object field, and the type of the vectors' index.
+
+    Raises:
+        BadInput: one of them is invalid.
+    """
+    if not _FIELD.fullmatch(field):
+        raise BadInput(f"a field of ours can't be named {field!r}; take letters, digits, '-' and '_'")
+    if vectors not in INDEX_TYPES:
+        raise BadInput(f"there is no vector index {vectors!r}; there are {', '.join(INDEX_TYPES)}")
 
 
 def without_credentials(url: str) -> str:

@@ -26,13 +26,11 @@ class Tag:
     Attributes:
         name: in upper case.
         attributes: of a start tag, by name in lower case.
-        start: position of the tag in the text.
     """
 
     name: str
     closes: bool
     attributes: dict[str, str] = field(default_factory=dict)
-    start: int = 0
 
 
 def tokens(text: str) -> Iterator[Tag | str]:
@@ -47,7 +45,7 @@ def tokens(text: str) -> Iterator[Tag | str]:
         elif match["name"] is not None:
             pairs = _ATTRIBUTE.finditer(match["attributes"][:_ATTRIBUTE_CHARACTERS])
             attributes = {pair[1].lower(): unescape(pair[2].strip("\"'")) for pair in pairs}
-            yield Tag(match["name"].upper(), bool(match["close"]), attributes, match.start())
+            yield Tag(match["name"].upper(), bool(match["close"]), attributes)
     if position < len(text):
         yield unescape(text[position:])
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from encoders.document import short_hash
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.elastic.address import FIELD, INDEX_TYPES, SCHEMES, Address
+from indexer.elastic.address import SCHEMES, Address, check_object
 
 _META = 50
 _NO_NAME = re.compile(r'[\s*?,/\\<>|"#:]|^[-_+.]')
@@ -52,10 +52,7 @@ class Attachment:
             raise BadInput(f"{self.index!r} is no name of one index; name one as _cat/indices lists it, or its alias")
         if not self.text:
             raise BadInput("say which field holds the text of a document: --text FIELD")
-        if not FIELD.fullmatch(self.field):
-            raise BadInput(f"a field of ours can't be named {self.field!r}; take letters, digits, '-' and '_'")
-        if self.vectors not in INDEX_TYPES:
-            raise BadInput(f"there is no vector index {self.vectors!r}; there are {', '.join(INDEX_TYPES)}")
+        check_object(self.field, self.vectors)
         if self.lang and normalise(self.lang) == UNDETERMINED:
             raise BadInput(f"{self.lang!r} says no language; leave it out, and languages are detected")
 

@@ -1,8 +1,8 @@
 """Bulk writes that survive a full queue, a time-out, a restart of the server, and another client's write.
 
-Every write names the state of the document that it was decided on (``if_seq_no`` and ``if_primary_term``, or that the
-document is new). The server therefore refuses a write that arrives late, twice, or after another client's write; such
-a write is decided again.
+Every write but a delete names the state of the document that it was decided on (``if_seq_no`` and ``if_primary_term``,
+or that the document is new). The server therefore refuses a write that arrives late, twice, or after another client's
+write; such a write is decided again. A delete removes the document in whatever state it is.
 """
 
 from __future__ import annotations
