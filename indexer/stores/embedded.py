@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -36,47 +37,69 @@ from indexer.stores.sqlite_file import SqliteFile
 _SCHEMAS = (words.WITHOUT_WORDS, words.WITH_WORDS)
 _IDS_AT_ONCE = 10_000
 
-
-_CACHE_BYTES = 2**25
-"""Bytes of passages at which the cache is emptied: those of some twenty thousand pages."""
+_PASSAGES_BYTES = 2**25
+"""Bytes of passages at which their cache is emptied: those of some twenty thousand pages."""
 _BESIDE_VECTORS = 500
 """Bytes that a document's passages take beside their vectors."""
+_MATCHES_BYTES = 2**26
+"""Bytes of documents that pass filters at which their cache is emptied: those of four hundred thousand."""
+_MATCH = 150
+"""Bytes of a document that passes filters."""
+_FILTERS = 16
+"""Maximum filters whose documents are cached."""
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
-class _PassageCache:
-    """Passages that were read in one state of the file: documents near one query are often near the next."""
+class _Cache(Generic[_Key, _Value]):
+    """Values that were read in one state of the file: what one request reads, the next often reads again.
 
-    def __init__(self) -> None:
+    Args:
+        size_of: the bytes that a value takes.
+        limit: bytes at which the cache is emptied.
+    """
+
+    def __init__(self, size_of: Callable[[_Value], int], limit: int) -> None:
+        self._size_of, self._limit = size_of, limit
         self._change_number = -1
-        self._passages: dict[tuple[str, str], Passages] = {}
+        self._values: dict[_Key, _Value] = {}
         self._size = 0
         self._lock = threading.Lock()
 
-    def get(self, change_number: int, model: str, doc_ids: Sequence[str]) -> dict[str, Passages]:
-        """The cached passages of documents by id, of vectors of a model; none of another state of the file."""
+    def get(self, change_number: int, keys: Iterable[_Key]) -> dict[_Key, _Value]:
+        """The cached values by key; none of another state of the file."""
         with self._lock:
             if change_number != self._change_number:
                 self._empty(change_number)
-            return {doc_id: self._passages[model, doc_id] for doc_id in doc_ids if (model, doc_id) in self._passages}
+            return {key: self._values[key] for key in keys if key in self._values}
 
-    def add(self, change_number: int, model: str, passages: Mapping[str, Passages]) -> None:
-        """Add passages that were read in a state of the file; nothing if the cache is of another by now."""
-        size = sum(of_document.vectors.nbytes + _BESIDE_VECTORS for of_document in passages.values())
+    def add(self, change_number: int, values: Mapping[_Key, _Value]) -> None:
+        """Add values that were read in a state of the file; nothing if the cache is of another by now."""
+        size = sum(map(self._size_of, values.values()))
         with self._lock:
-            if change_number != self._change_number or size > _CACHE_BYTES:
+            if change_number != self._change_number or size > self._limit:
                 return
-            if self._size + size > _CACHE_BYTES:
+            if self._size + size > self._limit:
                 self._empty(change_number)
-            self._passages |= {(model, doc_id): of_document for doc_id, of_document in passages.items()}
+            self._values |= values
             self._size += size
 
     def _empty(self, change_number: int) -> None:
-        self._change_number, self._passages, self._size = change_number, {}, 0
+        self._change_number, self._values, self._size = change_number, {}, 0
 
     def clear(self) -> None:
         """Free the memory."""
         with self._lock:
             self._empty(-1)
+
+
+def _size_of_passages(passages: Passages) -> int:
+    return passages.vectors.nbytes + _BESIDE_VECTORS
+
+
+def _size_of_matches(matches: Mapping[int, str]) -> int:
+    return max(len(matches) * _MATCH, _MATCHES_BYTES // _FILTERS)
 
 
 class EmbeddedStore:
@@ -92,7 +115,8 @@ class EmbeddedStore:
         check_collection_name(collection)
         self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
-        self._passages = _PassageCache()
+        self._passages = _Cache[tuple[str, str], Passages](_size_of_passages, _PASSAGES_BYTES)
+        self._matches = _Cache[str, Mapping[int, str]](_size_of_matches, _MATCHES_BYTES)
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._file = SqliteFile(self.path, make=make)
@@ -177,8 +201,9 @@ class EmbeddedStore:
         matrix = self._matrix(query.model)
         allowed = None
         if query.filters:
-            with self._file.reading() as connection:
-                allowed = matrix.rows_of(tables.matching(connection, query.filters).values())
+            with self._file.snapshot() as connection:
+                matches = self._matching(connection, query.filters)
+            allowed = matrix.rows_of(matches.values())
         if query.lacking:
             without_model = ~matrix.rows_of(self._matrix(query.lacking).doc_ids)
             allowed = without_model if allowed is None else allowed & without_model
@@ -200,9 +225,9 @@ class EmbeddedStore:
                 words.index_batch(connection)
                 complete = words.are_complete(connection)
         with self._file.snapshot() as connection:
-            allowed = tables.matching(connection, query.filters).keys() if query.filters else None
+            among = json.dumps(list(self._matching(connection, query.filters))) if query.filters else None
             hits_by_text = [
-                {lang: words.search(connection, text, lang, query.k, allowed) for lang in query.langs}
+                {lang: words.search(connection, text, lang, query.k, among) for lang in query.langs}
                 for text in query.texts
             ]
             rows = {row for by_lang in hits_by_text for hits in by_lang.values() for row, _ in hits}
@@ -211,6 +236,15 @@ class EmbeddedStore:
             encoded = {doc_id for model in query.models for doc_id in self.stamps(model, list(doc_ids.values()))}
             doc_ids = {row: doc_id for row, doc_id in doc_ids.items() if doc_id in encoded}
         return [{lang: _ranked(hits, doc_ids) for lang, hits in by_lang.items()} for by_lang in hits_by_text]
+
+    def _matching(self, connection: sa.Connection, filters: Filters) -> Mapping[int, str]:
+        """Ids by row of the documents that pass the filters; the connection is a snapshot's."""
+        change_number, key = tables.change_number(connection), json.dumps(filters, sort_keys=True, default=str)
+        matches = self._matches.get(change_number, [key]).get(key)
+        if matches is None:
+            matches = tables.matching(connection, filters)
+            self._matches.add(change_number, {key: matches})
+        return matches
 
     def _matrix(self, model: str) -> VectorMatrix:
         """The model's vectors, read again if the file has changed; other threads wait during the reading."""
@@ -244,10 +278,11 @@ class EmbeddedStore:
         dim = self._dim(model)
         with self._file.snapshot() as connection:
             change_number = tables.change_number(connection)
-            by_id = self._passages.get(change_number, model, doc_ids)
+            cached = self._passages.get(change_number, [(model, doc_id) for doc_id in doc_ids])
+            by_id = {doc_id: passages for (_, doc_id), passages in cached.items()}
             if missing := [doc_id for doc_id in doc_ids if doc_id not in by_id]:
                 passages = tables.passages(connection, model, missing, dim)
-                self._passages.add(change_number, model, passages)
+                self._passages.add(change_number, {(model, doc_id): passages[doc_id] for doc_id in passages})
                 by_id |= passages
         return in_order(by_id, doc_ids)
 
@@ -333,13 +368,17 @@ class EmbeddedStore:
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
         """Number of documents of the languages that pass the filters."""
-        with self._file.reading() as connection:
-            return tables.count_rows(connection, tables.matching(connection, filters or {}).keys(), langs)
+        if not filters:
+            counts = self.count()
+            return sum(counts.get(lang, 0) for lang in set(langs))
+        with self._file.snapshot() as connection:
+            return tables.count_rows(connection, self._matching(connection, filters).keys(), langs)
 
     def close(self) -> None:
         """Close the file."""
         self._matrices.clear()
         self._passages.clear()
+        self._matches.clear()
         self._file.close()
 
 

@@ -9,7 +9,7 @@ to the documents writes their words in the same transaction. Files from versions
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import cast
 
 import sqlalchemy as sa
@@ -72,10 +72,11 @@ def remove(connection: sa.Connection, documents: Iterable[tuple[int, str]]) -> N
         LexicalIndex(_driver(connection), lang).remove(rows)
 
 
-def search(
-    connection: sa.Connection, text: str, lang: str, k: int, among: Collection[int] | None
-) -> list[tuple[int, float]]:
-    """Rows of one language that share terms with a text, with their BM25 scores, best first."""
+def search(connection: sa.Connection, text: str, lang: str, k: int, among: str | None) -> list[tuple[int, float]]:
+    """Rows of one language that share terms with a text, with their BM25 scores, best first.
+
+    With ``among``, a JSON array of rows, other rows are left out.
+    """
     return LexicalIndex(_driver(connection), lang).search(text, k, among)
 
 

@@ -9,11 +9,10 @@ with their vowel signs .90, words cut at the vowel signs .75.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 
 from encoders.errors import MissingPart
@@ -137,12 +136,12 @@ class LexicalIndex:
             remove = f"DELETE FROM {self._name} WHERE rowid = ?"  # noqa: S608
             self._connection.executemany(remove, ((key,) for key in keys))
 
-    def search(self, text: str, k: int, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+    def search(self, text: str, k: int, among: str | None = None) -> list[tuple[int, float]]:
         """Find the k best texts that share a term with a query, as (key, BM25 score), best first; ties by key.
 
         Terms in more than half of the texts count only if the query has no rarer term: BM25 gives them no weight.
 
-        With ``among``, texts of other keys are left out.
+        With ``among``, a JSON array of keys, texts of other keys are left out.
         """
         terms = self._rare(self._analyser.query_terms(text)) if self._exists() else []
         if not terms:
@@ -151,7 +150,7 @@ class LexicalIndex:
         # The + in +rowid makes SQLite match the terms first and check the keys afterwards.
         key_filter = "" if among is None else "AND +rowid IN (SELECT value FROM json_each(?)) "
         select = f"SELECT rowid, rank FROM {self._name} WHERE terms MATCH ? {key_filter}ORDER BY rank, rowid LIMIT ?"  # noqa: S608
-        keys = () if among is None else (json.dumps(list(among)),)
+        keys = () if among is None else (among,)
         return [(key, -rank) for key, rank in self._connection.execute(select, (match, *keys, k))]
 
     def _rare(self, terms: Sequence[str]) -> list[str]:

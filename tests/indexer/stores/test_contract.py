@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -17,9 +18,10 @@ from encoders.document import Document, FloatArray, Passages, int8_rows, unit_ro
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection.store_location import StoreLocation
 from indexer.elastic.values import filter_texts
-from indexer.stores import embedded
+from indexer.stores import embedded, tables
 from indexer.stores.contract import (
     ChecksFields,
+    Filters,
     LexicalQuery,
     MissingDocuments,
     Stamp,
@@ -118,16 +120,45 @@ def test_passages_that_were_read_before_are_those_that_are_stored_now(place: str
 
 def test_the_cache_of_passages_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     each = item("a").passages.vectors.nbytes + embedded._BESIDE_VECTORS
-    monkeypatch.setattr(embedded, "_CACHE_BYTES", 3 * each)
+    monkeypatch.setattr(embedded, "_PASSAGES_BYTES", 3 * each)
     with closing(EmbeddedStore(tmp_path, "cached")) as store:
         store.create(MODEL, DIM)
         store.put(MODEL, [item(name) for name in "abcdefg"])
         cache = store._passages
         for doc_ids, cached in ("ab", "ab"), ("abc", "abc"), ("de", "de"), ("abcdefg", "de"), ("e", "de"):
             assert len(store.passages(MODEL, list(doc_ids))) == len(doc_ids)
-            assert sorted(doc_id for _, doc_id in cache._passages) == list(cached)
+            assert sorted(doc_id for _, doc_id in cache._values) == list(cached)
         assert cache._size == 2 * each
-    assert not cache._passages
+    assert not cache._values
+
+
+def test_filters_are_evaluated_once_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[Filters] = []
+
+    def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
+        evaluated.append(filters)
+        return evaluate(connection, filters)
+
+    evaluate = tables.matching
+    monkeypatch.setattr(tables, "matching", matching)
+    with closing(EmbeddedStore(tmp_path, "filtered")) as store, closing(EmbeddedStore(tmp_path, "filtered")) as second:
+        store.create(MODEL, DIM)
+        store.put(MODEL, [item("a", text="flood", label="news")])
+
+        def found() -> list[object]:
+            query = VectorQuery(MODEL, {"en": random_vectors(1, 1)}, 5, {"label": "news"})
+            (nearest,) = store.search(query)["en"]
+            (hits,) = store.lexical(LexicalQuery(["flood"], ["en"], 5, {"label": "news"}))
+            return [sorted(nearest.doc_ids), sorted(dict(hits["en"])), store.count_passing(["en"], {"label": "news"})]
+
+        assert found() == [["a"], ["a"], 1]
+        assert len(evaluated) == 1
+        second.put(MODEL, [item("b", text="flood", label="news")])
+        assert found() == [["a", "b"], ["a", "b"], 2]
+        assert len(evaluated) == 2
+        for number in range(40):
+            store.count_passing(["en"], {"label": str(number)})
+            assert len(store._matches._values) <= 16
 
 
 def test_putting_twice_changes_nothing(store: VectorStore) -> None:
