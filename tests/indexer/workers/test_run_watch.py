@@ -85,12 +85,12 @@ def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
 
 @contextmanager
 def looking_on(field: Field) -> Iterator[None]:
-    looking = threading.Thread(
-        target=wait_for, args=(field.engine, 1, Console(), field.settings), kwargs={"every": 0.05}, daemon=True
-    )
-    looking.start()
-    yield
-    looking.join(30)
+    looking = threading.Thread(target=wait_for, args=(field.engine, 1, Console(), field.settings), daemon=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("indexer.workers.run_watch._VIEW", 0.05)
+        looking.start()
+        yield
+        looking.join(30)
     assert not looking.is_alive()
 
 
