@@ -205,7 +205,8 @@ class Training:
         )
         best_index = [earlier_point.step for earlier_point in self.curve.points].index(self.curve.best)
         patience = self.settings.patience
-        if patience and len(self.curve.points) - 1 - best_index >= patience:
+        is_early = self.step < self.settings.steps
+        if is_early and patience and len(self.curve.points) - 1 - best_index >= patience:
             self.curve.stopped = f"no better MAP in {patience} validations"
 
     def _first_loss(self) -> float:

@@ -78,8 +78,8 @@ def _draw(axes: Axes, comparison: Comparison) -> None:
     axes.axhline(comparison.difference, color=MEAN, linewidth=1, linestyle="--", label=mean)
     axes.legend(loc="upper right", frameon=False, fontsize=9)
     axes.set_title(
-        f"{comparison.run} against {comparison.baseline}: {counted(comparison.wins, 'topic')} better, "
-        f"{comparison.losses} worse, {comparison.ties} equal (p {comparison.p_holm:.3g}, Holm)",
+        f"{comparison.run} against {comparison.baseline}: {counted(comparison.wins, 'topic')} higher, "
+        f"{comparison.losses} lower, {comparison.ties} equal (p {comparison.p_holm:.3g}, Holm)",
         fontsize=10,
         loc="left",
     )
@@ -99,7 +99,7 @@ def _name_topics(axes: Axes, qids: Sequence[str]) -> None:
         axes.set_xlabel("topic")
         return
     axes.set_xticks([])
-    axes.set_xlabel(f"{len(qids)} topics, sorted · best: {', '.join(qids[:3])} · worst: {', '.join(qids[:-4:-1])}")
+    axes.set_xlabel(f"{len(qids)} topics, sorted · highest: {', '.join(qids[:3])} · lowest: {', '.join(qids[:-4:-1])}")
 
 
 def _shortened(name: str) -> str:

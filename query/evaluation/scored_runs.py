@@ -307,14 +307,22 @@ def left_out(lang: str) -> str:
 
 
 def missing_documents(judgements: Judgements) -> list[str]:
-    """The remark on judged documents that the collection does not have; none if it has all."""
+    """The remark on judged documents that the collection does not have; none if it has all.
+
+    Raises:
+        BadInput: it has none.
+    """
     judged = {qrel.doc_id for qrel in judgements.qrels}
     known = judged & judgements.langs.keys()
     if known == judged:
         return []
+    if not known:
+        raise BadInput(
+            f"the collection has none of the {len(judged):,} judged documents; name their collection, or others"
+        )
     return [
-        f"of {len(judged):,} judged documents {len(known):,} are in the collection; "
-        "relevant ones that are not count as missed"
+        f"{len(known):,} of the {len(judged):,} judged documents are in the collection; "
+        "a relevant document that is not counts as missed"
     ]
 
 

@@ -12,6 +12,7 @@ from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPBearer
 
 from encoders.errors import BadInput, DragomanError
+from encoders.methods.combined import SEPARATOR
 from indexer.ledger.database import storable
 from query.calibration import table as calibration_table
 from query.query_log.tables import SearchRow
@@ -257,7 +258,7 @@ class Api:
             answers.append(
                 CollectionAnswer(
                     name=row.name,
-                    encoder=query_encoder.encoder.rpartition("/")[2],
+                    encoder=SEPARATOR.join(name.rpartition("/")[2] for name in query_encoder.encoder.split(SEPARATOR)),
                     method=query_encoder.method,
                     model=query_encoder.model,
                     documents=sum(languages.values()),

@@ -29,7 +29,7 @@ def show_comparisons(comparisons: Sequence[Comparison], console: Console) -> Non
             ">mean",
             ">difference",
             ">effect",
-            ">better / worse / equal",
+            ">higher / lower / equal",
             ">p",
             ">p t-test",
             ">p Holm",

@@ -59,6 +59,9 @@ class Place:
         return (self.server, self.attached) if self.attached else ("", self.collection)
 
 
+_NOT_SERVED = "no collection is served for the index {!r}; see /api/collections"
+
+
 @dataclass(frozen=True)
 class NamedPlace:
     """A place that a path names.
@@ -77,14 +80,14 @@ def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPla
     Of several collections that are attached to one index, the index's name and patterns stand for the first.
 
     Raises:
-        Refused: no served collection has the name or matches the pattern, or two names are collections of one index.
+        Refused: no served collection has a name or matches any pattern, or two names are collections of one index.
     """
     chosen: dict[tuple[str, str], NamedPlace] = {}
     for name in names:
         is_pattern = "*" in name
         matching = [place for place in places if any(_fits(name, known) for known in place.names)]
-        if not matching:
-            raise Refused(404, f"no collection is served for the index {name!r}; see /api/collections")
+        if not (matching or is_pattern):
+            raise Refused(404, _NOT_SERVED.format(name))
         if not is_pattern:
             matching = [next((place for place in matching if place.collection == name), matching[0])]
         for place in matching:
@@ -97,6 +100,8 @@ def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPla
                     f"{before.place.collection} and {place.collection} are collections of one index, and would show "
                     "its documents twice; search one of them",
                 )
+    if not chosen:
+        raise Refused(404, _NOT_SERVED.format(",".join(names)))
     return list(chosen.values())
 
 

@@ -137,6 +137,16 @@ def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Docume
     assert training.step < SETTINGS.steps
 
 
+def test_a_training_that_ends_with_its_last_step_does_not_end_early(
+    small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    settings = replace(SETTINGS, rate=1e-12, steps=4, warmup=0, evaluate=2, patience=2)
+    training = training_of(small_model, pages, tmp_path, settings)
+    training.resume("it")
+    curve = training.run(Console(quiet=True))
+    assert (training.step, curve.stopped) == (4, "")
+
+
 @pytest.mark.parametrize("kind", ["paper", "small"])
 def test_a_training_goes_on_from_its_checkpoint_to_the_same_bytes(
     kind: str,

@@ -253,7 +253,7 @@ def test_export_writes_a_file(dragoman: Command, judged: list[str], tmp_path: Pa
         (["runs", "export", "1", "-o", "{tmp}/no/run.txt"], 1, "can't be written"),
         (["runs", "compare", "1"], 2, "give two runs or more"),
         (["runs", "compare", "1.en", "1.de", "--measures", "RR"], 1, "the runs do not all have 'RR'; they share AP,"),
-        (["runs", "compare", "1.en", "1.de", "--plot", "{tmp}/plot.xyz"], 1, "name it .png, .svg or .pdf"),
+        (["runs", "compare", "1.en", "1.de", "--plot", "{tmp}/plot.xyz"], 1, "known endings: .png, .svg, .pdf"),
         (["evaluate", "--measures", "AP nDGC@10"], 1, "'nDGC@10' is no measure"),
         (["evaluate", "--langs", "fi"], 1, "no topic in 'fi'; the topics are in de, en"),
         (["evaluate", "--langs", "klingonisch"], 1, "'klingonisch' is no"),

@@ -159,8 +159,10 @@ def test_only_judged_documents_of_the_target_languages_count(searcher: Searcher)
 def test_judged_documents_that_are_not_in_the_collection_are_said(searcher: Searcher) -> None:
     scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan())
     assert scored_runs.remarks == [
-        "of 6 judged documents 5 are in the collection; relevant ones that are not count as missed"
+        "5 of the 6 judged documents are in the collection; a relevant document that is not counts as missed"
     ]
+    with pytest.raises(BadInput, match="the collection has none of the 1 judged documents"):
+        rank_and_score(searcher, by_language(TOPICS), [Qrel("1", "elsewhere", 1)], plan())
 
 
 def test_the_baseline_can_be_left_out(searcher: Searcher) -> None:

@@ -15,8 +15,10 @@ from indexer.collection.settings import Settings
 from query.cli import root, run
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
+from query.service.options import ServiceOptions
 from tests.query.conftest import moved
 from trials import DEMO
+from trials.servers.service import serving
 
 LANGS = ("de", "en", "es", "ja")
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in LANGS]
@@ -60,6 +62,12 @@ def test_both_stores_rank_them_alike(home: Settings, elastic_url: str, tmp_path:
 def test_weights_change_the_ranking_and_not_the_index(home: Settings) -> None:
     first, second = (hits(home, "both", RankingOptions(weights=given)) for given in ((0.9, 0.1), (0.1, 0.9)))
     assert first != second
+
+
+def test_the_service_names_both_encoders(home: Settings, word_model: ModelFolder) -> None:
+    with serving(ServiceOptions(home, collections=("both",), device="cpu")) as client:
+        (described,) = client.get("/api/collections").json()["collections"]
+    assert described["encoder"] == f"{word_model.path.name} + words"
 
 
 def test_one_searcher_ranks_by_weights_of_each_query(home: Settings) -> None:

@@ -82,6 +82,7 @@ def test_a_search_of_several_indices_is_counted_for_each_and_not_logged(service:
     [
         ("north,nope", {}, 404, "no collection is served for the index 'nope'"),
         ("nope*", {}, 404, "no collection is served for the index 'nope*'"),
+        ("nope*,none*", {}, 404, "no collection is served for the index 'nope*,none*'"),
         ("north,south", {"hybrid": True}, 400, "hybrid can't be combined with several indices"),
         ("north,south", {"rerank": True}, 400, "rerank can't be combined with several indices"),
         (
@@ -101,6 +102,11 @@ def test_what_holds_in_one_collection_alone_is_refused(
     answer = service.post(f"/{index}/_search", json=body)
     assert answer.status_code == status
     assert sentence in answer.json()["error"]["reason"]
+
+
+def test_a_pattern_that_matches_nothing_is_left_out_beside_an_index(service: httpx.Client) -> None:
+    query = {"cross_lingual": {"query": "night trains", "lang": "en"}}
+    assert places(search(service, "north,nope*", query)) == places(search(service, "north", query))
 
 
 def test_by_plain_cosine_several_indices_need_no_calibration(service: httpx.Client) -> None:
