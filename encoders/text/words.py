@@ -23,6 +23,8 @@ _BIGRAMS = f"{_HIRAGANA}{_KATAKANA}{_HAN_HANGUL}"
 _TRIGRAMS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
 
 _WITHOUT_BLANKS = re.compile(f"[{_BIGRAMS}{_TRIGRAMS}]")
+_LONGEST_WORD = 60
+"""Characters; a longer run, such as an address, is not taken for a word."""
 _SIZES = {"bigrams": 2, "trigrams": 3, "word": 0}
 
 
@@ -52,6 +54,21 @@ def folded(text: str, lang: str) -> str:
     if lang in {"az", "tr"}:
         text = text.replace("I", "ı").replace("İ", "i")
     return unicodedata.normalize("NFKC", text).casefold()
+
+
+def word_around(text: str, position: int) -> tuple[int, int]:
+    """Start and end of the word between blanks that a position is inside.
+
+    It is the position twice where no word is cut: between words, at a sentence mark, in a script without blanks, and in
+    a run of characters that is too long for a word.
+    """
+    before = text[max(position - _LONGEST_WORD, 0) : position]
+    after = text[position : position + _LONGEST_WORD]
+    begin, end = re.split(r"\s", before)[-1], re.split(r"\s", after)[0]
+    is_cut = begin and end and begin[-1] not in ".!?" and len(begin + end) < _LONGEST_WORD
+    if not is_cut or _WITHOUT_BLANKS.search(begin + end):
+        return position, position
+    return position - len(begin), position + len(end)
 
 
 def runs(text: str) -> Iterator[tuple[str, int]]:

@@ -7,6 +7,7 @@ import numpy as np
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
+from encoders.text.words import word_around
 from indexer.stores.contract import EditedDocument
 from query.ranking.hits import Detail, Passage, RankedPassage
 
@@ -35,7 +36,8 @@ def best_passages(
 
 
 def _whole_sentences(document: Document, start: int, end: int) -> tuple[int, int]:
-    """Borders of a passage for a reader: without a cut-off first sentence, if half of the passage remains."""
+    """Borders of a passage for a reader: of whole words, and without a cut-off first sentence if half remains."""
+    start, end = word_around(document.content, start)[0], word_around(document.content, end)[1]
     if document.title and start == 0 and end > len(document.title) + 1:
         start = len(document.title) + 1  # a hit shows the title anyway
     text = document.content[start:end]

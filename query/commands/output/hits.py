@@ -13,6 +13,7 @@ from encoders.console import Console
 from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import shown_weights
 from encoders.printable import one_line
+from encoders.text.segmentation import cut_at_blanks
 from indexer.text.language_detection import SURE
 from query.calibration.calibration_choice import Mix
 from query.calibration.margin import centring, exponent
@@ -61,7 +62,8 @@ def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> No
         if hit.passage:
             passage = " ".join(hit.passage.text.split())
             if len(passage) > _PASSAGE_CHARACTERS:
-                passage = passage[:_PASSAGE_CHARACTERS].rstrip() + " …"
+                _, end = cut_at_blanks(passage, _PASSAGE_CHARACTERS // 2, _PASSAGE_CHARACTERS, " ")[0]
+                passage = f"{passage[:end]} …"
             columns = _INDENT + (width - _INDENT) * len(passage) // _cells(passage)
             console.result(
                 textwrap.fill(passage, columns, initial_indent=" " * _INDENT, subsequent_indent=" " * _INDENT)

@@ -15,7 +15,7 @@ from encoders.errors import BadInput
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.commands.output.hits import parts_line, show_hits
-from query.ranking.hits import Hit, ScoreParts, as_json, good_hits
+from query.ranking.hits import Hit, Passage, ScoreParts, as_json, good_hits
 from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 
@@ -183,6 +183,19 @@ def test_no_line_of_titles_is_wider_than_the_terminal(
         f"           {'眠れない夜に' * 3}眠れない夜…",
         "           [ja-1] · fr: Du pain [fr-1]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a screen " * 40, f"{'ascreen' * 26}a…"), ("光" * 300, f"{'光' * 240}…")],
+    ids=["words", "no blanks"],
+)
+def test_the_shown_part_of_a_passage_ends_with_a_whole_word(
+    text: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_hits([replace(hit("en", "Bread"), passage=Passage(text, 0, len(text), 0.5))], Console())
+    lines = capsys.readouterr().out.splitlines()
+    assert "".join("".join(lines[1:]).split()) == shown
 
 
 def test_explain_names_the_mate_that_lifts_a_hit_so_that_the_numbers_add_up(

@@ -9,13 +9,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from encoders.document import Document
+from encoders.document import Document, Passages
 from encoders.errors import BadInput, ModelMismatch, StoreError
+from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
+from query.ranking.best_passage import best_passage
+from query.ranking.hits import Detail, ScoreParts
 from query.ranking.searcher import Searcher
 from trials import DEMO, ROOT
 
@@ -50,6 +53,29 @@ def test_hits_are_ranked_and_carry_the_passage_that_matches(searcher: Searcher) 
         assert hit.passage.text
         assert -1 <= hit.cosine <= 1.0001
     assert hits[0].document.fields["concept"] == "sourdough"
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "window", "shown"),
+    [
+        ("ru", "Раньше обходились без жидкостного охлаждения и шума", "ились без жидкостного охла", (7, 44)),
+        ("pt", "Por isso convém, sempre, ler", "isso convé", (4, 16)),
+        ("de", "Erster Satz.Zweiter Satz", "Zweiter Satz", (12, 24)),
+        ("ja", "家庭用太陽光発電の費用", "太陽光", (3, 6)),
+        ("en", f"see {'x' * 99} there", "x" * 40, (4, 44)),
+    ],
+)
+def test_a_passage_begins_and_ends_with_whole_words(lang: str, text: str, window: str, shown: tuple[int, int]) -> None:
+    start = text.index(window)
+    passages = Passages(np.ones((1, 4), np.int8), np.array([[start, start + len(window)]], np.int32))
+    detail = Detail(
+        ScoreParts(1, 1, None, None, None, 1, None, None, 1, None, None, None), passages, np.ones(1, np.float32)
+    )
+    document = Document("d", lang, text)
+    passage = best_passage(document, detail, np.ones(4, np.float32), VectorParts.equal(4))
+    assert passage is not None
+    assert (passage.start, passage.end) == shown
+    assert passage.text == document.content[slice(*shown)]
 
 
 def test_asking_all_languages_is_asking_each_and_merging(searcher: Searcher) -> None:
@@ -176,6 +202,8 @@ _FORKS = """
 import os, sys
 from encoders.errors import StoreError
 from indexer.collection.settings import Settings
+from query.ranking.best_passage import best_passage
+from query.ranking.hits import Detail, ScoreParts
 from query.ranking.searcher import Searcher
 
 settings = Settings.read(home=sys.argv[1])
