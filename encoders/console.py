@@ -234,7 +234,8 @@ def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Pr
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            speed = task.finished_speed or task.speed
+            seconds = task.finished_time
+            speed = task.completed / seconds if seconds else task.speed
             return Text(f"{speed:,.1f} {unit}/s" if speed else "")
 
     class Bar(Progress):
@@ -258,3 +259,5 @@ def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Pr
     with bar:
         task = bar.add_task(description, total=total)
         yield Bar()
+        if bar.tasks[0].total is None:
+            bar.update(task, total=bar.tasks[0].completed)

@@ -1,6 +1,7 @@
 """What a command says while it works."""
 
 import io
+import re
 import sys
 import threading
 
@@ -60,6 +61,22 @@ def test_at_a_terminal_a_sign_turns_while_one_waits_and_goes_at_the_end(monkeypa
     shown = terminal.getvalue()
     assert shown.startswith("\r| loading the encoder …\r/ loading the encoder …")
     assert shown.endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize("total", [100, None])
+def test_a_bar_ends_full_with_the_rate_of_the_whole_job(total: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, clock = Terminal(), [0.0]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("rich.console.monotonic", lambda: clock[0])
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with Console().progress("indexing", total, "documents") as advance:
+        for second in (19.9, 20.0):  # the last steps are quick
+            clock[0] = second
+            advance(50)
+    last = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.getvalue()).splitlines()[-1]
+    assert "100/100 documents" in last
+    assert "5.0 documents/s" in last
 
 
 @pytest.mark.parametrize("console", [Console(quiet=True), Console()])
