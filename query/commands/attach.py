@@ -100,7 +100,9 @@ def command(
         address = _server(settings)
         attachment = Attachment(address.server, index, companion=address.prefix if companion else "", **fields)
     with (
-        console.if_interrupted(f"what is attached stays. Go on with: dragoman attach -c {name}"),
+        console.if_interrupted(
+            f"what is attached stays. Go on with: dragoman attach -c {name}{' --follow' if follow else ''}"
+        ),
         AttachedCollection.open(
             name, attachment, settings=settings, encoder=encoder, method=method, device=device, console=console
         ) as attached,
@@ -132,6 +134,10 @@ def _follow(attached: AttachedCollection, upkeep: _CalibrationUpkeep, every: flo
         while True:
             try:
                 report = _catch_up(attached, first=not caught_up, following=True)
+                if not caught_up:
+                    attached.console.say(
+                        f"looking every {every:g} s for new, changed and deleted documents; stop with Ctrl-C"
+                    )
                 caught_up = True
                 upkeep.update(report)
             except BrokenPipeError:  # nobody reads the output any more

@@ -139,6 +139,13 @@ def test_a_bad_look_ends_nothing(
     assert capsys.readouterr().err.count("trying again") == 2
 
 
+def test_it_says_that_it_goes_on_and_how_to_go_on_with_it(follow: Follow, capsys: pytest.CaptureFixture[str]) -> None:
+    assert follow(Followed()) == 130
+    said = capsys.readouterr().err
+    assert said.count("looking every 0.1 s for new, changed and deleted documents; stop with Ctrl-C") == 1
+    assert "Go on with: dragoman attach -c help --follow" in said
+
+
 def test_the_first_look_waits_for_what_ends_by_itself_alone(follow: Follow, capsys: pytest.CaptureFixture[str]) -> None:
     database_away = StoreError("the database can't be reached")
     database_away.__cause__ = OperationalError("SELECT 1", {}, Exception("refused"))
