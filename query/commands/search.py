@@ -18,8 +18,15 @@ from query.ranking.hits import as_json
 from query.ranking.search_choice import RankingOptions
 
 
+def _one_text(ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> str:
+    """The query; several words without quotes are refused."""
+    if len(texts) > 1:
+        raise click.UsageError(f'put the query in quotes: "{" ".join(texts)}"', ctx)
+    return "".join(texts)
+
+
 @click.command("search", cls=Command)
-@click.argument("text")
+@click.argument("text", nargs=-1, required=True, metavar="TEXT", callback=_one_text)
 @collection_option("The collection to search.")
 @click.option(
     "--lang",

@@ -15,8 +15,8 @@ from indexer.training.mapping import LearntMaps
 from indexer.training.nca import LearntNetworks
 
 
-def show_maps(learnt: LearntMaps, output: Path, console: Console) -> None:
-    """Show what linear maps find, and how to use their folder ``output``."""
+def show_maps(learnt: LearntMaps, collection: str | None, output: Path, console: Console) -> None:
+    """Show what linear maps find, and how to rank ``collection`` with their folder ``output``."""
     maps, best = learnt.maps, learnt.tried[learnt.ridge]
     values = {
         "tried": {f"{ridge:g}": asdict(mates) for ridge, mates in learnt.tried.items()},
@@ -30,11 +30,11 @@ def show_maps(learnt: LearntMaps, output: Path, console: Console) -> None:
         f"held-out concepts found first: {best.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), "
         f"ridge {learnt.ridge:g}"
     )
-    _show_mapping(maps, values, outcome, output, console)
+    _show_mapping(maps, values, outcome, collection, output, console)
 
 
-def show_networks(learnt: LearntNetworks, output: Path, console: Console) -> None:
-    """Show what networks find, and how to use their folder ``output``."""
+def show_networks(learnt: LearntNetworks, collection: str | None, output: Path, console: Console) -> None:
+    """Show what networks find, and how to rank ``collection`` with their folder ``output``."""
     networks = learnt.networks
     values = {"reached": asdict(learnt.reached), "centred": asdict(learnt.centred)}
     outcome = (
@@ -42,12 +42,17 @@ def show_networks(learnt: LearntNetworks, output: Path, console: Console) -> Non
         f"{counted(networks.about['concepts'], 'concept')}; mates of held-out concepts found first: "
         f"{learnt.reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f})"
     )
-    _show_mapping(networks, values, outcome, output, console)
+    _show_mapping(networks, values, outcome, collection, output, console)
 
 
 def _show_mapping(
-    mapping: SpaceMaps | Networks, values: Mapping[str, Any], outcome: str, output: Path, console: Console
+    mapping: SpaceMaps | Networks,
+    values: Mapping[str, Any],
+    outcome: str,
+    collection: str | None,
+    output: Path,
+    console: Console,
 ) -> None:
     console.emit({"folder": str(output), **mapping.about, "model": mapping.model, **values})
-    console.say(f"{outcome}; use it: dragoman calibrate -c NAME --map {output}")
+    console.say(f"{outcome}; use it: dragoman calibrate -c {collection or 'NAME'} --map {output}")
     console.result(str(output))

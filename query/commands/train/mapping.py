@@ -89,11 +89,11 @@ def command(
     if map_method == "nca":
         networks = learn_networks(documents, spec, seed, console)
         write(networks.networks, output)
-        show_networks(networks, output, console)
+        show_networks(networks, aligned.collection, output, console)
         return
     plan = MappingPlan(map_method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
     learnt = learn(documents, spec, plan)
     write(learnt.maps, output)
     for remark in learnt.remarks:
         console.warn(remark)
-    show_maps(learnt, output, console)
+    show_maps(learnt, aligned.collection, output, console)

@@ -255,8 +255,10 @@ def test_a_mapping_is_learnt_ranked_with_and_left_again(
 ) -> None:
     folder = tmp_path / "mapping"
     learn = ["train", "mapping", "-c", "demo", "--languages", "en,de,fr,ja", "--method", method, "-o", str(folder)]
-    assert run([*learn, "--json", "-q"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    assert run([*learn, "--json"]) == 0
+    output, remarks = capsys.readouterr()
+    assert f"use it: dragoman calibrate -c demo --map {folder}" in remarks
+    told = json.loads(output)
     assert told["languages"] == ["en", "de", "fr", "ja"]
     assert told["pairs"]["de → ja"] >= 15
     with Searcher.open("demo", home, device="cpu") as searcher:

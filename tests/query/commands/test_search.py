@@ -57,6 +57,11 @@ def test_an_option_of_the_ranking_ranks_so(
     assert found != [(hit["id"], hit["score"]) for hit in ask()]
 
 
+def test_a_query_without_quotes_is_refused_with_the_quotes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "flood", "storm", "-c", "demo"]) == 2
+    assert 'put the query in quotes: "flood storm"' in capsys.readouterr().err
+
+
 def test_languages_and_fields_bound_what_is_found(ask: Ask) -> None:
     assert {hit["lang"] for hit in ask("--to", "ar,ja")} == {"ar", "ja"}
     concept = ask()[0]["fields"]["concept"]
