@@ -11,7 +11,7 @@ from dragoman.sources import Source, source_names
 from encoders.console import Console
 from encoders.devices import Device
 from encoders.errors import BadInput
-from encoders.languages import normalised_list
+from encoders.languages import normalised_list, require_list
 from encoders.maps.networks import read_mapping
 from indexer import index as indexing
 from indexer.collection import collection as collections
@@ -240,6 +240,8 @@ def evaluate(
         raise BadInput(f"baseline is {baseline!r}; choose one of {', '.join(get_args(Baseline))}")
     if isinstance(lexicons, str):
         raise BadInput(f"lexicons is the string {lexicons!r}; give a list: lexicons=[{lexicons!r}]")
+    require_list(fields, "fields", "fields")
+    require_list(measures, "measures", "measures")
     query_langs = normalised_list(langs, "langs")
     judgements = expand(qrel_files, "qrels") if qrel_files else []
     if from_log:

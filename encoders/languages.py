@@ -85,12 +85,12 @@ def normalised_list(codes: Sequence[str], name: str) -> list[str]:
     return [normalise(code) for code in codes]
 
 
-def require_list(codes: Sequence[str], name: str) -> None:
-    """Check that a program gives language codes for the parameter ``name`` as a list.
+def require_list(values: Sequence[str], name: str, content: str = "languages") -> None:
+    """Check that a program gives a list for the parameter ``name``; ``content`` says what the list holds.
 
     Raises:
-        BadInput: the codes are one string.
+        BadInput: the values are one string.
     """
-    if isinstance(codes, str):
-        tags = codes.replace(",", " ").split()
-        raise BadInput(f"{name} is the string {codes!r}; give a list of languages: {name}={tags}")
+    if isinstance(values, str):
+        listed = values.replace(",", " ").split()
+        raise BadInput(f"{name} is the string {values!r}; give a list of {content}: {name}={listed}")

@@ -289,7 +289,7 @@ class Searcher:
             StoreError: the searcher is closed, or another process opened it.
         """
         self._check(k)
-        require_list(facets, "facets")
+        require_list(facets, "facets", "fields")
         paths = self._facet_paths(facets)
         query, confidence = self._read_query(text, lang)
         vectors = self.encoder.encode_queries([query])

@@ -81,7 +81,7 @@ def test_a_folded_search_counts_all_documents_of_its_subjects(searcher: Searcher
 def test_a_field_that_no_document_has_is_refused(searcher: Searcher) -> None:
     with pytest.raises(BadInput, match=r"no document has the field 'lable', did you mean 'label'"):
         searcher.search(QUERY, facets=["lable"])
-    with pytest.raises(BadInput, match="facets is the string 'lang'"):
+    with pytest.raises(BadInput, match="facets is the string 'lang'; give a list of fields"):
         searcher.search(QUERY, facets="lang")
 
 
