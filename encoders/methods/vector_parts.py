@@ -18,6 +18,7 @@ import numpy as np
 
 from encoders.document import BoolArray, EncoderSpec, FloatArray, unit_rows
 from encoders.errors import BadInput
+from encoders.wording import counted
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,10 @@ class VectorParts:
         """Check that each part has a weight, and scale the weights to the sum 1."""
         total = sum(self.weights)
         if len(self.weights) != len(self.widths):
-            raise BadInput(f"the vectors have {len(self.widths)} parts, and {len(self.weights)} weights are given")
+            raise BadInput(
+                f"the vectors have {counted(len(self.widths), 'part')}, one for each encoder; "
+                f"give {counted(len(self.widths), 'weight')}, not {len(self.weights)}"
+            )
         if not (math.isfinite(total) and total > 0 and min(self.weights) >= 0):
             raise BadInput(f"weights are numbers from 0 up, one of them above 0, and {self.weights} are not")
         object.__setattr__(self, "weights", tuple(weight / total for weight in self.weights))

@@ -121,8 +121,8 @@ def pair_matrix(
     ]
     if against and not shared:
         raise BadInput(
-            f"{against} has none of the pairs of languages of {name} with {measure}; "
-            "compare evaluations of the same pairs"
+            f"evaluations {against} and {name} have no pair of languages in common whose topics both measured with "
+            f"{measure}; compare evaluations of the same pairs"
         )
     comparisons = corrected(
         [

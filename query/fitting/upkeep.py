@@ -91,7 +91,7 @@ def _fits(store: VectorStore, active: Calibration) -> tuple[str, bool]:
     if not worst:
         return "it has no pseudo-queries to measure drift with", True
     reason = (
-        f"the first ten documents of {shares[worst]:.0%} of the pseudo-queries in {worst} would change by more than "
-        "chance, the largest share of any language"
+        f"a new calibration would change the first ten hits of {shares[worst]:.0%} of the pseudo-queries in {worst}; "
+        "no language has more (changes that chance explains are not counted)"
     )
     return reason, shares[worst] < DRIFT

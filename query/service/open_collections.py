@@ -182,7 +182,7 @@ class OpenCollections:
             Refused: reranking is asked for, and there is no reranker, or another thread learns for this collection.
         """
         if rerank and self._reranker is None:
-            raise Refused(400, "searches are not reranked here; start it with --rerank FOLDER")
+            raise Refused(400, "this service has no reranker; start the service with --rerank FOLDER")
         served = self._options.collections
         if served and name not in served:
             raise NoCollection(

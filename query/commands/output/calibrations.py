@@ -92,8 +92,8 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
     if summary.drift:
         worst = max(summary.drift, key=summary.drift.__getitem__)
         console.say(
-            f"{summary.drift[worst]:.0%} of the pseudo-queries in {worst} have other first ten documents than before, "
-            "the largest share of any language"
+            f"{summary.drift[worst]:.0%} of the pseudo-queries in {worst} have other documents among their first ten "
+            "hits than with the previous calibration; no language has more"
         )
 
 

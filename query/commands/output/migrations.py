@@ -81,7 +81,8 @@ def show_reencoding(report: ReencodingReport, name: str, console: Console) -> No
     """Show how many documents were encoded again, and that the collection is the new encoder's."""
     values = asdict(report)
     console.emit({"collection": name, **values, "refused": [note["doc_id"] for note in values["refused"]]})
-    console.say(f"{counted(report.encoded, 'document')} encoded again, {report.unchanged:,} had their vector before")
+    filled = counted(report.encoded + report.unchanged, "document has a vector", "documents have a vector")
+    console.say(f"{filled} of {report.encoder.encoder}")
     console.say(
         f"of the first ten hits of {_queries_counted(report)} {report.overlap:.0%} are those of the old encoder"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from encoders.console import Console
+from encoders.wording import counted
 from query.evaluation.measures import mean_name
 from query.evaluation.pair_matrix import PairMatrix
 from query.evaluation.significance import ALPHA, HIGHER, LOWER
@@ -24,12 +25,13 @@ def show_pair_matrix(matrix: PairMatrix, console: Console) -> None:
         title=f"{mean_name(matrix.measure)} by pair, evaluation {matrix.name}",
     )
     cross = "" if matrix.cross_mean is None else f"; over those of two languages {matrix.cross_mean:.3f}"
-    console.result(f"mean over {len(matrix.means)} pairs {matrix.mean:.3f}{cross}")
+    console.result(f"mean over {counted(len(matrix.means), 'pair')} {matrix.mean:.3f}{cross}")
     if matrix.against:
         higher, lower = (sum(matrix.mark(pair) == mark for pair in matrix.means) for mark in (HIGHER, LOWER))
         console.result(
-            f"against {matrix.against}: {HIGHER} {higher} pairs higher, {LOWER} {lower} lower; randomisation test over "
-            f"topics, p < {ALPHA:g} after Holm's correction over the {len(matrix.comparisons)} pairs that both have"
+            f"against {matrix.against}: {HIGHER} {counted(higher, 'pair')} higher, {LOWER} {lower} lower; "
+            f"randomisation test over topics, p < {ALPHA:g} after Holm's correction over the "
+            f"{counted(len(matrix.comparisons), 'pair')} that both have"
         )
 
 

@@ -91,7 +91,7 @@ def test_a_combination_is_opened_by_its_name_from_anywhere(
     ("names", "method", "said"),
     [
         (("wide", "wide"), None, "the same vectors twice"),
-        (("wide", "narrow"), "cr5", "is 2 encoders, and cr5 is 1 methods"),
+        (("wide", "narrow"), "cr5", r"is 2 encoders, and cr5 \(--method, or else the collection's\) is 1 method;"),
         (("wide", "missing"), None, "there is no encoder"),
     ],
 )

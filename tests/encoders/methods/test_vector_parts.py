@@ -88,6 +88,11 @@ def test_what_is_no_weight_is_refused(weights: tuple[float, ...]) -> None:
         VectorParts((2, 2), weights)
 
 
+def test_there_is_a_weight_for_each_part() -> None:
+    with pytest.raises(BadInput, match="the vectors have 2 parts, one for each encoder; give 2 weights, not 1"):
+        VectorParts((2, 2), (1.0,))
+
+
 def test_weights_are_read_as_they_are_typed() -> None:
     assert parsed_weights("0.3, 0.7") == (0.3, 0.7)
     with pytest.raises(BadInput, match=r"'0\.3;0\.7' is not"):

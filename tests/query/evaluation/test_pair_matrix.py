@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from encoders.console import Console
 from encoders.errors import BadInput
+from query.commands.output.pair_matrices import show_pair_matrix
 from query.evaluation.measures import parse_measures
 from query.evaluation.pair_matrix import PairRun, as_csv, as_latex, pair_matrix, write_matrix
 from query.evaluation.scored_runs import EvaluationPlan, rank_and_score
@@ -102,10 +104,18 @@ def test_a_pair_without_a_common_topic_is_not_tested() -> None:
     assert list(matrix.comparisons) == [("de", "de")]
 
 
+def test_a_single_pair_is_counted_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
+    show_pair_matrix(pair_matrix("1", "AP", OURS[:1], "2", THEIRS[:1]), Console())
+    shown = capsys.readouterr().out
+    assert "mean over 1 pair 0.900" in shown
+    assert "▲ 1 pair higher" in shown
+    assert "over the 1 pair that both have" in shown
+
+
 def test_a_matrix_that_can_not_be_made_is_one_sentence() -> None:
     with pytest.raises(BadInput, match=r"evaluation 1 has no pairs of languages; log them with: dragoman evaluate"):
         pair_matrix("1", "AP", [])
     with pytest.raises(BadInput, match="the pairs of 1 were not measured with RR; choose one of AP"):
         pair_matrix("1", "RR", OURS)
-    with pytest.raises(BadInput, match="2 has none of the pairs of languages of 1"):
+    with pytest.raises(BadInput, match="evaluations 2 and 1 have no pair of languages in common"):
         pair_matrix("1", "AP", OURS[:1], "2", THEIRS[1:])

@@ -112,7 +112,7 @@ def test_documents_that_change_little_keep_the_calibration(home: Settings, tmp_p
     index([str(source)], "demo", settings=home, device="cpu")
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is None
-    assert "would change by more than chance" in upkeep.reason
+    assert "a new calibration would change the first ten hits of " in upkeep.reason
 
 
 def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(home: Settings, tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def test_drift_past_the_bar_asks_for_a_new_calibration(
     monkeypatch.setattr("query.fitting.upkeep.DRIFT", 0.1)
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is not None
-    assert "would change by more than chance" in upkeep.reason
+    assert "a new calibration would change the first ten hits of " in upkeep.reason
     assert upkeep.report.stored.id != first.id
     assert max(upkeep.report.stored.summary.drift.values()) > 0.1
     assert keep_calibrated("demo", home, device="cpu").report is None

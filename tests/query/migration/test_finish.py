@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import Collection
@@ -25,6 +26,7 @@ from indexer.stores.embedded import EmbeddedStore
 from query.calibration.lineage import leave_migration
 from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.cli import run
+from query.commands.output.migrations import show_reencoding
 from query.migration import finish
 from query.migration.finish import finish_migration
 from query.query_log.tables import SearchRow
@@ -115,6 +117,8 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
     encoder = row(home).encoder
     report = finish_migration("demo", home, device="cpu")
     assert report.encoded + report.unchanged == 235
+    show_reencoding(report, "demo", Console())
+    assert f"235 documents have a vector of {encoder}" in capsys.readouterr().err
     assert 0.3 < report.overlap <= 1
     assert not report.logged
     found = row(home)

@@ -140,7 +140,7 @@ def test_an_agent_s_search_is_reranked_and_says_so(api: Api) -> None:
 
 
 def test_where_there_is_no_reranker_a_sentence_refuses(calibrated_by_words: Settings) -> None:
-    sentence = "searches are not reranked here; start it with --rerank FOLDER"
+    sentence = "this service has no reranker; start the service with --rerank FOLDER"
     with opened(calibrated_by_words, None) as (api, _):
         with pytest.raises(Refused, match=sentence) as refusal:
             search(api, rerank=True)

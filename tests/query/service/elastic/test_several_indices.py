@@ -89,7 +89,7 @@ def test_a_search_of_several_indices_is_counted_for_each_and_not_logged(service:
             "north",
             {"rerank": True},
             400,
-            "searches are not reranked here; start it with --rerank FOLDER",
+            "this service has no reranker; start the service with --rerank FOLDER",
         ),
         ("north,south", {"calibration": "abc"}, 400, "calibration can't be combined with several indices"),
         ("north,south", {"to": ["tlh"]}, 400, "collection north, south has no documents in 'tlh'"),
