@@ -17,6 +17,7 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from encoders.text.words import word_around
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.stores.contract import VectorQuery
@@ -445,7 +446,8 @@ def test_the_passage_shown_is_the_one_that_the_score_is_of(searcher: Searcher) -
             near = searcher.calibration.correct_documents(passages.unit_vectors(), rows, kind="passage") @ asked
             start, end = passages.offsets[int(near.argmax())]
             assert hit.passage is not None
-            assert start <= hit.passage.start < hit.passage.end <= end + 1
+            first, last = (word_around(hit.document.content, int(border)) for border in (start, end))
+            assert first[0] <= hit.passage.start < hit.passage.end <= last[1]
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
