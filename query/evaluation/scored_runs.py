@@ -185,7 +185,7 @@ def rank_and_score(
     """
     targets = searcher.targets(plan.to)
     judgements = Judgements(qrels, languages_of(searcher.store, searcher.stored_model, {qrel.doc_id for qrel in qrels}))
-    scored_runs = ScoredRuns(remarks=missing_documents(judgements), targets=targets)
+    scored_runs = ScoredRuns(remarks=missing_documents(judgements, plan.to), targets=targets)
     if plan.to is not None:
         judgements = Judgements(judgements.within(targets), judgements.langs)
     scored_runs.qrels = judgements.qrels
@@ -306,8 +306,10 @@ def left_out(lang: str) -> str:
     return f"no topic in {lang} has a relevant document; the language is left out"
 
 
-def missing_documents(judgements: Judgements) -> list[str]:
+def missing_documents(judgements: Judgements, to: Sequence[str] | None = None) -> list[str]:
     """The remark on judged documents that the collection does not have; none if it has all.
+
+    With ``to`` judgements of documents in other languages don't count, nor those of documents of unknown language.
 
     Raises:
         BadInput: it has none.
@@ -322,7 +324,7 @@ def missing_documents(judgements: Judgements) -> list[str]:
         )
     return [
         f"{len(known):,} of the {len(judged):,} judged documents are in the collection; "
-        "a relevant document that is not counts as missed"
+        + ("a relevant document that is not counts as missed" if to is None else "the others don't count")
     ]
 
 

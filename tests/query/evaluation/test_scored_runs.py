@@ -161,6 +161,9 @@ def test_judged_documents_that_are_not_in_the_collection_are_said(searcher: Sear
     assert scored_runs.remarks == [
         "5 of the 6 judged documents are in the collection; a relevant document that is not counts as missed"
     ]
+    assert rank_and_score(searcher, by_language(TOPICS), QRELS, plan(to=["de"])).remarks == [
+        "5 of the 6 judged documents are in the collection; the others don't count"
+    ]
     with pytest.raises(BadInput, match="the collection has none of the 1 judged documents"):
         rank_and_score(searcher, by_language(TOPICS), [Qrel("1", "elsewhere", 1)], plan())
 
