@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, unit_rows
+from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
 
 
 class FakeEncoder:
@@ -26,7 +26,7 @@ class FakeEncoder:
             np.random.default_rng(zlib.crc32(document.content.encode())).standard_normal(8) for document in documents
         ]
         vectors = unit_rows(np.array(rows, dtype=np.float32).reshape(-1, 8))
-        passages = [Passages(np.ones((1, 8), np.int8), np.array([[0, 1]], np.int32)) for _ in documents]
+        passages = [Passages(int8_rows(vector[None]), np.array([[0, 1]], np.int32)) for vector in vectors]
         known = np.array([["nothing" not in document.text] for document in documents], dtype=np.bool_).reshape(-1, 1)
         return Encoded(np.where(known, vectors, 0).astype(np.float32), passages, known)
 

@@ -30,7 +30,7 @@ from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ABANDONED, DONE, READING
 from indexer.readers.source import ReadOptions
 from indexer.reencode import hand_out_stored, reencode
-from indexer.stores.contract import VectorStore
+from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.workers.celery_worker import WorkerPlan
 from indexer.workers.run_control import cancel
 from indexer.workers.spool import pack_ids, unpack
@@ -138,9 +138,12 @@ def test_what_is_changed_or_deleted_while_the_encoder_is_at_it_stays_so(
         reencode([], new, indexed.store, indexed.engine, "c", generation=1, check=lambda: None, console=quiet)
     assert indexed.store.get(["d0001"]) == [changed]
     assert "d0002" not in indexed.store.ids()
-    again = held(indexed.store, new.spec.model)
-    assert again.keys() == held(indexed.store, indexed.model).keys()
-    assert again["d0001"] == ("another text", encode([changed]).vectors.tobytes())
+    again = [stored for page in indexed.store.scan(new.spec.model) for stored in page]
+    assert {stored.document.doc_id for stored in again} == held(indexed.store, indexed.model).keys()
+    for stored in again:  # the vectors of those after the deleted document are their own, too
+        expected = StoredDocument.of(stored.document, encode([stored.document]), 0)
+        assert stored.vector.tobytes() == expected.vector.tobytes()
+        assert stored.passages.vectors.tobytes() == expected.passages.vectors.tobytes()
 
 
 def test_what_workers_are_at_is_looked_at_though_other_documents_are_asked_for_by_now(

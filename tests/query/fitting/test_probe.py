@@ -1,20 +1,24 @@
 """The probe: what it takes for bias, and what it chooses."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from encoders.document import Encoder
+from encoders.console import Progress
+from encoders.document import Encoder, FloatArray
 from encoders.methods.combined import Combined
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration_choice import DEFAULT, USUAL_MIX, CalibrationChoice, OwnLanguageShares, TriedChoice
 from query.calibration.summary import Separability
 from query.fitting.calibration_decision import by_evidence
 from query.fitting.evidence import Evidence, from_concepts, from_titles
-from query.fitting.probe import LIFTS, MIXES, UNBALANCED, probe
+from query.fitting.probe import LIFTS, MIXES, UNBALANCED, _by_neighbours, _by_relevance, _Trial, probe
 from query.fitting.separability import threshold
 from query.fitting.statistics import CalibrationSamples, draw_samples
+from query.ranking.hits import Ranking
 from tests.query.synthetic import TopicEncoder, filled, page
 
 LANGUAGES = ("de", "en", "fr", "ja", "ru")
@@ -147,3 +151,72 @@ def test_titles_that_only_counterparts_may_answer_do_not_decide_for_more_balance
         (True, "concepts"): False,
         (True, "judgements"): True,
     }
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> _Trial:
+    encoder = TopicEncoder(bias=1.0)
+    store, samples, evidence = evidence_of(tmp_path, encoder)
+    return _Trial(store, samples, encoder.spec.model, evidence, Progress())
+
+
+def results(trial: _Trial, values: Callable[[CalibrationChoice], FloatArray], own_language: float = 0.9) -> None:
+    """Let each choice that the trial tries have these (topics,) values."""
+
+    def tried(choices: Sequence[CalibrationChoice]) -> list[tuple[TriedChoice, FloatArray]]:
+        of_topics = [values(choice) for choice in choices]
+        means = [(float(topics[::2].mean()), float(topics[1::2].mean())) for topics in of_topics]
+        return [
+            (TriedChoice(choice, *pair, own_language), topics)
+            for choice, pair, topics in zip(choices, means, of_topics, strict=True)
+        ]
+
+    trial._try = tried  # type: ignore[method-assign]
+
+
+RIVALS = [replace(DEFAULT, balance=balance) for balance in (0.0, 0.25, 0.5, 0.625, 1.0)]
+
+
+@pytest.mark.parametrize(("half", "wins"), [(0, True), (1, False)])
+def test_topics_that_do_not_decide_have_no_say(trial: _Trial, half: int, wins: bool) -> None:
+    gains = np.zeros(40, np.float32)
+    gains[half::2] = 0.5
+    results(trial, lambda choice: gains if choice == RIVALS[0] else np.zeros_like(gains))
+    assert trial.better(DEFAULT, RIVALS[:1]) == (RIVALS[0] if wins else DEFAULT)
+
+
+@pytest.mark.parametrize(("count", "wins"), [(1, True), (5, False)])
+def test_rivals_share_the_probability_of_chance(trial: _Trial, count: int, wins: bool) -> None:
+    """The mean gain is two standard errors: above the bound for one rival, and below that for five."""
+    gains = np.zeros(40, np.float32)
+    gains[::2] = 2 / 19**0.5 + np.tile([1.0, -1.0], 10)
+    results(trial, lambda choice: gains if choice == RIVALS[0] else np.zeros_like(gains))
+    assert trial.better(DEFAULT, RIVALS[:count]) == (RIVALS[0] if wins else DEFAULT)
+
+
+def test_what_is_reported_is_of_topics_that_decided_nothing(trial: _Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Trial, "_values", lambda *_: np.tile(np.array([1.0, 0.25], np.float32), 20))
+    assert (trial.of(DEFAULT).value, trial.of(DEFAULT).held_out) == (1.0, 0.25)
+
+
+def test_a_topic_counts_once_however_often_it_is_asked(trial: _Trial) -> None:
+    """Three queries of a topic find its answer; the other topics' queries find nothing."""
+    topics = ["q0", "q0", "q0", *(f"q{number}" for number in range(1, 20))]
+    evidence = replace(trial._evidence, topics=topics, relevant=[frozenset({"a"})] * len(topics))
+    again = _Trial(trial._store, trial._samples, trial._model, evidence, Progress())
+    found = Ranking(["a"], ["de"], np.ones(1, np.float32))
+    nothing = Ranking(["b"], ["de"], np.ones(1, np.float32))
+    values = again._values({query: found if query < 3 else nothing for query in range(len(topics))})
+    assert values.tolist() == [1.0, *([0.0] * 19)]
+
+
+def test_by_titles_a_balance_that_loses_titles_is_not_taken(trial: _Trial) -> None:
+    lost = {0.75: 0.03, 0.625: 0.03}
+    results(trial, lambda choice: np.full(40, 0.5 - lost.get(choice.balance, 0.0), np.float32))
+    assert _by_neighbours(trial).balance == 0.5
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.1])
+def test_a_second_look_that_finds_no_more_is_left_out(trial: _Trial, gain: float) -> None:
+    results(trial, lambda choice: np.full(40, 0.5 + gain * choice.second_look, np.float32))
+    assert _by_relevance(trial).second_look == bool(gain)
