@@ -66,14 +66,15 @@ class Rival:
         """
         save_weights(folder)
         self._folder = folder
-        self._process = subprocess.Popen(
-            [python, rivals.__file__, engine, str(folder), str(texts)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
-            text=True,
-        )
+        with (folder / "errors.txt").open("w") as errors:
+            self._process = subprocess.Popen(
+                [python, rivals.__file__, engine, str(folder), str(texts)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+                text=True,
+            )
         self._answer()
         tried = {size: min(self.encode(size) for _ in range(2)) for size in _BATCHES}
         self.batch = min(tried, key=lambda size: tried[size])
@@ -92,7 +93,10 @@ class Rival:
         assert self._process.stdout is not None
         if line := self._process.stdout.readline():
             return line
-        raise RuntimeError(f"it ended with {self._process.wait()}")
+        if (status := self._process.wait()) == rivals.NOT_INSTALLED:
+            raise RuntimeError("not installed")
+        errors = (self._folder / "errors.txt").read_text(encoding="utf-8").strip()
+        raise RuntimeError(f"it ended with {status}: {errors.rpartition(chr(10))[2]}")
 
     def __enter__(self) -> Self:
         return self
@@ -175,8 +179,8 @@ def main() -> None:
             print(f"{engine} …", file=sys.stderr, flush=True)
             try:
                 rival = Rival(arguments.rivals, engine, scratch / str(number), scratch / "texts.json")
-            except RuntimeError:
-                missing.append(engine)
+            except RuntimeError as error:
+                missing.append(f"{engine} ({error})")
             else:
                 engines[engine] = stack.enter_context(rival)
         jobs: dict[str, Callable[[], object]] = {"ours": lambda: ours.encode_documents(pages)}
@@ -202,7 +206,7 @@ def main() -> None:
         ratio = harness.ratio(seconds[name], seconds["ours"])
         lines.append(f"| {name}, batch {engines[name].batch} | {speed[name]:,.0f} | {ratio} | {cosines[name]:.4f} |")
     if missing:
-        lines += ["", f"Not installed: {'; '.join(missing)}."]
+        lines += ["", f"Not measured: {'; '.join(missing)}."]
     command = harness.command("encoding", arguments, "documents", "rounds")
     harness.write("Encoding against other libraries", f"{command} --rivals PYTHON", lines)
 

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -178,8 +177,9 @@ def mean_and_range(values: Sequence[float] | FloatArray) -> str:
 
 
 def peak_memory() -> float:
-    """Peak resident memory of this process, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Peak resident memory of this process, in MB; that of ``getrusage`` begins at the peak of the parent process."""
+    (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(kilobytes) / 1024
 
 
 def measure_apart(benchmark: str, *options: str) -> Any:

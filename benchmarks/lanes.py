@@ -22,7 +22,7 @@ from encoders.console import Console
 from encoders.document import FloatArray, Int32Array, unit_rows
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
-from encoders.session import token_batches
+from encoders.session import CUDA_TOKEN_BUDGET, token_batches
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
@@ -40,9 +40,6 @@ from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
 from trials.servers.redis import RedisServer
 
-_BATCH = 32_768
-"""Padded tokens of a batch."""
-
 
 class Card:
     """Stands for the session of a GPU that computes so many padded tokens a second, a batch at a time.
@@ -59,7 +56,7 @@ class Card:
     def run(self, rows: Sequence[Int32Array], _: int, *, alone: bool = False) -> FloatArray:
         """(rows, dim) vectors of token rows."""
         lengths = [len(row) for row in rows]
-        for batch in token_batches(lengths, 0 if alone else _BATCH):
+        for batch in token_batches(lengths, 0 if alone else CUDA_TOKEN_BUDGET):
             seconds = len(batch) * max(lengths[index] for index in batch) / self._speed
             with self._lock:
                 time.sleep(seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import subprocess
 import sys
 import tempfile
@@ -31,13 +30,12 @@ def peaks(count: int, folder: Path) -> tuple[float, float]:
 
 def peak(*arguments: str) -> float:
     """Most memory of a command, in MB."""
-    code = "import sys; from query.cli import run; sys.exit(run(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, *arguments]
-    pid = os.posix_spawn(command[0], command, os.environ)
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        raise subprocess.CalledProcessError(os.waitstatus_to_exitcode(status), command)
-    return usage.ru_maxrss / 1024
+    code = (
+        "import sys; from query.cli import run; status = run(sys.argv[1:]); "
+        "from benchmarks.harness import peak_memory; print(peak_memory()); sys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.PIPE, text=True)
+    return float(done.stdout.splitlines()[-1])
 
 
 def main() -> None:

@@ -105,11 +105,19 @@ ENGINES: dict[str, Callable[[Path, Sequence[str]], Encode]] = {
 }
 
 
+NOT_INSTALLED = 3
+"""Exit status where the engine's package is missing."""
+
+
 def main() -> None:
     """Serve one engine: batch sizes in, seconds out."""
     engine, folder, texts = sys.argv[1], Path(sys.argv[2]), json.loads(Path(sys.argv[3]).read_text(encoding="utf-8"))
     answers, sys.stdout = sys.stdout, sys.stderr
-    encode = ENGINES[engine](folder, texts)
+    try:
+        encode = ENGINES[engine](folder, texts)
+    except ImportError as error:
+        print(error, file=sys.stderr)
+        sys.exit(NOT_INSTALLED)
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         start = perf_counter()

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from indexer.index import index
 from query.calibration.calibration import Calibration
 from query.calibration.common_space import CommonSpaceCalibration
 from query.cli import run
+from query.fitting import common_space
 from query.fitting.calibrate import calibrate
 from query.fitting.common_space import LearntSpace, can_learn, learn_common_space
 from query.fitting.mined_mates import mine_mates
@@ -53,6 +55,36 @@ def learnt(folder: Path, encoder: TopicEncoder, documents: Sequence[Document]) -
 
 def counterparts(topics: int) -> list[Document]:
     return [page(lang, f"t{number}") for lang in LANGUAGES for number in range(topics)]
+
+
+def test_no_query_that_judges_has_taught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taught: list[bytes] = []
+    judged: list[bytes] = []
+    paths, ranks = common_space._paths, common_space._reciprocal_ranks
+
+    def noted_paths(rows: Sequence[Any]) -> Any:
+        if not taught:  # the first maps; the last are learnt from all
+            taught.extend(row.vector.tobytes() for row in rows)
+        return paths(rows)
+
+    def noted_ranks(calibration: Any, maps: Any, questions: Sequence[Any], vectors: Any) -> Any:
+        judged.extend(question.query.tobytes() for question in questions)
+        return ranks(calibration, maps, questions, vectors)
+
+    monkeypatch.setattr(common_space, "_paths", noted_paths)
+    monkeypatch.setattr(common_space, "_reciprocal_ranks", noted_ranks)
+    assert learnt(tmp_path, TwistedEncoder(1.0), counterparts(250))
+    assert len(taught) > 100
+    assert len(judged) > 100
+    assert set(taught).isdisjoint(judged)
+
+
+def test_a_gain_that_may_be_chance_keeps_no_maps() -> None:
+    """A subject's questions are one observation, however many there are."""
+    noise = np.tile([0.5, -0.4], 20).astype(np.float32)
+    assert not common_space._subjects_gain(noise, range(40))
+    assert common_space._subjects_gain(noise + 0.3, range(40))
+    assert not common_space._subjects_gain(np.repeat(noise[:10] + 0.3, 40), np.repeat(range(10), 40).tolist())
 
 
 def test_mates_teach_what_differs_between_languages(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_one_searcher_ranks_by_weights_of_each_query(home: Settings) -> None:
                 [(hit.doc_id, hit.score) for hit in searcher.weighed(weights).search(text, lang=lang, k=5)]
                 for lang, text in QUERIES
             ]
+            assert list(map(len, found)) == [5] * len(QUERIES)
             assert found == hits(home, "both", RankingOptions(weights=weights))
             described, whole = searcher.weighed(weights).describe(), searcher.describe()
             assert (described["weights"], described["calibration"]) == (list(weights), whole["calibration"])

@@ -24,6 +24,7 @@ from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL_MIX, CalibrationChoice, Mix
+from query.calibration.corrected_queries import CorrectedQueries
 from query.commands.output.hits import parts_line, score_formula
 from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
@@ -84,6 +85,30 @@ def test_candidates_of_the_first_hits_by_languages_and_size(
         (ranking,) = ranker.rank(vector, "de", targets, 10)
         assert len(ranking.doc_ids) == 10
     assert asked == expected
+
+
+def test_a_second_look_is_near_the_query_and_its_best_hits(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rocchio: the nearest document of each language, of these the three best, and their mean as long as the query."""
+    assert searcher.calibration is not None
+    ranker = FairRanker(searcher.store, searcher.calibration, replace(searcher.choice, balance=0.75, second_look=True))
+    search, asked = ranker._stored.search, []
+
+    def noted(queries: CorrectedQueries, *more: Any) -> Any:
+        asked.append(queries.vectors)
+        return search(queries, *more)
+
+    monkeypatch.setattr(ranker._stored, "search", noted)
+    ranker.rank(searcher.encoder.encode_queries([topics("de")[3]]), "de", sorted(searcher.languages), 10)
+    first, second = asked
+    best = []
+    for lang, statistics in searcher.calibration.languages.items():
+        pages = searcher.store.scan(searcher.spec.model, lang=lang)
+        raw = np.stack([stored.vector for page in pages for stored in page])
+        nearest = raw[(raw @ searcher.calibration.queries_for_store(first, lang, 1.0)[0]).argmax()]
+        best.append(unit_rows(nearest[None] - statistics.components["document"].mean)[0])
+    three = sorted(best, key=lambda vector: -float(vector @ first[0]))[:3]
+    expected = unit_rows(first + unit_rows(np.mean(three, axis=0)[None]))
+    np.testing.assert_allclose(second, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -266,6 +291,7 @@ def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Search
 
 def test_hits_say_what_their_score_is_made_of(searcher: Searcher) -> None:
     hits = searcher.search("Brot backen ohne gekaufte Hefe", lang="de", k=5, explain=True)
+    assert len(hits) == 5
     for hit in hits:
         assert hit.parts is not None
         assert hit.parts.passage is not None
@@ -440,7 +466,9 @@ def test_the_passage_shown_is_the_one_that_the_score_is_of(searcher: Searcher) -
     (query,) = [one for one in topics("de") if "Brot" in one.content][:1] or topics("de")[:1]
     asked = searcher.calibration.correct_queries(searcher.encoder.encode_queries([query]), "de")[0]
     for choice in (searcher.choice, replace(searcher.choice, passages=False)):
-        for hit in searcher.search(query.content, lang="de", k=20, choice=choice):
+        hits = searcher.search(query.content, lang="de", k=20, choice=choice)
+        assert len(hits) == 20
+        for hit in hits:
             passages = searcher.store.passages(searcher.spec.model, [hit.doc_id])[0].without_title()
             rows = {hit.lang: slice(0, len(passages.vectors))}
             near = searcher.calibration.correct_documents(passages.unit_vectors(), rows, kind="passage") @ asked

@@ -98,6 +98,7 @@ def test_folding_changes_no_order(opened: Opened) -> None:
     searcher = opened([page(lang, f"t{at}") for lang in FOUR for at in range(60)], CalibrationChoice())
     plain = searcher.search("t3 asked", lang="de", k=50)
     heads = searcher.search("t3 asked", lang="de", k=8, fold=True)
+    assert (len(plain), len(heads)) == (50, 8)
     under = {shown.doc_id for head in heads for shown in head.also}
     assert [head.doc_id for head in heads] == [alone.doc_id for alone in plain if alone.doc_id not in under][:8]
     scores = {alone.doc_id: alone.score for alone in plain}
@@ -126,6 +127,7 @@ def test_documents_without_counterparts_are_not_folded_together(opened: Opened) 
 def test_without_mates_nothing_is_folded(opened: Opened) -> None:
     searcher = opened([page(lang, f"t{at}") for lang in FOUR for at in range(60)], CalibrationChoice(lift=0.0))
     plain, heads = (searcher.search("t3 asked", lang="de", k=10, fold=fold) for fold in (False, True))
+    assert len(plain) == 10
     assert [head.doc_id for head in heads] == [alone.doc_id for alone in plain]
     assert not any(head.also for head in heads)
 

@@ -73,6 +73,7 @@ def test_a_search_can_leave_the_fair_ranking_as_it_is(calibrated_by_words: Setti
     with opened(calibrated_by_words, reranker) as searcher:
         base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40)
         fair = searcher.search(QUERY, lang="de", k=40, rerank=False)
+    assert len(base) == 40
     assert fair == base
     assert fair.reranking is None
 
@@ -112,6 +113,7 @@ def test_without_a_calibration_scores_are_taken_as_they_are(
         assert searcher.reranker.effects is None
         base = replace(searcher, reranker=None).search(QUERY, lang="de", k=RERANKED)
         hits = searcher.search(QUERY, lang="de", k=RERANKED)
+    assert len(base) == RERANKED
     scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in base])
     assert [hit.doc_id for hit in hits] == [base[row].doc_id for row in np.argsort(-scores, kind="stable")]
 
