@@ -9,7 +9,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -55,6 +55,13 @@ def pytest_configure(config: pytest.Config) -> None:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, "1")
     tiers.pytest_configure(config)
+
+
+def fallen(outcomes: Iterable[str]) -> list[str]:
+    """What fell of an attack's tries; fails if the attack tried nothing."""
+    tried = list(outcomes)
+    assert tried, "nothing was tried"
+    return [fall for fall in tried if fall]
 
 
 def in_ci() -> bool:

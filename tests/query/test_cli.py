@@ -20,6 +20,7 @@ from query.calibration import table as calibration_table
 from query.cli import _SECTIONS, root, run
 from query.commands import index as index_command
 from query.commands.options import COLLECTION
+from tests.conftest import fallen
 from tests.query.conftest import copied
 from trials import DEMO, ROOT
 from trials.command_attacks import NAMES, odd_name, options
@@ -509,7 +510,7 @@ def test_an_index_run_that_could_read_nothing_fails(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_no_collection_can_have_is_refused_before_anything_is_made(name: str, tmp_path: Path) -> None:
-    assert [fall for fall in odd_name(name, tmp_path) if fall] == []
+    assert fallen(odd_name(name, tmp_path)) == []
 
 
 def test_every_command_that_takes_a_collection_looks_at_its_name() -> None:

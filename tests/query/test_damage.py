@@ -12,6 +12,7 @@ from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from query.cli import run
+from tests.conftest import fallen
 from trials.command import TOPICS
 from trials.command_attacks import SHOWN, pages_of, zeroed_pages
 from trials.database_accidents import unwritable
@@ -30,7 +31,7 @@ def home(calibrated_by_words: Settings, tmp_path_factory: pytest.TempPathFactory
 def test_zeroed_pages_are_a_sentence(file: str, share: int, home: Path, tmp_path: Path) -> None:
     """Every tenth page, of all in three tests."""
     damaged = Path(shutil.copytree(home, tmp_path / "home"))
-    assert [fall for fall in zeroed_pages(damaged, file, range(share, pages_of(damaged / file), 30)) if fall] == []
+    assert fallen(zeroed_pages(damaged, file, range(share, pages_of(damaged / file), 30))) == []
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import skip_or_fail
+from tests.conftest import fallen, skip_or_fail
 from trials.power_loss import losses
 
 
@@ -15,4 +15,4 @@ from trials.power_loss import losses
 def test_no_command_loses_or_changes_anything_by_a_power_loss(tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
         skip_or_fail("no compiler for a disk that loses what was not synced: apt-get install gcc")
-    assert [fall for fall in losses(tmp_path, 24) if fall] == []
+    assert fallen(losses(tmp_path, 24)) == []

@@ -37,7 +37,7 @@ from indexer.ledger.database import connect
 from indexer.ledger.findings import findings_of
 from indexer.readers.record import TEXT_LIMIT
 from indexer.readers.source import ReadOptions
-from tests.conftest import until
+from tests.conftest import fallen, until
 from trials import DEMO, ROOT
 from trials.command_attacks import chunk_states, kills_while_indexing
 from trials.fake_encoder import FakeEncoder
@@ -610,7 +610,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(
     tmp_path: Path, default_folder: ModelFolder, encoder: str
 ) -> None:
     outcomes = list(kills_while_indexing(tmp_path, encoder, seed=20))
-    assert [fall for fall in outcomes if fall] == []
+    assert fallen(outcomes) == []
     assert len(outcomes) >= 5
 
 

@@ -10,6 +10,7 @@ import pytest
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
+from tests.conftest import fallen
 from trials.command import TOPICS
 from trials.input_attacks import wrong_inputs
 
@@ -24,5 +25,5 @@ def test_a_wrong_input_is_refused_in_a_sentence(
     folder.mkdir()
     assert run(["evaluate", "-c", "demo", *TOPICS, "--langs", "de", "-q", "--home", str(home)]) == 0
     outcomes = list(wrong_inputs(home, word_model.path, folder, step=step))
-    assert [fall for fall in outcomes if fall] == []
+    assert fallen(outcomes) == []
     assert len(outcomes) > least

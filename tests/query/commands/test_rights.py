@@ -10,6 +10,7 @@ import pytest
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
+from tests.conftest import fallen
 from trials import user_attacks
 from trials.command import TOPICS
 
@@ -27,11 +28,9 @@ def home(demo_by_words: Settings, tmp_path_factory: pytest.TempPathFactory) -> P
 def test_what_a_user_has_no_right_to_is_a_sentence(
     what: str, home: Path, word_model: ModelFolder, tmp_path: Path
 ) -> None:
-    falls = list(user_attacks.without_rights(home, word_model.path, tmp_path, only=what))
-    assert falls
-    assert not any(falls), [fall for fall in falls if fall]
+    assert fallen(user_attacks.without_rights(home, word_model.path, tmp_path, only=what)) == []
 
 
 @pytest.mark.long
 def test_no_missing_right_is_a_traceback(home: Path, word_model: ModelFolder, tmp_path: Path) -> None:
-    assert [fall for fall in user_attacks.without_rights(home, word_model.path, tmp_path) if fall] == []
+    assert fallen(user_attacks.without_rights(home, word_model.path, tmp_path)) == []

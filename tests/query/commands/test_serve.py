@@ -28,7 +28,7 @@ from query.commands.serve import _hosts
 from query.server.listening import listening
 from query.service.access import Token
 from query.service.options import LOOPBACK, ServiceOptions
-from tests.conftest import until
+from tests.conftest import fallen, until
 from trials.long_running import alone, searches
 from trials.servers.service import process
 from trials.service_attacks import SECRET, changed_tokens
@@ -103,7 +103,7 @@ def test_a_token_that_is_taken_away_opens_nothing_any_more_and_sighup_ends_nothi
     tokens = tmp_path / "tokens"
     tokens.write_text(f"me {SECRET}\n")
     with process(calibrated.home, DRAGOMAN_TOKENS=str(tokens)) as (started, url):
-        assert [fall for fall in changed_tokens(url, started, tokens) if fall] == []
+        assert fallen(changed_tokens(url, started, tokens)) == []
 
 
 @pytest.mark.parts

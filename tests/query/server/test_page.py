@@ -21,7 +21,7 @@ from query.cli import run
 from query.query_log.tables import SearchRow
 from query.server.page import SearchPage
 from query.service.options import ServiceOptions
-from tests.conftest import skip_or_fail
+from tests.conftest import fallen, skip_or_fail
 from tests.conftest import until as happens
 from trials import DEMO, page_attacks
 from trials.servers.service import serving
@@ -523,20 +523,20 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) -> Ite
 
 
 def test_hostile_documents_are_shown_as_text_and_touch_no_other(browser: Any, hostile: httpx.Client) -> None:
-    assert [fall for fall in page_attacks.hostile_documents(browser, hostile, "hostile") if fall] == []
+    assert fallen(page_attacks.hostile_documents(browser, hostile, "hostile")) == []
 
 
 @pytest.mark.long
 def test_hostile_addresses_of_the_page_show_hits_or_a_sentence(browser: Any, hostile: httpx.Client) -> None:
-    assert [fall for fall in page_attacks.hostile_addresses(browser, hostile, page_attacks.ADDRESSES) if fall] == []
+    assert fallen(page_attacks.hostile_addresses(browser, hostile, page_attacks.ADDRESSES)) == []
 
 
 def test_no_address_runs_a_script_or_turns_the_pages_words(browser: Any, hostile: httpx.Client) -> None:
     values = [page_attacks.TEXTS[name] for name in ("tags", "overrides")]
-    assert [fall for fall in page_attacks.hostile_addresses(browser, hostile, values) if fall] == []
+    assert fallen(page_attacks.hostile_addresses(browser, hostile, values)) == []
 
 
 def test_hostile_names_are_text_in_a_report(browser: Any, calibrated_by_words: Settings, tmp_path: Path) -> None:
     home = Path(shutil.copytree(calibrated_by_words.home, tmp_path / "home"))
     (tmp_path / "report").mkdir()
-    assert [fall for fall in page_attacks.hostile_report(browser, home, tmp_path / "report") if fall] == []
+    assert fallen(page_attacks.hostile_report(browser, home, tmp_path / "report")) == []

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from query.service import connection, middleware
-from tests.conftest import until
+from tests.conftest import fallen, until
 from trials.service_attacks import ENDLESS, HALF, HEALTH, closed, connected, endless, pipelined
 
 _LARGE = 30_000_000
@@ -75,7 +75,7 @@ def test_long_headers_are_refused_in_a_sentence(service: httpx.Client) -> None:
 
 
 def test_pipelined_requests_take_no_memory(service: httpx.Client) -> None:
-    assert [fall for fall in pipelined(service) if fall] == []
+    assert fallen(pipelined(service)) == []
 
 
 def test_some_requests_may_be_pipelined(service: httpx.Client) -> None:

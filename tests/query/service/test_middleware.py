@@ -20,6 +20,7 @@ from indexer.collection.settings import Settings
 from query.service import middleware
 from query.service.access import RateLimiter, Token, TokenFile, read_tokens
 from query.service.options import ServiceOptions
+from tests.conftest import fallen
 from trials.servers.service import serving
 from trials.service_attacks import FOREIGN, SECRET, foreign_page, unreadable_authorizations, wrong_tokens
 
@@ -49,7 +50,7 @@ def test_a_token_is_needed_where_there_are_some(options: ServiceOptions) -> None
 @pytest.mark.parametrize("tokens", [(), (Token.of("me", SECRET),)], ids=["no tokens", "tokens"])
 def test_an_authorization_that_cannot_be_read_is_refused(options: ServiceOptions, tokens: tuple[Token, ...]) -> None:
     with serving(replace(options, tokens=tokens, elastic="http://127.0.0.1:9")) as client:
-        assert [fall for fall in unreadable_authorizations(client) if fall] == []
+        assert fallen(unreadable_authorizations(client)) == []
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_no_line_feed_turns_a_path_of_the_services_own_into_elasticsearchs(optio
 
 def test_wrong_tokens_of_an_address_are_bounded_and_right_ones_pass(options: ServiceOptions) -> None:
     with serving(replace(options, tokens=(Token.of("me", SECRET),))) as client:
-        assert [fall for fall in wrong_tokens(client, SECRET) if fall] == []
+        assert fallen(wrong_tokens(client, SECRET)) == []
 
 
 def test_headers_and_paths_are_bounded_before_anything_is_asked(service: httpx.Client) -> None:

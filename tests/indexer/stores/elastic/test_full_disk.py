@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from encoders.folder import ModelFolder
-from tests.conftest import skip_or_fail
+from tests.conftest import fallen, skip_or_fail
 from trials.full_disk import WATERMARKS, watermark
 from trials.servers.elastic import running
 from trials.servers.process import ServerMissing
@@ -25,4 +25,4 @@ def test_a_full_disk_of_the_server_ends_in_sentences_and_loses_nothing(
             server = stack.enter_context(running(WATERMARKS))
         except ServerMissing as missing:
             skip_or_fail(str(missing))
-        assert [fall for fall in watermark(server.url, tmp_path, small=True) if fall] == []
+        assert fallen(watermark(server.url, tmp_path, small=True)) == []

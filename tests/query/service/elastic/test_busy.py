@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from encoders.folder import ModelFolder
-from tests.conftest import skip_or_fail
+from tests.conftest import fallen, skip_or_fail
 from trials.busy_server import BUSY, busy
 from trials.servers.elastic import running
 from trials.servers.process import ServerMissing
@@ -22,4 +22,4 @@ def test_what_a_busy_server_refuses_is_tried_again_or_said(tmp_path: Path, defau
             server = stack.enter_context(running(BUSY))
         except ServerMissing as missing:
             skip_or_fail(str(missing))
-        assert [fall for fall in busy(server.url, tmp_path, small=True) if fall] == []
+        assert fallen(busy(server.url, tmp_path, small=True)) == []

@@ -25,7 +25,7 @@ from query.service.elastic.endpoint import _require_existing
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
 from query.service.upstream import Upstream
-from tests.conftest import read_documents
+from tests.conftest import fallen, read_documents
 from trials.servers.elastic import client_of
 from trials.servers.service import serving
 from trials.service_attacks import JSON_LINES, forbidden_reads, forbidden_writes, own_documents
@@ -482,7 +482,7 @@ def test_an_index_is_nowhere_named_unseen(site: Site, service: httpx.Client, pat
 
 def test_no_call_and_no_name_reads_an_index_that_is_not_served(site: Site, service: httpx.Client) -> None:
     with client_of(site.server) as cluster:
-        falls = [fall for fall in forbidden_reads(service, cluster, site.index, site.secret, "the secret") if fall]
+        falls = fallen(forbidden_reads(service, cluster, site.index, site.secret, "the secret"))
         assert falls == []
         with serving(replace(site.options, indices=(site.secret,))) as open_service:  # so the calls do read
             read = [
@@ -605,7 +605,7 @@ def test_only_attached_indices_are_written_by_document_without_scripts_or_pipeli
             before = {name: own_documents(direct, name) for name in ("front-own-000001", site.secret, site.index)}
             with serving(options) as service:
                 names = ("front-own", "front-own-000001", "own", site.secret, "front-new", "help", "front-*")
-                assert [fall for fall in forbidden_writes(service, names, site.index) if fall] == []
+                assert fallen(forbidden_writes(service, names, site.index)) == []
                 assert service.get("/front-secret/_doc/s").status_code == 200
                 assert service.get("/front-own-000001/_count").json()["count"] == 1
             assert {name: own_documents(direct, name) for name in before} == before

@@ -19,7 +19,7 @@ from indexer.collection.settings import Settings
 from query.cli import run
 from query.service.access import Token
 from query.service.options import ServiceOptions
-from tests.conftest import read_documents, until
+from tests.conftest import fallen, read_documents, until
 from trials.servers.elastic import PASSWORD, ElasticServer, client_of
 from trials.servers.secured import admin, credentials
 from trials.servers.service import serving
@@ -172,9 +172,9 @@ def test_wrong_credentials_of_an_address_are_bounded_and_right_ones_pass(site: S
 @pytest.mark.parametrize("length", LENGTHS)
 def test_no_header_and_no_path_stops_other_callers(service: httpx.Client, name: str, length: int) -> None:
     """Elasticsearch never reads a connection again that had more than 16 KB of headers, or 4 KB of a first line."""
-    assert [fall for fall in long_header(service, "/pages/_count", name, length) if fall] == []
+    assert fallen(long_header(service, "/pages/_count", name, length)) == []
     with httpx.Client(base_url=service.base_url, timeout=10, auth=("pages", PASSWORD)) as caller:
-        assert [fall for fall in served(caller, "/pages/_count", "pages", "pages") if fall] == []
+        assert fallen(served(caller, "/pages/_count", "pages", "pages")) == []
 
 
 def greeted(client: Elasticsearch) -> bool:
