@@ -24,18 +24,18 @@ from query.ranking.hits import Ranking
 from query.ranking.search_choice import SearchChoice
 from query.ranking.searcher import Searcher
 
-DEFAULT = SearchChoice(0.75, "ratio")
+WITHOUT_MATES = SearchChoice(0.75, "ratio")
 BOTH = "**lift 0.98, second look**"
 RANKINGS = {
-    "without mates": DEFAULT,
-    "second look alone": replace(DEFAULT, second_look=True),
-    "lift 0.5": replace(DEFAULT, lift=0.5),
-    "lift 0.8": replace(DEFAULT, lift=0.8),
-    "lift 0.98": replace(DEFAULT, lift=0.98),
-    "lift 0.98, without a bar": replace(DEFAULT, lift=0.98, bar=-0.6),
-    "lift 0.8, second look": replace(DEFAULT, lift=0.8, second_look=True),
-    BOTH: replace(DEFAULT, lift=0.98, second_look=True),
-    "lift 0.98, second look, balance 0.875": replace(DEFAULT, balance=0.875, lift=0.98, second_look=True),
+    "without mates": WITHOUT_MATES,
+    "second look alone": replace(WITHOUT_MATES, second_look=True),
+    "lift 0.5": replace(WITHOUT_MATES, lift=0.5),
+    "lift 0.8": replace(WITHOUT_MATES, lift=0.8),
+    "lift 0.98": replace(WITHOUT_MATES, lift=0.98),
+    "lift 0.98, without a bar": replace(WITHOUT_MATES, lift=0.98, bar=-0.6),
+    "lift 0.8, second look": replace(WITHOUT_MATES, lift=0.8, second_look=True),
+    BOTH: replace(WITHOUT_MATES, lift=0.98, second_look=True),
+    "lift 0.98, second look, balance 0.875": replace(WITHOUT_MATES, balance=0.875, lift=0.98, second_look=True),
 }
 FEW = 9
 """Relevant documents of a query that has few."""

@@ -50,7 +50,7 @@ def queries(count: int) -> list[str]:
 
 
 def fill(settings: Settings, name: str, count: int) -> None:
-    """Make a collection of ``count`` real vectors with noise; the time of a search depends only on their number."""
+    """Make a collection of ``count`` vectors in clusters: each is the vector of a real page, with noise."""
     encoder = open_encoder(find_model(DEFAULT, Console()), device="cpu")
     base = encoder.encode_documents(documents(4)).vectors
     chance = np.random.default_rng(0)

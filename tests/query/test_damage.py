@@ -29,7 +29,7 @@ def home(calibrated_by_words: Settings, tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize("file", ["dragoman.db", "store/demo.db"])
 @pytest.mark.parametrize("share", range(3))
 def test_zeroed_pages_are_a_sentence(file: str, share: int, home: Path, tmp_path: Path) -> None:
-    """Every tenth page, of all in three tests."""
+    """Three neighbouring pages of every thirty, one of them in each test."""
     damaged = Path(shutil.copytree(home, tmp_path / "home"))
     assert fallen(zeroed_pages(damaged, file, range(share, pages_of(damaged / file), 30))) == []
 
