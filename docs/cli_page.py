@@ -18,7 +18,7 @@ on stderr; 2 wrong usage; 130 interrupted.
 
 ## Variables
 
-An option has the last word; an empty variable counts as not set.
+An option overrides its variable; an empty variable counts as not set.
 
 | variable | what |
 |---|---|

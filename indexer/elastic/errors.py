@@ -124,14 +124,15 @@ def reason(body: Any) -> str:
 
 
 def away_sentence(error: Exception) -> str:
-    """Why a request got no answer that can be read, as the end of a sentence."""
+    """Why a request got no readable answer, as the end of a sentence."""
     from elastic_transport import TlsError  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout, SerializationError  # noqa: PLC0415
 
     if isinstance(error, SerializationError):  # its message holds the whole request or answer
+        reasons = ", ".join(map(str, error.errors)) or "unknown type"
         return (
-            f"was to be sent, or sent, what is no JSON ({', '.join(map(str, error.errors)) or 'unknown type'}); see "
-            "that the URL is Elasticsearch's own, and that the documents' fields hold no other values than JSON's"
+            f"can't exchange this as JSON, in the request or in its answer ({reasons}); "
+            "see that the URL is Elasticsearch's own, and that the documents' fields hold only values of JSON"
         )
     if isinstance(error, TlsError) and not _ended(error):
         return (

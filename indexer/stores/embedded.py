@@ -42,9 +42,9 @@ _PASSAGES_BYTES = 2**25
 _BESIDE_VECTORS = 500
 """Bytes that a document's passages take beside their vectors."""
 _MATCHES_BYTES = 2**26
-"""Bytes of documents that pass filters at which their cache is emptied: those of four hundred thousand."""
+"""Bytes of cached matches at which their cache is emptied: those of 450,000 documents."""
 _MATCH = 150
-"""Bytes of a document that passes filters."""
+"""Bytes that a match, a row and an id, takes in the cache."""
 _FILTERS = 16
 """Maximum filters whose documents are cached."""
 

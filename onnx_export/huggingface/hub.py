@@ -52,9 +52,12 @@ def _cached_folder(model: str) -> Path | None:
         raise MissingPart(TRAIN_EXTRA) from error
     try:
         folder = Path(snapshot_download(model, local_files_only=True, allow_patterns=_CONFIGURATION))
-        return None if _parts_without_weights(folder) else folder
-    except (LocalEntryNotFoundError, BadInput):  # the cache may hold a part of the configuration alone
+    except LocalEntryNotFoundError:
         return None
+    try:
+        return None if _parts_without_weights(folder) else folder
+    except BadInput:  # a part of the configuration alone, or a model that the caller refuses
+        return folder if any(True for pattern in _WEIGHTS for _ in folder.rglob(pattern)) else None
 
 
 def _parts_without_weights(folder: Path) -> list[PurePosixPath]:

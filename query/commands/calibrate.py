@@ -116,10 +116,10 @@ def command(
     With --balance, --margin, --rank, --weights, --lift or --second-look you decide yourself; those left out are ¾,
     ratio, the mean, equal weights, 0.8 and no second look. No document is encoded again, and the index is not touched.
     """
-    if bool(topic_files) != bool(qrel_files):
-        raise click.UsageError("--topics and --qrels belong together; give both")
     if listing or wanted:
         _refuse_more("--list" if listing else "--use")
+    if bool(topic_files) != bool(qrel_files):
+        raise click.UsageError("--topics and --qrels belong together; give both")
     if wanted:
         _use(wanted, name, settings, console)
     if listing or wanted:
@@ -152,7 +152,7 @@ def command(
 
 _OF_A_NEW_CALIBRATION = (
     "topic_files", "qrel_files", "log_files", "from_log", "balance", "margin", "rank", "weights", "lift",
-    "second_look", "mapping", "seed",
+    "second_look", "mapping", "seed", "device",
 )  # fmt: skip
 
 

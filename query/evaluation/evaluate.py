@@ -50,6 +50,7 @@ class EarlierRun:
         scores: by topic id and measure.
         judged_by: hash of its evaluation's qrels, and languages of the documents whose judgements counted there (none:
             all languages); none: the judgements of the evaluation that it is compared with.
+        documents_in: as in ``LoggedRun``.
     """
 
     run: str
@@ -57,6 +58,7 @@ class EarlierRun:
     measures: Sequence[str]
     scores: Topics
     judged_by: tuple[str, list[str] | None] | None = None
+    documents_in: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def evaluate_collection(
             taught = taught_shares(encoders, lambda: _relevant_texts(searcher, topic_set, scored_runs), console)
             setup = _setup(searcher, plan, topic_set, taught)
             earlier = _earlier(named, searcher, topic_set, scored_runs, plan) if isinstance(named, Run) else named
-            warn_of_differences(earlier, setup, plan, console)
+            warn_of_differences(earlier, setup, plan, scored_runs.runs, console)
         number = evaluation_log.log(engine, setup, scored_runs.runs)
     return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
 
@@ -234,6 +236,7 @@ def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet, plan: Evalua
                 list(run.means),
                 evaluation_log.scores(engine, run.id),
                 (run.setup.qrels_hash, run.setup.judged_languages),
+                run.documents_in,
             )
             for run in runs
         ],
@@ -273,12 +276,18 @@ def warn_of_undetermined(topic_set: TopicSet, console: Console) -> None:
 
 
 def warn_of_differences(
-    earlier: Earlier | None, setup: evaluation_log.Setup, plan: EvaluationPlan, console: Console
+    earlier: Earlier | None,
+    setup: evaluation_log.Setup,
+    plan: EvaluationPlan,
+    runs: Sequence[ScoredRun],
+    console: Console,
 ) -> None:
-    """Warn if an earlier run was scored by other judgements than those of a setup, or has no pairs to compare."""
+    """Warn if an earlier run was scored by other judgements than the runs of a setup, or has no pairs to compare."""
     if earlier is None:
         return
-    if earlier.runs[0].judged_by not in (None, (setup.qrels_hash, setup.judged_languages)):
+    has_namesake = {run.name for run in earlier.runs} & {run.name for run in runs}
+    is_restricted = earlier.runs[0].documents_in and not has_namesake  # it is compared with the main run
+    if is_restricted or earlier.runs[0].judged_by not in (None, (setup.qrels_hash, setup.judged_languages)):
         run = earlier.runs[0].run
         console.warn(f"run {run} was scored by other qrels or another --to; part of the difference is theirs")
     if plan.pairs and not earlier.pairs:

@@ -74,7 +74,7 @@ def import_run(
         setup = _setup(file, collection, topic_set, plan, targets)
         if isinstance(earlier, Run):
             earlier = score_earlier(earlier, topic_set, judgements, targets, plan)
-        warn_of_differences(earlier, setup, plan, console)
+        warn_of_differences(earlier, setup, plan, scored_runs.runs, console)
         number = evaluation_log.log(engine, setup, scored_runs.runs)
     return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
 

@@ -39,7 +39,8 @@ def score_foreign(
     without them fairness is not computed. ``pairs``: score each language of documents by itself, too.
 
     Raises:
-        BadInput: as in ``by_topic_language``, or no topic has a relevant document.
+        BadInput: as in ``by_topic_language``, or no topic has a relevant document, or the collection has none of the
+            judged documents.
     """
     judged = relevant_topics(judgements.qrels)
     remarks = [*missing_documents(judgements), *_unknown_hits(run, judgements.langs)] if targets else []

@@ -181,7 +181,8 @@ def rank_and_score(
     is called with the number of topics ranked since its last call; ``rounds`` says how often each is ranked.
 
     Raises:
-        BadInput: the qrels judge nothing relevant for any topic, or a target language is not in the collection.
+        BadInput: the qrels judge nothing relevant for any topic, or none of the collection's documents, or a target
+            language is not in the collection.
     """
     targets = searcher.targets(plan.to)
     judgements = Judgements(qrels, languages_of(searcher.store, searcher.stored_model, {qrel.doc_id for qrel in qrels}))
@@ -312,7 +313,7 @@ def missing_documents(judgements: Judgements, to: Sequence[str] | None = None) -
     With ``to`` judgements of documents in other languages don't count, nor those of documents of unknown language.
 
     Raises:
-        BadInput: it has none.
+        BadInput: the collection has none of the judged documents.
     """
     judged = {qrel.doc_id for qrel in judgements.qrels}
     known = judged & judgements.langs.keys()
@@ -320,7 +321,8 @@ def missing_documents(judgements: Judgements, to: Sequence[str] | None = None) -
         return []
     if not known:
         raise BadInput(
-            f"the collection has none of the {len(judged):,} judged documents; name their collection, or others"
+            f"the collection has none of the {len(judged):,} judged documents; name the collection that they are of, "
+            "or other judgements"
         )
     return [
         f"{len(known):,} of the {len(judged):,} judged documents are in the collection; "

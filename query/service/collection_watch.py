@@ -11,6 +11,7 @@ from query.service.routes import EMPTY, READY, Api
 
 _EVERY = 5.0
 """Seconds between two checks of the collections."""
+_LIST = "the list of collections"
 
 
 class CollectionWatch:
@@ -40,8 +41,9 @@ class CollectionWatch:
                 self._open_collections.close_unused()
                 state = {name: self._api.state.get(name, "opening") for name in self._open_collections.names()}
             except Exception as error:  # noqa: BLE001 - the database may be back at the next check
-                self._api.state = dict.fromkeys(self._api.state, self._sentence("the list of collections", error))
+                self._api.state = dict.fromkeys(self._api.state, self._sentence(_LIST, error))
             else:
+                self._failures.pop(_LIST, None)
                 self._api.state = state
                 for name, previous in state.items():
                     if self._closing.is_set():
@@ -59,6 +61,8 @@ class CollectionWatch:
                     self._open_collections.learn_favours(name)
                 except Exception as error:  # noqa: BLE001 - searches without the reranker go on
                     self._sentence(f"{name}, reranked", error)
+                else:
+                    self._failures.pop(f"{name}, reranked", None)
 
     def _collection_state(self, name: str, previous: str) -> str:
         try:
@@ -67,6 +71,7 @@ class CollectionWatch:
                     return READY
             self._open_collections.warm(name)
         except EmptyCollection:
+            self._failures.pop(name, None)
             return EMPTY
         except Exception as error:  # noqa: BLE001 - one collection that can't be opened must not hide the others
             return self._sentence(name, error)

@@ -314,13 +314,20 @@ class OpenCollections:
         """The encoder of a collection's queries under a calibration; loaded once."""
         encoder_spec = effective_query_encoder(collection, calibration)
         key = (encoder_spec.encoder, encoder_spec.method)
-        with self._loading:  # threads that come meanwhile wait, and get the encoder that was loaded
+
+        def loaded() -> QueryBatcher | None:
             batcher = self._encoders.get(key)
-            if batcher is None or batcher.spec.model != encoder_spec.model:
-                loaded = open_query_encoder(collection, calibration, self._options.device, Console())
-                batcher = QueryBatcher(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
-                with self._lock:
-                    self._encoders[key] = batcher
+            return batcher if batcher and batcher.spec.model == encoder_spec.model else None
+
+        if batcher := loaded():
+            return batcher
+        with self._loading:
+            if batcher := loaded():  # another thread has loaded it meanwhile
+                return batcher
+            encoder = open_query_encoder(collection, calibration, self._options.device, Console())
+            batcher = QueryBatcher(encoder, encoded=self._metrics.encoded, kept=self._metrics.kept)
+            with self._lock:
+                self._encoders[key] = batcher
         return batcher
 
     def _named_calibration(self, opened: _OpenCollection, calibration: str) -> Searcher:

@@ -317,6 +317,11 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
             "--use makes no calibration; leave --balance",
         ),
         (["calibrate", "-c", "mini", "--list", "--seed", "1"], 2, "--list makes no calibration; leave --seed out"),
+        (
+            ["calibrate", "-c", "mini", "--list", "--device", "cpu"],
+            2,
+            "leave --device out",
+        ),
         (["attach", "-c", "mini", "--lang-field", "l", "--companion"], 2, "leave --lang-field, --companion out"),
         (["runs", "compare", "--plot", "diff", "1", "2"], 1, "diff has none of the known endings: .png, .svg, .pdf"),
         (["mates", "--plot", "/nowhere/m.png", "x", "y"], 1, "there is no folder /nowhere"),

@@ -233,6 +233,19 @@ def test_the_weights_of_the_transformer_and_of_each_dense_layer_are_fetched(
     assert not (cache / "2_Dense/model.onnx").exists()
 
 
+@pytest.mark.torch
+def test_a_cached_model_that_cannot_be_exported_asks_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence_layout(tmp_path, "Transformer", "Pooling", pooling={"pooling_mode": "max"})
+    (tmp_path / "model.safetensors").write_bytes(b"")
+
+    def snapshot(_model: str, *, local_files_only: bool = False, **_: Any) -> str:
+        assert local_files_only
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    assert find_source("someone/model", lambda _: None) == tmp_path
+
+
 def test_every_refusal_is_one_sentence_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         read_layout(sentence_layout(tmp_path, "Transformer", "Pooling", pooling={"pooling_mode": "max"}))

@@ -160,6 +160,14 @@ def test_a_run_of_the_same_judgements_in_one_language_is_not_named(
     assert "another --to" not in output.err
 
 
+def test_a_run_in_one_language_that_is_compared_with_a_run_in_all_is_named(
+    dragoman: Command, judged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dragoman("evaluate", *judged, "--langs", "de")
+    assert cli.run(["evaluate", *judged, "--langs", "de", "--baseline", "none", "--compare", "1.de-same"]) == 0
+    assert "another --to" in capsys.readouterr().err
+
+
 def test_runs_without_a_common_topic_are_left_out_of_a_comparison(
     dragoman: Command, judged: list[str], tmp_path: Path
 ) -> None:

@@ -119,7 +119,10 @@ def test_the_probe_chooses_weights_and_a_person_may(home: Settings, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("collection", "weights", "said"),
-    [("both", (1.0,), "2 parts, and 1 weights"), ("alone", (0.5, 0.5), "1 parts, and 2 weights")],
+    [
+        ("both", (1.0,), "give 2 weights, not 1"),
+        ("alone", (0.5, 0.5), "give 1 weight, not 2"),
+    ],
 )
 def test_weights_that_fit_no_part_are_refused(
     home: Settings, collection: str, weights: tuple[float, ...], said: str

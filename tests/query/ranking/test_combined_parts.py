@@ -122,5 +122,5 @@ def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibrating, "draw_samples", lambda *_, **__: pytest.fail("queries were drawn"))
-    with pytest.raises(BadInput, match="2 parts, and 1 weights"):
+    with pytest.raises(BadInput, match="2 parts, one for each encoder; give 2 weights, not 1"):
         calibrating.calibrate("both", home, CalibrationRequest(choice=CalibrationChoice(weights=(0.2,))), device="cpu")

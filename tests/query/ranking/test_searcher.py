@@ -202,8 +202,6 @@ _FORKS = """
 import os, sys
 from encoders.errors import StoreError
 from indexer.collection.settings import Settings
-from query.ranking.best_passage import best_passage
-from query.ranking.hits import Detail, ScoreParts
 from query.ranking.searcher import Searcher
 
 settings = Settings.read(home=sys.argv[1])

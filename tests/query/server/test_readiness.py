@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from indexer.ledger.database import open_database
 from query.cli import run
 from query.ranking.query_encoder import open_query_encoder
 from query.service import collection_watch
+from query.service.collection_watch import CollectionWatch
 from query.service.options import ServiceOptions
 from tests.conftest import until
 from trials import DEMO
@@ -79,16 +79,33 @@ def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(
 def test_a_collection_that_stays_broken_is_logged_once(
     calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    look, looks = CollectionWatch._collection_state, []
+
+    def counted(watch: CollectionWatch, name: str, previous: str) -> str:
+        looks.append(look(watch, name, previous))
+        return looks[-1]
+
     monkeypatch.setattr(collection_watch, "_EVERY", 0.01)
+    monkeypatch.setattr(CollectionWatch, "_collection_state", counted)
     shutil.copytree(calibrated.home, tmp_path / "home")
     own = Settings.read(home=tmp_path / "home")
+
+    def change(model: str) -> None:
+        with open_database(own.database) as engine, engine.begin() as connection:
+            connection.execute(sa.update(Collection).values(model=model))
+
     with open_database(own.database) as engine, engine.begin() as connection:
-        connection.execute(sa.update(Collection).values(model="another"))
+        (right,) = connection.execute(sa.select(Collection.model)).scalars()
+    change("another")
     with serving(ServiceOptions(own, device="cpu")) as client:
-        until(lambda: "the log says why" in str(readiness(client)))
-        time.sleep(0.3)
-        assert "the log says why" in str(readiness(client))
-    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+        until(lambda: sum("the log says why" in state for state in looks) >= 3)
+        assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+        change(right)
+        until(lambda: readiness(client)["ready"])
+        looks.clear()
+        change("another")
+        until(lambda: sum("the log says why" in state for state in looks) >= 3)
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 2
 
 
 def test_neither_an_empty_collection_nor_an_encoder_of_few_words_is_a_failure(settings: Settings) -> None:

@@ -266,7 +266,7 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
         ({"query": "coffee", "balance": 1.5}, 422, "balance"),
         ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "margin and weights need a calibration"),
         ({"query": "coffee", "calibration": "none", "weights": [1, 2]}, 409, "margin and weights need a calibration"),
-        ({"query": "coffee", "weights": [0.5, 0.5]}, 409, "weights"),
+        ({"query": "coffee", "weights": [0.5, 0.5]}, 409, "give 1 weight, not 2"),
         ({"query": "coffee", "hybrid": True}, 409, "dragoman serve --hybrid"),
         ({"query": "coffee", "frobnicate": 1}, 422, "frobnicate"),
         ({"query": "\ud800"}, 422, "half of a surrogate pair"),
