@@ -27,6 +27,7 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.search import LANGUAGES
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int8Array, Passages, int8_rows, unit_rows
+from encoders.largest import largest
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
@@ -34,7 +35,6 @@ from indexer.ledger.database import open_database
 from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
-from indexer.stores.matrix import largest
 from onnx_export.models import DEFAULT
 from query.fitting.calibrate import calibrate_open
 from query.fitting.open_collection import OpenCollection

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoders.cr5.model import UNKNOWN, Cr5Model
-from encoders.document import FloatArray, Int32Array, unit_rows
+from encoders.document import Int32Array, unit_rows
 from encoders.errors import BadInput
+from encoders.largest import largest
 from encoders.text.words import folded
 from encoders.text.words import words as words_of
 
@@ -49,9 +50,13 @@ def neighbours(model: Cr5Model, asked: Sequence[str], k: int = 5) -> list[Neighb
         vocabulary, rows = model.words_of(lang)
         for (word, pieces), cosines in zip(known, vectors @ unit_rows(rows).T, strict=True):
             cosines[pieces[(pieces >= first) & (pieces < first + len(vocabulary))] - first] = -np.inf
-            best = highest(cosines, k)
+            best = largest(cosines, k).tolist()
             word.near[lang] = [(vocabulary[row], float(cosines[row])) for row in best if np.isfinite(cosines[row])]
     return [word for word, _ in known]
+
+
+_AT_ONCE = 256
+"""Words whose cosines with a vocabulary are computed at once."""
 
 
 def nearest_words(model: Cr5Model, words: Sequence[str], lang: str, other: str, k: int) -> dict[str, dict[str, float]]:
@@ -69,21 +74,9 @@ def nearest_words(model: Cr5Model, words: Sequence[str], lang: str, other: str, 
     for start in range(0, len(known), _AT_ONCE):
         block = known[start : start + _AT_ONCE]
         for position, cosines in zip(block, unit_rows(model.table.take(rows[block])) @ vectors.T, strict=True):
-            best = highest(cosines, k)
+            best = largest(cosines, k).tolist()
             nearest[distinct[position]] = {vocabulary[row]: float(cosines[row]) for row in best if cosines[row] > 0}
     return nearest
-
-
-def highest(cosines: FloatArray, k: int) -> list[int]:
-    """Positions of the ``k`` highest cosines, the highest first; among equal ones the first."""
-    lowest = np.partition(cosines, -k)[-k] if k < len(cosines) else -np.inf
-    rows = np.flatnonzero(cosines >= lowest)
-    best: list[int] = rows[np.argsort(-cosines[rows], kind="stable")][:k].tolist()
-    return best
-
-
-_AT_ONCE = 256
-"""Words whose cosines with a vocabulary are computed at once."""
 
 
 def _known_word(model: Cr5Model, text: str, lang: str) -> tuple[Neighbours, Int32Array] | None:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray
+from encoders.largest import largest, low_threshold
 from encoders.memory import give_back_memory
 from indexer.stores.contract import NearestDocuments
 from indexer.stores.quantised_rows import QuantisedRows, RowBlock, compared_rows, row_blocks
@@ -40,7 +41,6 @@ _VECTORS_FOR_A_HIT = 30
 _SEARCHED_SHARE = 1 / 3
 """Share of the vectors compared by a copy that must be searched; filters leave out the others, or they are of another
 language in the same graph."""
-_SCORES_OF_A_COLUMN = 16
 
 _logger = logging.getLogger("dragoman.stores")
 
@@ -171,15 +171,7 @@ def _near(lower: FloatArray, upper: FloatArray, k: int) -> Rows:
     """The rows that may be among the k with the largest scores, by (n,) bounds of the scores."""
     if k >= len(lower):
         return np.arange(len(lower))
-    return np.flatnonzero(upper >= _low_threshold(lower, k))
-
-
-def _low_threshold(scores: FloatArray, k: int) -> np.float32:
-    """The k-th largest of columns' maxima, for more than k scores: k scores reach it, and few more if k is small."""
-    columns = max(k, len(scores) // _SCORES_OF_A_COLUMN)
-    of_columns = scores[: len(scores) // columns * columns].reshape(-1, columns).max(axis=0)
-    threshold: np.float32 = np.partition(of_columns, columns - k)[columns - k]
-    return threshold
+    return np.flatnonzero(upper >= low_threshold(lower, k))
 
 
 def _products(documents: FloatArray, queries: FloatArray) -> Iterator[FloatArray]:
@@ -189,18 +181,3 @@ def _products(documents: FloatArray, queries: FloatArray) -> Iterator[FloatArray
         block = queries[start : start + block_size]
         # a product of many rows by few columns: half of the time of few rows by many columns
         yield from (documents @ block[0])[None] if len(block) == 1 else np.ascontiguousarray((documents @ block.T).T)
-
-
-def largest(scores: FloatArray, k: int) -> Rows:
-    """Indices of the k largest scores, descending, equal scores by index."""
-    if k >= len(scores):
-        chosen = np.arange(len(scores))
-    else:
-        chosen = np.flatnonzero(scores >= _low_threshold(scores, k))
-        if len(chosen) > k:
-            of_chosen = scores[chosen]
-            threshold = np.partition(of_chosen, len(chosen) - k)[len(chosen) - k]
-            above, equal = chosen[of_chosen > threshold], chosen[of_chosen == threshold]
-            chosen = np.concatenate((above, equal[: k - len(above)]))  # of equal scores the first by index
-            chosen.sort()
-    return chosen[np.argsort(-scores[chosen], kind="stable")]

@@ -26,9 +26,10 @@ import numpy as np
 
 from encoders.cores import available_cores
 from encoders.document import BoolArray, FloatArray, unit_rows
+from encoders.largest import largest
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorStore
 from indexer.stores.embedded import EmbeddedStore
-from indexer.stores.matrix import Rows, largest
+from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
 from query.calibration.corrected_queries import CorrectedQueries
 from query.calibration.margin import best_of_languages, centring, exponent, margin

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray
-from indexer.stores.matrix import Rows, largest
+from encoders.largest import largest
+from indexer.stores.matrix import Rows
 from query.ranking.candidates import CandidateDocuments
 
 LIFTERS = 50

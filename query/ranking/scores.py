@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray
+from encoders.largest import largest
 from indexer.stores.contract import LexicalHits
-from indexer.stores.matrix import Rows, largest
+from indexer.stores.matrix import Rows
 from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, CosinesByPart
 from query.ranking.fusion import best_lexical_score, lexical_scores
 from query.ranking.hits import ScoreParts

@@ -13,8 +13,9 @@ from encoders.languages import normalise
 from indexer.collection.settings import Settings
 from onnx_export.hmde.settings import FineTuning
 from query.commands.help import Command
-from query.commands.options import PATH, Number, common_options, default_encoder_option, device_option
+from query.commands.options import PATH, common_options, default_encoder_option, device_option
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
+from query.commands.reproduce.fine_tuning_options import fine_tuning_options
 from query.reproduce.cached_encoder import CachedEncoder
 from query.reproduce.classification import labelled_documents, split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_methods import METHODS, open_method, trainable_encoder
@@ -46,16 +47,7 @@ from query.reproduce.mldoc_data import read_mldoc
     metavar="NAME|FOLDER",
     help="With --fine-tuned: Hugging Face model that the encoder was exported from.  [default: of the default encoder]",
 )
-@click.option(
-    "--epochs",
-    type=click.IntRange(1),
-    help=f"With --fine-tuned: maximum passes over the training part.  [default: {FineTuning.epochs}]",
-)
-@click.option(
-    "--rate",
-    type=Number(0, min_open=True),
-    help=f"With --fine-tuned: peak learning rate.  [default: {FineTuning.rate:g}]",
-)
+@fine_tuning_options()
 @device_option
 @common_options
 def command(
@@ -68,8 +60,7 @@ def command(
     method: str | None,
     fine_tuned: bool,
     checkpoint: str | None,
-    epochs: int | None,
-    rate: float | None,
+    tuning: FineTuning | None,
     device: Device,
     settings: Settings,
     console: Console,
@@ -85,7 +76,7 @@ def command(
         raise click.UsageError("name the data: --mldoc DIR, or --documents SOURCE")
     if splits and (mldoc or draws):
         raise click.UsageError("--splits are of --documents, without --draws")
-    if not fine_tuned and (checkpoint or epochs or rate):
+    if not fine_tuned and (checkpoint or tuning):
         raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
     texts = read_mldoc(mldoc) if mldoc else labelled_documents(documents, console)
     taught = normalise(taught)
@@ -99,8 +90,7 @@ def command(
     cached = CachedEncoder(loaded, settings.home, console)
     modes = {"frozen": classify_frozen(labelled_splits, taught, cached, console)}
     if trainable:
-        tuning = FineTuning(rate=rate or FineTuning.rate, epochs=epochs or FineTuning.epochs)
-        modes["fine_tuned"] = classify_fine_tuned(labelled_splits, taught, trainable, tuning, console)
+        modes["fine_tuned"] = classify_fine_tuned(labelled_splits, taught, trainable, tuning or FineTuning(), console)
     name = f"{loaded.spec.name} by {loaded.spec.method}"
     tests = {lang: len(part) for lang, part in labelled_splits[0].tests.items()}
     source = mldoc.name if mldoc else ", ".join(Path(file).name for file in documents)

@@ -15,9 +15,10 @@ from onnx_export.hmde.settings import FineTuning
 from onnx_export.models import find_model
 from query.commands import completion
 from query.commands.help import Command
-from query.commands.options import FILLED, PATH, Number, common_options, device_option
+from query.commands.options import FILLED, PATH, common_options, device_option
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
 from query.commands.reproduce.clef_options import clef_options
+from query.commands.reproduce.fine_tuning_options import fine_tuning_options
 from query.reproduce.cached_encoder import CachedEncoder
 from query.reproduce.classification import LabelledSplit, labelled_documents, stored_split
 from query.reproduce.hmde_clef import RetrievalData, score_pairs
@@ -51,16 +52,7 @@ from query.reproduce.mldoc_data import read_mldoc
     help="With --fine-tuned: Hugging Face model of the lower encoders, or of each --encoder in turn.  "
     "[default: of the default encoder]",
 )
-@click.option(
-    "--epochs",
-    type=click.IntRange(1),
-    help=f"With --fine-tuned: maximum passes over the training part.  [default: {FineTuning.epochs}]",
-)
-@click.option(
-    "--rate",
-    type=Number(0, min_open=True),
-    help=f"With --fine-tuned: peak learning rate.  [default: {FineTuning.rate:g}]",
-)
+@fine_tuning_options()
 @device_option
 @common_options
 def command(
@@ -71,8 +63,7 @@ def command(
     taught: str,
     fine_tuned: bool,
     checkpoints: tuple[str, ...],
-    epochs: int | None,
-    rate: float | None,
+    tuning: FineTuning | None,
     device: Device,
     settings: Settings,
     console: Console,
@@ -88,11 +79,10 @@ def command(
         raise click.UsageError("name one collection to classify: --mldoc DIR or --labelled SOURCE")
     if not (retrieval or mldoc or labelled):
         raise click.UsageError("name the data: --documents, --qrels and --topics, or --mldoc or --labelled, or all")
-    if not fine_tuned and (checkpoints or epochs or rate):
+    if not fine_tuned and (checkpoints or tuning):
         raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
     if len(checkpoints) > 1 and len(checkpoints) != len(encoders):
         raise click.UsageError("give one --checkpoint for all, or as many as --encoder, in the same order")
-    tuning = FineTuning(rate=rate or FineTuning.rate, epochs=epochs or FineTuning.epochs)
     checkpoint_of = dict(zip(encoders, checkpoints * len(encoders), strict=False))
     variants = {encoder: variant_of(find_model(encoder, console)) for encoder in encoders}
     taught = normalise(taught)
@@ -111,7 +101,7 @@ def command(
         xldc = None
         if split and fine_tuned:
             trainable = trainable_encoder(cached, encoder, checkpoint_of.get(encoder), device, console)
-            xldc = classify_fine_tuned([split], taught, trainable, tuning, console).mean.accuracy
+            xldc = classify_fine_tuned([split], taught, trainable, tuning or FineTuning(), console).mean.accuracy
         elif split:
             xldc = classify_frozen([split], taught, cached, console).mean.accuracy
         scored[encoder] = replace(variant, xldc=xldc, clir=clir)

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from encoders.document import BoolArray, Document, FloatArray, Passages, unit_rows
+from encoders.largest import largest
 from indexer.stores import matrix as matrices
 from indexer.stores import quantised_rows
 from indexer.stores.contract import NearestDocuments, StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from indexer.stores.matrix import VectorMatrix, largest
+from indexer.stores.matrix import VectorMatrix
 from indexer.stores.quantised_rows import QuantisedRows, RowBlock
 
 MODEL, DIM, COUNT = "model-a", 384, 8_000
