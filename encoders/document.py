@@ -170,6 +170,22 @@ def int8_rows(matrix: FloatArray) -> Int8Array:
     return result
 
 
+def int8_rows_and_scales(matrix: FloatArray) -> tuple[Int8Array, FloatArray]:
+    """Quantise each row to int8 with a scale of its own: levels (rows, columns), and scales (rows,) to multiply by."""
+    levels = np.empty(matrix.shape, dtype=np.int8)
+    scales = np.empty(len(matrix), dtype=np.float32)
+    for start in range(0, len(matrix), _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        peaks = np.abs(matrix[rows]).max(axis=1, initial=0.0)
+        scales[rows] = np.maximum(peaks, np.finfo(np.float32).tiny) / 127.0
+        levels[rows] = np.rint(matrix[rows] / scales[rows, None])
+    return levels, scales
+
+
+_AT_ONCE = 50_000
+"""Rows that are quantised at once: a table may fill most of the memory."""
+
+
 def short_hash(*parts: str | bytes | memoryview) -> str:
     """Return 16 hex digits that identify the parts in their order; model, build and space ids are such hashes."""
     digest = hashlib.sha256()

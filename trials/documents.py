@@ -35,7 +35,7 @@ def poison(revision: int) -> list[bytes]:
     """Lines of a source that make no document, and odd lines that must make one; of an id given twice the last counts.
 
     The two lines of one id are neighbours: in two chunks, one process would encode the first line with its chunk before
-    it reads the second, and an int8 vector depends a little on its batch.
+    it reads the second, and a vector depends on its batch by rounding.
     """
     odd = [
         {"id": "odd/ id, with #blanks", "lang": "en", "text": f"An id that needs quoting ({revision})"},

@@ -10,7 +10,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import Document, FloatArray, Int8Array, Int32Array, unit_rows
+from encoders.document import Document, FloatArray, Int8Array, Int32Array, int8_rows_and_scales, unit_rows
 from encoders.errors import BadInput
 from encoders.text.words import words
 
@@ -117,16 +117,4 @@ class Cr5Model:
 
 def quantised(rows: FloatArray) -> Table:
     """Quantise a table to int8 with a scale for each row: a quarter of the size."""
-    levels = np.empty(rows.shape, dtype=np.int8)
-    scales = np.empty(len(rows), dtype=np.float32)
-    for start in range(0, len(rows), _AT_ONCE):
-        block = rows[start : start + _AT_ONCE]
-        peaks = np.abs(block).max(axis=1, initial=0.0)
-        step = (np.maximum(peaks, np.finfo(np.float32).tiny) / 127.0).astype(np.float32)
-        levels[start : start + _AT_ONCE] = np.rint(block / step[:, None])
-        scales[start : start + _AT_ONCE] = step
-    return Table(levels, scales)
-
-
-_AT_ONCE = 50_000
-"""Rows that are quantised at once: the table may fill most of the memory."""
+    return Table(*int8_rows_and_scales(rows))

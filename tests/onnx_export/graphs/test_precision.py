@@ -19,7 +19,7 @@ from encoders.devices import CPU
 from encoders.document import FloatArray
 from encoders.errors import DISK_FULL
 from encoders.folder import Precision
-from encoders.graph import load_graph
+from encoders.graph import Inputs, load_graph
 from onnx_export.default_model import bert_graph
 from onnx_export.graphs.precision import BLOCK, convert, four_bits, quantise_blocks, save_graph
 from tests.onnx_export.conftest import SHAPE, weights
@@ -33,7 +33,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def converted(source: Path, folder: Path, precision: Precision) -> Path:
-    convert(source, folder / "model.onnx", precision)
+    convert(source, folder / "model.onnx", precision, BATCHES)
     return folder / "model.onnx"
 
 
@@ -51,6 +51,9 @@ def batch() -> tuple[Any, Any]:
     lengths = np.array([40, 1, 17, 5, 28, 9, 33, 2])
     mask = (np.arange(40) < lengths[:, None]).astype(np.int64)
     return rng.integers(0, SHAPE.vocabulary, mask.shape), mask
+
+
+BATCHES: list[Inputs] = [dict(zip(("input_ids", "attention_mask"), batch(), strict=True))]
 
 
 CLOSE: list[tuple[Precision, float]] = [("fp32", 1.0), ("fp16", 0.99999), ("int8", 0.998), ("q4", 0.95)]
@@ -80,7 +83,7 @@ def test_nothing_but_the_graph_is_left_behind(source: Path, tmp_path: Path) -> N
     own = tmp_path / "fp32.onnx"
     own.write_bytes(source.read_bytes())
     for precision in ("fp32", "fp16", "int8", "q4"):
-        convert(own, tmp_path / f"{precision}.made.onnx", precision)
+        convert(own, tmp_path / f"{precision}.made.onnx", precision, BATCHES)
     made = [f"{precision}.made.onnx" for precision in ("fp16", "fp32", "int8", "q4")]
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["fp32.onnx", *made])
 
@@ -88,7 +91,7 @@ def test_nothing_but_the_graph_is_left_behind(source: Path, tmp_path: Path) -> N
 def test_each_step_down_takes_less_room(source: Path, tmp_path: Path) -> None:
     sizes = []
     for precision in ("fp32", "fp16", "int8", "q4"):
-        convert(source, tmp_path / f"{precision}.onnx", precision)
+        convert(source, tmp_path / f"{precision}.onnx", precision, BATCHES)
         weights_of = onnx.load(tmp_path / f"{precision}.onnx").graph.initializer
         sizes.append(sum(len(weight.raw_data) for weight in weights_of if len(weight.dims) > 1))
     fp32, fp16, int8, q4 = sizes
@@ -100,11 +103,23 @@ def test_each_step_down_takes_less_room(source: Path, tmp_path: Path) -> None:
 def test_int8_takes_every_matrix_and_every_embedding(source: Path, tmp_path: Path) -> None:
     graph = onnx.load(converted(source, tmp_path, "int8")).graph
     kinds = Counter(node.op_type for node in graph.node)
-    assert kinds["MatMulInteger"] == 6 * SHAPE.layers
+    assert kinds["MatMulIntegerToFloat"] == 6 * SHAPE.layers
     assert kinds["MatMul"] == 2 * SHAPE.layers, "the products inside attention, which have no weights"
-    assert [weight.data_type for weight in graph.initializer if words(weight)] == [TensorProto.UINT8]
-    scales = [weight for weight in graph.initializer if weight.name.endswith("weight_scale") and weight.dims]
-    assert len(scales) == 6 * SHAPE.layers, "one scale an output, not one a matrix"
+    assert [weight.data_type for weight in graph.initializer if words(weight)] == [TensorProto.INT8]
+    scales = [weight.dims[0] for weight in graph.initializer if weight.name.endswith(".scale")]
+    assert sorted(scales) == sorted([SHAPE.hidden] * 5 * SHAPE.layers + [SHAPE.feed_forward] * SHAPE.layers)
+
+
+def test_a_weight_that_nothing_reads_is_left_out_and_a_branch_keeps_its_own(tmp_path: Path) -> None:
+    made = [helper.make_node("Identity", ["inner"], ["out"])]
+    branch = helper.make_graph(made, "b", [], [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)])
+    node = helper.make_node("If", ["condition"], ["y"], then_branch=branch, else_branch=branch)
+    weights_of = [numpy_helper.from_array(np.ones(2, dtype=np.float32), name) for name in ("inner", "unread")]
+    condition = helper.make_tensor_value_info("condition", TensorProto.BOOL, [])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    model = helper.make_model(helper.make_graph([node], "g", [condition], [result], weights_of), ir_version=10)
+    save_graph(model, tmp_path / "g.onnx")
+    assert [weight.name for weight in onnx.load(tmp_path / "g.onnx").graph.initializer] == ["inner"]
 
 
 def test_int8_prints_no_advice(source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -127,7 +142,7 @@ def test_fp16_does_not_overflow_on_large_states(tmp_path: Path) -> None:
     large["encoder.layer.1.output.LayerNorm.weight"] *= 4000
     onnx.save(bert_graph.build(large, SHAPE), tmp_path / "fp32.onnx")
     ids, mask = batch()
-    convert(tmp_path / "fp32.onnx", tmp_path / "fp16.onnx", "fp16")
+    convert(tmp_path / "fp32.onnx", tmp_path / "fp16.onnx", "fp16", BATCHES)
     vectors = run(tmp_path / "fp16.onnx", ids, mask)
     assert np.einsum("ij,ij->i", vectors, run(tmp_path / "fp32.onnx", ids, mask)).min() > 0.9999
 
@@ -208,8 +223,8 @@ def test_a_source_with_weights_beside_it_is_converted_like_any_other(
 ) -> None:
     split = tmp_path / "split.onnx"
     save_graph(onnx.load(source), split, least=1000)
-    convert(split, tmp_path / "from_split.onnx", precision)
-    convert(source, tmp_path / "from_one.onnx", precision)
+    convert(split, tmp_path / "from_split.onnx", precision, BATCHES)
+    convert(source, tmp_path / "from_one.onnx", precision, BATCHES)
     ids, mask = batch()
     np.testing.assert_array_equal(
         run(tmp_path / "from_split.onnx", ids, mask), run(tmp_path / "from_one.onnx", ids, mask)
@@ -219,8 +234,8 @@ def test_a_source_with_weights_beside_it_is_converted_like_any_other(
 def test_a_conversion_writes_the_same_bytes_each_time(source: Path, tmp_path: Path) -> None:
     for precision in ("fp32", "fp16", "int8", "q4"):
         first, second = tmp_path / f"{precision}.1.onnx", tmp_path / f"{precision}.2.onnx"
-        convert(source, first, precision)
-        convert(source, second, precision)
+        convert(source, first, precision, BATCHES)
+        convert(source, second, precision, BATCHES)
         assert first.read_bytes() == second.read_bytes(), precision
 
 
@@ -234,7 +249,7 @@ def test_a_disk_that_has_no_room_for_the_shapes_is_the_system_s_error(
     resource.setrlimit(resource.RLIMIT_FSIZE, (own.stat().st_size + 100, hard))  # the graph fits, with types it doesn't
     try:
         with pytest.raises(OSError, match="File too large") as full:
-            convert(own, tmp_path / "model.onnx", precision)
+            convert(own, tmp_path / "model.onnx", precision, BATCHES)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert full.value.errno in DISK_FULL

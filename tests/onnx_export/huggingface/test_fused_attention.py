@@ -14,8 +14,8 @@ from encoders.devices import CPU
 from encoders.graph import Inputs, load_graph
 from encoders.unpadded import remove_padding
 from onnx_export.graphs.fused_attention import fuse_attention
-from onnx_export.graphs.half_range import token_inputs
 from onnx_export.graphs.precision import convert
+from onnx_export.graphs.samples import token_inputs
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.layout import choose_pooling, read_layout
 from tests.onnx_export.cuda_kernels import without_kernel

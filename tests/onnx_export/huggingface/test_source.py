@@ -19,6 +19,7 @@ from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, Pooling
 from onnx_export.graphs.parity import GateText, check_parity, compare, encode, read_texts
 from onnx_export.graphs.precision import convert
+from onnx_export.graphs.samples import sample_texts, token_inputs
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.hub import find_source
 from onnx_export.huggingface.layout import Layout, choose_pooling, read_layout
@@ -44,7 +45,7 @@ def graphs(sources: Mapping[str, huggingface.SourceModel], tmp_path_factory: pyt
         folder = tmp_path_factory.mktemp(shape)
         huggingface.export_token_graph(source.module, folder / "fp32.onnx")
         files[shape] = folder / f"{shape}.onnx"
-        convert(folder / "fp32.onnx", files[shape], "fp32")
+        convert(folder / "fp32.onnx", files[shape], "fp32", [])
     return files
 
 
@@ -313,8 +314,9 @@ def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     reference = huggingface.reference_vectors(source, [prefixes[text.role] + text.text for text in texts])
     huggingface.export_token_graph(source.module, tmp_path / "raw.onnx")
     folders = {name: _folder(tmp_path / name, source, replace(config_of, precision=name)) for name in ("fp32", "int8")}
-    convert(tmp_path / "raw.onnx", folders["fp32"].graph, "fp32")
-    convert(tmp_path / "raw.onnx", folders["int8"].graph, "int8")
+    batches = list(token_inputs(huggingface.token_rows(source, sample_texts()), 1, source.max_tokens))
+    convert(tmp_path / "raw.onnx", folders["fp32"].graph, "fp32", batches)
+    convert(tmp_path / "raw.onnx", folders["int8"].graph, "int8", batches)
 
     assert check_parity(folders["fp32"], texts, reference).passed
     assert check_parity(folders["int8"], texts, reference).passed

@@ -263,7 +263,7 @@ def test_at_balance_0_without_passages_the_ranking_is_the_encoders(searcher: Sea
 def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Searcher) -> None:
     """At full balance, by subjects that one of ten languages lacks.
 
-    Three quarters of the answers in the others stand above its best document, which is among the first two hits in one
+    Three quarters of the answers in the others stand above its best document, which is among the first two hits in two
     of the cases at most: the collection has 23 documents a language, and an answer to nothing is nearest by chance.
     """
     relevant: dict[str, set[str]] = {}
@@ -286,7 +286,7 @@ def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Search
             answers += len(relevant[query.doc_id])
             above += len(relevant[query.doc_id] & set(ranking.doc_ids[:first]))
     assert above > 0.75 * answers
-    assert early <= 1
+    assert early <= 2
 
 
 def test_hits_say_what_their_score_is_made_of(searcher: Searcher) -> None:

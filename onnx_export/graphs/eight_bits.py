@@ -1,0 +1,225 @@
+"""Quantise an fp32 graph to int8, with ranges of the products' inputs that sample inputs set.
+
+The ranges are constants, so a vector does not depend on its batch. A few columns of a transformer's values are many
+times as large as the others, and would leave the others few of the 256 levels. So each column of a product's input is
+divided by a number of its own, and the weights that it meets are multiplied by it: SmoothQuant (Xiao et al., 2023,
+equations 3 and 4).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from encoders.document import FloatArray, int8_rows_and_scales
+from encoders.graph import Inputs
+from encoders.unpadded import CONTRIB
+from onnx_export.graphs.samples import measure
+
+STRENGTH = 0.7
+"""The paper's α: the share of a column's size that the weights take over; found on the parity gate's texts
+(docs/methods/encoder.md)."""
+_LEAST_SHARE = 0.1
+"""Least size of a column as a share of the mean: other texts may use a column that the samples hardly use."""
+_Span = tuple[FloatArray, FloatArray]
+"""The least of each column of a value, at most 0, and the largest, at least 0, both (columns,)."""
+_LEVELS = 255
+"""The largest of the levels, which begin at 0."""
+
+
+@dataclass(frozen=True)
+class _Rounding:
+    """How an input of products becomes levels: level = value / factor / step + zero.
+
+    Attributes:
+        factors: (columns,) float32.
+    """
+
+    factors: FloatArray
+    step: np.float32
+    zero: np.uint8
+
+
+def eight_bits(source: Path, batches: Iterable[Inputs]) -> onnx.ModelProto:
+    """Quantise a graph's constant matrices and embeddings: weights in int8 with a scale an output or a row.
+
+    The graph in the file ``source`` is of opset 21 or later. ``batches`` of its inputs set the ranges; a value beyond
+    its range becomes the end of the range. A graph lies beside ``source`` meanwhile.
+
+    Raises:
+        MissingPart: ONNX Runtime is not installed.
+        BadInput: the graph can't be loaded.
+    """
+    model = onnx.load(source, load_external_data=False)
+    matrices = {
+        weight.name: weight
+        for weight in model.graph.initializer
+        if weight.data_type == TensorProto.FLOAT and len(weight.dims) == 2
+    }
+    products = [node for node in model.graph.node if node.op_type == "MatMul" and node.input[1] in matrices]
+    widths = {product.input[0]: matrices[product.input[1]].dims[0] for product in products}
+    spans = _spans(source, widths, batches)  # before the weights are loaded: the session has them, too
+    onnx.load_external_data_for_model(model, str(source.parent))
+    graph = _Graph(model.graph, matrices, _roundings(products, matrices, spans))
+    for node in model.graph.node:
+        if node.op_type == "MatMul" and node.input[1] in matrices:
+            graph.product(node)
+        elif node.op_type == "Gather" and node.input[0] in matrices:
+            graph.rows(node)
+        elif node.output[0] not in graph.made:
+            graph.nodes.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(graph.nodes)
+    model.graph.initializer.extend(graph.constants.values())
+    if not any(entry.domain == CONTRIB for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(CONTRIB, 1))
+    return model
+
+
+def names_read(graph: onnx.GraphProto) -> Iterator[str]:
+    """Names of the values that a graph's nodes, or its branches' nodes, read, and of its outputs."""
+    yield from (output.name for output in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            for branch in (attribute.g, *attribute.graphs):
+                yield from names_read(branch)
+
+
+def _roundings(
+    products: Sequence[onnx.NodeProto], matrices: Mapping[str, onnx.TensorProto], spans: Mapping[str, _Span]
+) -> dict[str, _Rounding]:
+    """The rounding of each value that enters a product, by its name."""
+    weights: dict[str, set[str]] = defaultdict(set)
+    for product in products:
+        value, weight = product.input
+        weights[value].add(weight)
+    readers = Counter(name for of_value in weights.values() for name in of_value)
+    return {
+        value: _rounding(
+            *spans[value],
+            [numpy_helper.to_array(matrices[name]) for name in sorted(of_value)],
+            smooth=all(readers[name] == 1 for name in of_value),
+        )
+        for value, of_value in weights.items()
+    }
+
+
+def _spans(source: Path, widths: Mapping[str, int], batches: Iterable[Inputs]) -> dict[str, _Span]:
+    """The span of each column of the values, whose numbers of columns are ``widths``."""
+    constants = [numpy_helper.from_array(np.array([0], dtype=np.int64), "first_axis.measured")]
+    nodes, names = [], []
+    for value, width in widths.items():
+        shape = numpy_helper.from_array(np.array([-1, width], dtype=np.int64), f"{value}.shape")
+        constants.append(shape)
+        nodes.append(helper.make_node("Reshape", [value, shape.name], [f"{value}.flat"]))
+        for kind in ("ReduceMin", "ReduceMax"):
+            names.append(f"{value}.{kind}")
+            nodes.append(helper.make_node(kind, [f"{value}.flat", constants[0].name], [names[-1]], keepdims=0))
+    measured = list(zip(*measure(source, nodes, names, batches, constants=constants), strict=True))
+    ends = [np.minimum(0, np.min(of_batches, axis=0)) for of_batches in measured[::2]]
+    tops = [np.maximum(0, np.max(of_batches, axis=0)) for of_batches in measured[1::2]]
+    return dict(zip(widths, zip(ends, tops, strict=True), strict=True))
+
+
+def _rounding(lowest: FloatArray, highest: FloatArray, matrices: Sequence[FloatArray], *, smooth: bool) -> _Rounding:
+    """The rounding of a value from its columns' least and largest, and the matrices that it meets, (columns, outputs).
+
+    A matrix that meets several values can't take a factor from each: without ``smooth`` all factors are 1.
+    """
+    factors = np.ones_like(highest)
+    if smooth:
+        sizes = _sizes(np.maximum(-lowest, highest))
+        weights = _sizes(np.max([np.abs(matrix).max(axis=1) for matrix in matrices], axis=0))
+        factors = sizes**STRENGTH / weights ** (1 - STRENGTH)
+    least, largest = (lowest / factors).min(), (highest / factors).max()
+    step = np.float32((largest - least) / _LEVELS) or np.float32(1)
+    return _Rounding(factors, step, np.uint8(np.rint(-least / step)))
+
+
+def _sizes(largest: FloatArray) -> FloatArray:
+    """Sizes of columns, none of them far below the mean, and 1 where all are 0."""
+    mean = largest.mean()
+    return np.maximum(largest, mean * _LEAST_SHARE) if mean > 0 else np.ones_like(largest)
+
+
+class _Graph:
+    """A graph's nodes while they are replaced.
+
+    Attributes:
+        made: values of nodes that other nodes already make.
+    """
+
+    def __init__(
+        self, graph: onnx.GraphProto, matrices: Mapping[str, onnx.TensorProto], roundings: Mapping[str, _Rounding]
+    ) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, onnx.TensorProto] = {}
+        self.made: set[str] = set()
+        self._matrices, self._roundings = matrices, roundings
+        self._lengths = {weight.name: weight.dims[0] for weight in graph.initializer if len(weight.dims) == 1}
+        self._reads = Counter(names_read(graph))
+        self._sums = {name: node for node in graph.node if node.op_type == "Add" for name in node.input}
+
+    def product(self, node: onnx.NodeProto) -> None:
+        """Replace a product with a constant matrix, and the sum with a bias after it, by a product of whole numbers."""
+        value, weight = node.input
+        rounding = self._roundings[value]
+        levels, step, zero = (f"{value}.{part}" for part in ("levels", "step", "zero"))
+        if levels not in self.made:
+            self.made.add(levels)
+            self._round(value, rounding, levels, step, zero)
+        values, scales = int8_rows_and_scales(numpy_helper.to_array(self._matrices[weight]).T * rounding.factors)
+        inputs = [
+            levels, self._constant(f"{weight}.int8", values.T), step, self._constant(f"{weight}.scale", scales),
+            zero,
+        ]  # fmt: skip
+        output, bias = self._biased(node.output[0], len(scales))
+        if bias:
+            inputs += [self._constant(f"{weight}.zero", np.array(0, dtype=np.int8)), bias]
+        self.made.add(output)
+        self.nodes.append(helper.make_node("MatMulIntegerToFloat", inputs, [output], name=output, domain=CONTRIB))
+
+    def _round(self, value: str, rounding: _Rounding, levels: str, step: str, zero: str) -> None:
+        rounded = value
+        if (rounding.factors != 1).any():
+            rounded = f"{value}.smooth"
+            inverse = self._constant(f"{value}.factors", 1 / rounding.factors)
+            self.nodes.append(helper.make_node("Mul", [value, inverse], [rounded], name=rounded))
+        inputs = [rounded, self._constant(step, np.array(rounding.step)), self._constant(zero, np.array(rounding.zero))]
+        self.nodes.append(helper.make_node("QuantizeLinear", inputs, [levels], name=levels))
+
+    def _biased(self, product: str, width: int) -> tuple[str, str]:
+        """The value that a product becomes, and its bias if nothing but the sum with a bias reads the product."""
+        if self._reads[product] == 1 and product in self._sums:
+            for name in self._sums[product].input:
+                if self._lengths.get(name) == width:
+                    return self._sums[product].output[0], name
+        return product, ""
+
+    def rows(self, node: onnx.NodeProto) -> None:
+        """Replace the rows of a constant table by the rows in int8, and their scales."""
+        table, indices = node.input
+        name = node.output[0]
+        values, scales = int8_rows_and_scales(numpy_helper.to_array(self._matrices[table]))
+        self._constant(f"{table}.rows", values)
+        self._constant(f"{table}.rows.scales", scales[:, None])
+        self.nodes += [
+            helper.make_node("Gather", [f"{table}.rows", indices], [f"{name}.rows"], name=f"{name}.rows"),
+            helper.make_node("Gather", [f"{table}.rows.scales", indices], [f"{name}.scales"], name=f"{name}.scales"),
+            helper.make_node("Cast", [f"{name}.rows"], [f"{name}.whole"], name=f"{name}.whole", to=TensorProto.FLOAT),
+            helper.make_node("Mul", [f"{name}.whole", f"{name}.scales"], [name], name=name),
+        ]
+
+    def _constant(self, name: str, value: npt.NDArray[Any]) -> str:
+        if name not in self.constants:
+            self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
+        return name

@@ -1,0 +1,159 @@
+"""int8 graphs: fixed ranges from samples, columns of like size, whole numbers that are exact on every processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from encoders import graph as graphs
+from encoders.devices import CPU
+from encoders.document import FloatArray
+from encoders.folder import ModelFolder
+from encoders.graph import load_graph
+from onnx_export.graphs import eight_bits as module
+from onnx_export.graphs.eight_bits import STRENGTH, eight_bits
+from onnx_export.graphs.parity import encode, read_texts
+from onnx_export.graphs.precision import save_graph
+from onnx_export.graphs.samples import sample_texts
+
+ROWS, COLUMNS, OUTPUTS = 40, 24, 6
+RNG = np.random.default_rng(7)
+WEIGHT = RNG.normal(size=(COLUMNS, OUTPUTS)).astype(np.float32)
+BIAS = RNG.normal(size=OUTPUTS).astype(np.float32)
+SAMPLES = RNG.normal(size=(ROWS, COLUMNS)).astype(np.float32)
+
+
+def write(folder: Path, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str] = ("y",)) -> Path:
+    """A graph of ``x`` (rows, columns) with a weight and a bias."""
+    made = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", COLUMNS])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(WEIGHT, "weight"), numpy_helper.from_array(BIAS, "bias")],
+    )
+    file = folder / "fp32.onnx"
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file)
+    return file
+
+
+PRODUCT = helper.make_node("MatMul", ["x", "weight"], ["product"])
+SUM = helper.make_node("Add", ["product", "bias"], ["y"])
+
+
+def run(model: onnx.ModelProto, folder: Path, x: FloatArray, output: str = "y") -> FloatArray:
+    save_graph(model, folder / "int8.onnx")
+    values: FloatArray = load_graph(folder / "int8.onnx", CPU).run([output], {"x": x})[0]
+    return values
+
+
+def kinds(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def test_products_are_those_of_the_levels_that_the_formula_gives(tmp_path: Path) -> None:
+    """The oracle: equations 3 and 4 of SmoothQuant, and rounding by the samples' range, in NumPy."""
+    x = SAMPLES * np.linspace(3, 30, COLUMNS, dtype=np.float32)
+    factors = np.abs(x).max(axis=0) ** STRENGTH / np.abs(WEIGHT).max(axis=1) ** (1 - STRENGTH)
+    smooth, weight = x / factors, WEIGHT * factors[:, None]
+    step = (smooth.max() - smooth.min()) / 255
+    zero = np.rint(-smooth.min() / step)
+    levels = np.clip(np.rint(smooth / step) + zero, 0, 255)
+    scales = np.abs(weight).max(axis=0) / 127
+    expected = (levels - zero) @ np.rint(weight / scales) * step * scales + BIAS
+    made = run(eight_bits(write(tmp_path, [PRODUCT, SUM]), [{"x": x[:25]}, {"x": x[25:]}]), tmp_path, x)
+    differences = np.abs(made - expected) / np.abs(expected).max()
+    assert np.median(differences) < 1e-5
+    assert differences.max() < 0.005, "a value between two levels may take either"
+    np.testing.assert_allclose(made, x @ WEIGHT + BIAS, atol=0.02 * np.abs(expected).max())
+
+
+def test_one_large_column_leaves_the_others_their_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = SAMPLES.copy()
+    x[:, 3] *= 200
+    exact = (x @ WEIGHT) - np.outer(x[:, 3], WEIGHT[3])
+
+    def error() -> float:
+        made = run(eight_bits(write(tmp_path, [PRODUCT, SUM]), [{"x": x}]), tmp_path, x) - BIAS
+        return float(np.abs(made - np.outer(x[:, 3], WEIGHT[3]) - exact).mean())
+
+    smooth = error()
+    monkeypatch.setattr(module, "STRENGTH", 0.0)
+    assert smooth < error() / 2
+
+
+def test_a_value_beyond_the_range_becomes_its_end(tmp_path: Path) -> None:
+    model = eight_bits(write(tmp_path, [PRODUCT, SUM]), [{"x": SAMPLES}])
+    beyond, far = (np.full((1, COLUMNS), value, dtype=np.float32) for value in (50, 5_000))
+    np.testing.assert_array_equal(run(model, tmp_path, beyond), run(model, tmp_path, far))
+
+
+def test_a_column_that_no_sample_uses_still_counts(tmp_path: Path) -> None:
+    silent = SAMPLES.copy()
+    silent[:, 5] = 0
+    model = eight_bits(write(tmp_path, [PRODUCT, SUM]), [{"x": silent}])
+    one = np.zeros((1, COLUMNS), dtype=np.float32)
+    one[0, 5] = 0.5
+    np.testing.assert_allclose(run(model, tmp_path, one)[0], 0.5 * WEIGHT[5] + BIAS, atol=0.2)
+    nothing = eight_bits(write(tmp_path, [PRODUCT, SUM]), [{"x": np.zeros_like(SAMPLES)}])
+    assert np.isfinite(run(nothing, tmp_path, SAMPLES)).all()
+
+
+def test_the_sum_with_a_bias_is_part_of_the_product_unless_another_node_reads_it(tmp_path: Path) -> None:
+    assert kinds(eight_bits(write(tmp_path, [PRODUCT, SUM]), [{"x": SAMPLES}])) == [
+        "Mul", "QuantizeLinear", "MatMulIntegerToFloat",
+    ]  # fmt: skip
+    other_reader = [PRODUCT, SUM, helper.make_node("Neg", ["product"], ["negative"])]
+    for nodes, other, sign in ((other_reader, "negative", -1), ([PRODUCT, SUM], "product", 1)):
+        model = eight_bits(write(tmp_path, nodes, ("y", other)), [{"x": SAMPLES}])
+        product = sign * run(model, tmp_path, SAMPLES, other)
+        np.testing.assert_allclose(run(model, tmp_path, SAMPLES), product + BIAS, atol=1e-5)
+
+
+def test_a_sum_in_which_a_branch_reads_the_product_stays(tmp_path: Path) -> None:
+    branch = helper.make_graph(
+        [helper.make_node("Relu", ["product"], ["positive"])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("positive", TensorProto.FLOAT, None)],
+    )
+    condition = helper.make_node("Constant", [], ["true"], value=numpy_helper.from_array(np.array(True)))
+    choice = helper.make_node("If", ["true"], ["z"], then_branch=branch, else_branch=branch)
+    model = eight_bits(write(tmp_path, [PRODUCT, SUM, condition, choice], ("y", "z")), [{"x": SAMPLES}])
+    expected = np.maximum(run(model, tmp_path, SAMPLES) - BIAS, 0)
+    np.testing.assert_allclose(run(model, tmp_path, SAMPLES, "z"), expected, atol=1e-5)
+
+
+def test_two_values_share_a_weight_that_is_stored_once(tmp_path: Path) -> None:
+    nodes = [
+        PRODUCT,
+        helper.make_node("Neg", ["x"], ["negative"]),
+        helper.make_node("MatMul", ["negative", "weight"], ["opposite"]),
+        helper.make_node("Sub", ["product", "opposite"], ["y"]),
+    ]
+    model = eight_bits(write(tmp_path, nodes), [{"x": SAMPLES}])
+    assert (
+        sum(weight.data_type == TensorProto.INT8 and len(weight.dims) == 2 for weight in model.graph.initializer) == 1
+    )
+    assert "Mul" not in kinds(model), "a weight can't take a factor from two values"
+    np.testing.assert_allclose(run(model, tmp_path, SAMPLES), 2 * SAMPLES @ WEIGHT, atol=0.3)
+
+
+def test_vectors_of_the_default_encoder_are_the_same_on_processors_without_vnni(
+    default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There ONNX Runtime's product of int8 cuts sums off, and another product, in uint8, takes its place."""
+    texts = read_texts()[:12]
+    vectors = encode(default_folder, texts)
+    is_exact = graphs._has_exact_int8_products()
+    monkeypatch.setattr(graphs, "_has_exact_int8_products", lambda: not is_exact)
+    np.testing.assert_allclose(encode(default_folder, texts), vectors, atol=1e-6)
+
+
+def test_the_gate_has_no_text_that_set_the_ranges() -> None:
+    assert not {text.text for text in read_texts()} & set(sample_texts())
