@@ -86,11 +86,27 @@ def main() -> None:
     """Run the command; its exit status is 0 done, 1 refused, 2 wrong usage, 130 interrupted."""
     if logging.lastResort:
         logging.lastResort.setFormatter(LineFormatter())  # the handler of what commands and the service log
-    status = run(sys.argv[1:])
+        logging.lastResort.addFilter(_is_no_interrupt)
+    sys.unraisablehook = _show_unraisable
+    try:
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:  # a second Ctrl-C, after the first one ended the command
+        status = INTERRUPTED
     if status == INTERRUPTED:
         sys.stdout.flush()
         os._exit(status)  # without waiting for encoder threads, whose results are not stored
     sys.exit(status)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Whether an event is to be shown: SQLAlchemy logs a second Ctrl-C during its clean-up, and raises it again."""
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
+
+
+def _show_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """Print an error that Python can't raise; no Ctrl-C that comes while the clean-up deletes an object."""
+    if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
 
 
 def run(arguments: list[str]) -> int:

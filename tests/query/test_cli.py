@@ -55,6 +55,23 @@ def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
         assert f"\n  {command} " in done.stdout
 
 
+def test_a_second_interruption_during_the_clean_up_shows_no_traceback(home: Path) -> None:
+    code = (
+        "import signal, sqlite3, sys\nfrom query import cli\nfrom query.commands import status\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "def interrupt(*_): signal.raise_signal(signal.SIGINT)\n"
+        "class Connection(sqlite3.Connection): close = interrupt\n"
+        "class Deleted: __del__ = interrupt\n"
+        "connect = sqlite3.connect\n"
+        "sqlite3.connect = lambda *args, **options: connect(*args, **options, factory=Connection)\n"
+        "def describe(*_): deleted = Deleted(); interrupt()\n"
+        "status.describe = describe\n"
+        f"sys.argv = ['dragoman', 'status', '--home', {str(home)!r}]\ncli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.split()) == (130, ["interrupted"])
+
+
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for command in _COMMANDS:
         assert run([command, "--help"]) == 0
