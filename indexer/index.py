@@ -18,6 +18,7 @@ from encoders.folder import FILE_MODE
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
+from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
@@ -145,10 +146,13 @@ def _open_for_indexing(
         with collection_lock(name, engine):
             collection = _find(engine, request, name, settings)
             reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
-            default_method = collection.method if collection and not (request.rebuild and request.encoder) else None
-            encoder = open_named(reference, request.method or default_method, console, device=request.device)
             if collection and not request.rebuild:
-                collection.check(encoder.spec)
+                encoder = open_encoder_of(
+                    collection, console, reference=reference, method=request.method, device=request.device
+                )
+            else:
+                default_method = collection.method if collection and not request.encoder else None
+                encoder = open_named(reference, request.method or default_method, console, device=request.device)
             refuse_while_workers(engine, name, unless=encoder.spec.model if settings.broker else "")
             generation, database_id = 1, read_database_id(engine)
             if collection is None:

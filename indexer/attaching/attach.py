@@ -16,6 +16,7 @@ from encoders.errors import BadInput
 from indexer.attaching.catch_up import AttachReport, catch_up
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.elastic import connection
@@ -74,11 +75,10 @@ class AttachedCollection:
             if attachment.companion and not collection:
                 check_name(name)
             reference = absolute(encoder or (collection.encoder if collection else DEFAULT))
-            method = method or (collection.method if collection else None)
-            loaded = open_named(reference, method, console, device=device)
             if collection:
-                collection.check(loaded.spec)
+                loaded = open_encoder_of(collection, console, reference=reference, method=method, device=device)
             else:
+                loaded = open_named(reference, method, console, device=device)
                 with connection.connect(attachment.server, settings.credentials) as client:
                     connection.abilities(client, attachment.server)  # an unsuitable server is refused before all else
                     users_index = UsersIndex.open(client, attachment)

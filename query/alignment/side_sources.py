@@ -14,6 +14,7 @@ from encoders.errors import BadInput, ModelMismatch
 from encoders.languages import normalise
 from encoders.wording import counted
 from indexer.collection import collection as collections
+from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.readers import elastic, irdatasets
@@ -79,12 +80,11 @@ class Sides:
             return _Place(name, collections.require(engine, collection), normalise(lang))
 
     def _encoder(self, collection: collections.Collection | None) -> Encoder:
-        reference = self.encoder or (collection.encoder if collection else DEFAULT)
-        method = self.method or (collection.method if collection else None)
-        encoder = open_named(reference, method, self.console, device=self.device)
         if collection:
-            collection.check(encoder.spec)
-        return encoder
+            return open_encoder_of(
+                collection, self.console, reference=self.encoder, method=self.method, device=self.device
+            )
+        return open_named(self.encoder or DEFAULT, self.method, self.console, device=self.device)
 
     def _side(self, place: _Place, encoder: Encoder | None) -> Side:
         if place.collection or encoder is None:

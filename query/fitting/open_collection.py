@@ -18,10 +18,10 @@ from encoders.maps.space import SpaceMaps
 from encoders.memory import give_back_memory
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings
 from indexer.ledger import database
 from indexer.stores.contract import VectorStore
-from onnx_export.models import open_named
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration, UnreadableCalibration
 from query.ranking.query_encoder import open_specified
@@ -66,9 +66,7 @@ class OpenCollection:
         if not self.store.count():
             raise self.empty()
         give_back_memory()  # this process may have indexed, with an encoder of its own
-        encoder = open_named(self.collection.encoder, self.collection.method, self.console, device=self.device)
-        self.collection.check(encoder.spec)
-        return encoder
+        return open_encoder_of(self.collection, self.console, device=self.device)
 
     def empty(self) -> BadInput:
         """The error for a collection without documents."""

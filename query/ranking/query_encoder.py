@@ -11,6 +11,7 @@ from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.space import QueryEncoderSpec
 from encoders.methods.combined import SEPARATOR
 from indexer.collection.collection import Collection
+from indexer.collection.encoder import open_encoder_of
 from onnx_export.models import open_named
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
@@ -65,9 +66,7 @@ def open_query_encoder(
     query_encoder = query_encoder_spec(calibration)
     if query_encoder:
         return open_specified(collection, query_encoder, device, console)
-    encoder = open_named(collection.encoder, collection.method, console, device=device)
-    collection.check(encoder.spec)
-    return encoder
+    return open_encoder_of(collection, console, device=device)
 
 
 def without_queries(

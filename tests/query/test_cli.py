@@ -403,7 +403,7 @@ def test_what_can_not_be_done_is_refused_before_an_encoder_is_loaded(
     def load(*_: object, **__: object) -> None:
         raise AssertionError("an encoder was loaded")
 
-    for module in ("indexer.index", "query.ranking.query_encoder", "query.fitting.open_collection"):
+    for module in ("indexer.index", "indexer.collection.encoder", "query.ranking.query_encoder"):
         monkeypatch.setattr(f"{module}.open_named", load)
     assert run([*arguments, "--home", str(home)]) == 1
 

@@ -151,13 +151,15 @@ def test_while_a_command_opens_its_encoder_no_other_changes_its_collection(
     if exists:
         index(settings, source)
 
+    opener = f"indexer.{'collection.encoder' if exists else 'index'}.open_named"
+
     def opened_while_another_begins(*arguments: Any, **others: Any) -> Encoder:
-        monkeypatch.setattr("indexer.index.open_named", open_named)
+        monkeypatch.setattr(opener, open_named)
         with pytest.raises(StoreError, match="another process is indexing collection c"):
             index(settings, source, rebuild=exists)
         return open_named(*arguments, **others)
 
-    monkeypatch.setattr("indexer.index.open_named", opened_while_another_begins)
+    monkeypatch.setattr(opener, opened_while_another_begins)
     index(settings, write(tmp_path, {"new": ("en", "A new document.")}))
     assert "new" in stored(settings)[0]
 

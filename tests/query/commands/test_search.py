@@ -114,7 +114,7 @@ def test_similar_documents_are_looked_for_without_an_encoder(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("an encoder is loaded")
 
-    monkeypatch.setattr("query.ranking.query_encoder.open_named", refuse)
+    monkeypatch.setattr("query.ranking.query_encoder.open_encoder_of", refuse)
     place = ["-c", "demo", "--home", str(calibrated_by_words.home)]
     assert run(["similar", "demo:de:sourdough", *place]) == 0
     assert capsys.readouterr().out

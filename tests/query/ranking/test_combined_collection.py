@@ -64,6 +64,15 @@ def test_weights_change_the_ranking_and_not_the_index(home: Settings) -> None:
     assert first != second
 
 
+@pytest.mark.parametrize("collection", ["both", "alone"])
+def test_an_encoder_that_the_collections_method_can_not_use_is_refused_as_another_encoder(
+    home: Settings, collection: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = str(home.home.parent / "words")
+    assert run(["index", SOURCES[0], "-c", collection, "--encoder", words, "--home", str(home.home)]) == 1
+    assert f"collection {collection} holds vectors of" in capsys.readouterr().err
+
+
 def test_the_service_names_both_encoders(home: Settings, word_model: ModelFolder) -> None:
     with serving(ServiceOptions(home, collections=("both",), device="cpu")) as client:
         (described,) = client.get("/api/collections").json()["collections"]

@@ -1,0 +1,35 @@
+"""Load the encoder of a collection's vectors, and refuse an encoder that makes others."""
+
+from __future__ import annotations
+
+from encoders.console import Console
+from encoders.devices import Device
+from encoders.document import Encoder
+from encoders.errors import BadInput
+from indexer.collection.collection import Collection
+from onnx_export.models import open_named
+
+
+def open_encoder_of(
+    collection: Collection,
+    console: Console,
+    *,
+    reference: str | None = None,
+    method: str | None = None,
+    device: Device = "auto",
+) -> Encoder:
+    """Load an encoder that makes a collection's vectors; by default ``reference`` and ``method`` are the collection's.
+
+    Raises:
+        BadInput: there is no such encoder or method.
+        ModelMismatch: the collection holds vectors of another encoder or method.
+    """
+    reference = reference or collection.encoder
+    try:
+        encoder = open_named(reference, method or collection.method, console, device=device)
+    except BadInput:
+        if not method:  # an encoder that the collection's method can't use is another encoder
+            collection.check(open_named(reference, None, console, device=device).spec)
+        raise
+    collection.check(encoder.spec)
+    return encoder
