@@ -28,7 +28,7 @@ def open_encoder_of(
     try:
         encoder = open_named(reference, method or collection.method, console, device=device)
     except BadInput:
-        if not method:  # an encoder that the collection's method can't use is another encoder
+        if not method and reference != collection.encoder:  # one that the collection's method can't use is another
             collection.check(open_named(reference, None, console, device=device).spec)
         raise
     collection.check(encoder.spec)

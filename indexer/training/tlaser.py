@@ -22,6 +22,8 @@ from onnx_export.huggingface.source import require_torch
 _GATE_TEXTS = 240
 _MIN_GATE_TEXTS = 40
 """With very few texts the parity check is empty: among ten documents, every graph finds the same ten nearest."""
+_SAMPLES = 50
+"""Training sentences, in all their languages, that set the ranges of an int8 graph."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def train_tlaser(
         target,
         precision,
         texts=gate_texts(held_out, train, corpus.languages),
+        samples=[text for row in train.rows[-_SAMPLES:] for text in row.values()],
         curve=fitted.curve,
         about={
             "Training": f"{', '.join(directions)}; {corpus.pairs:,} pairs; {tokens:,} target tokens in {step:,} steps",

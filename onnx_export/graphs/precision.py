@@ -24,8 +24,9 @@ from encoders.folder import Precision, weights_file
 from encoders.graph import Inputs
 from encoders.unpadded import CONTRIB
 from encoders.wording import install_command
-from onnx_export.graphs.eight_bits import eight_bits, names_read
+from onnx_export.graphs.eight_bits import eight_bits
 from onnx_export.graphs.half_range import LARGEST, bound_masks, largest_values
+from onnx_export.graphs.nodes import constant_matrix, names_read
 
 UInt8Array = npt.NDArray[np.uint8]
 
@@ -49,6 +50,7 @@ def convert(source: Path, target: Path, precision: Precision, batches: Iterable[
 
     Raises:
         MissingPart: ONNX Runtime, which int8 and fp16 need, is not installed.
+        BadInput: the graph can't be run, or in int8 makes values of the batches that are not finite numbers.
         OSError: the disk is full, or another error of the operating system.
     """
     writers: dict[Precision, Callable[[Path, Path], None]] = {
@@ -206,9 +208,8 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
     nodes = []
     for node in graph.node:
         nodes.append(node)
-        weight_position = {"MatMul": 1, "Gather": 0}.get(node.op_type)
-        weight = weights.get(node.input[weight_position]) if weight_position is not None else None
-        if weight is None or weight.data_type != TensorProto.FLOAT or len(weight.dims) != 2:
+        weight = constant_matrix(node, weights)
+        if weight is None:
             continue
         matrix = numpy_helper.to_array(weight)
         blocks = quantise_blocks(matrix.T if node.op_type == "MatMul" else matrix)

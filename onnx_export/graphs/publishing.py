@@ -24,8 +24,8 @@ def write_graph(
 ) -> None:
     """Write a graph in a precision; ``write_fp32`` writes the fp32 graph to a temporary file beside ``target``.
 
-    In fp16 attention is one node where that is exact. ``batches`` of inputs show whether it is, and where half
-    precision would overflow.
+    ``batches`` of inputs set the ranges of int8. In fp16 attention is one node where that is exact; the batches show
+    whether it is, and where half precision would overflow.
     """
     with tempfile.TemporaryDirectory(prefix="graph.", dir=target.parent) as scratch:
         graph = Path(scratch) / "fp32.onnx"

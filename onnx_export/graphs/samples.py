@@ -18,7 +18,7 @@ from encoders.session import CPU_TOKEN_BUDGET, padded, token_batches
 def sample_texts() -> list[str]:
     """Read the package's sample texts, a line each: sentences in many scripts, code, tables, numbers, single signs.
 
-    The parity gate has other texts, so that it checks a graph with texts that did not shape the graph.
+    The parity gate has other texts, so that it checks a graph with texts that did not set its ranges.
     """
     return Path(__file__).with_name("sample_texts.txt").read_text(encoding="utf-8").splitlines()
 

@@ -36,6 +36,7 @@ from onnx_export.graphs.parity import (
     with_documents,
 )
 from onnx_export.graphs.publishing import check_graph, require_parity, write_graph, write_json
+from onnx_export.graphs.samples import sample_texts
 from onnx_export.hmde.base import Base, FrozenBase, TrainedBase
 from onnx_export.hmde.lower_encoders.adapters import merge_adapters
 from onnx_export.hmde.model import Upper
@@ -89,7 +90,8 @@ def publish(
         )
         example = {"sentences": torch.randn(2, 4, upper.shape.dim), "mask": torch.ones((2, 4), dtype=torch.int64)}
         write_fp32 = partial(huggingface.export_module, upper, example, ("documents", "sentences"))
-        write_graph(write_fp32, draft / GRAPH, precision, [_gate_inputs(upper, texts, lower_reference)])
+        samples = [GateText("", "document", text) for text in sample_texts()]
+        write_graph(write_fp32, draft / GRAPH, precision, [_inputs(upper, samples, encode(folder, samples))])
         save(draft, upper, base.source.module if isinstance(base, TrainedBase) else None)
         facts = {
             "format": FORMAT,
@@ -133,15 +135,15 @@ def _compare_both(
 ) -> ParityReport:
     """Compare both graphs together with torch."""
     graph_vectors = with_documents(UpperSession(folder, "cpu"), texts, encode(folder, texts))
-    reference, inputs = lower.copy(), _gate_inputs(upper, texts, lower)
+    reference, inputs = lower.copy(), _inputs(upper, texts, lower)
     with torch.no_grad():
         vectors = upper(*map(torch.from_numpy, inputs.values())).numpy()
     reference[list(gate_documents(texts, upper.shape.sentences))] = vectors
     return compare(precision, texts, graph_vectors, reference)
 
 
-def _gate_inputs(upper: Upper, texts: Sequence[GateText], lower: FloatArray) -> Inputs:
-    """Inputs of the upper graph for the gate's documents, whose texts have the (texts, dim) vectors ``lower``."""
+def _inputs(upper: Upper, texts: Sequence[GateText], lower: FloatArray) -> Inputs:
+    """Inputs of the upper graph for documents of the texts, which have the (texts, dim) vectors ``lower``."""
     documents = gate_documents(texts, upper.shape.sentences)
     sentences, mask = padded([lower[rows] for rows in documents.values()])
     return {"sentences": sentences, "mask": mask}

@@ -158,7 +158,12 @@ def write_files(source: huggingface.SourceModel, draft: Path, precision: Precisi
 
 
 def _sample_inputs(source: huggingface.SourceModel) -> Iterator[Inputs]:
-    rows = huggingface.token_rows(source, sample_texts())
+    texts = sample_texts()
+    if source.recipe.pooling == "cross-encoder":
+        following = [*texts[1:], texts[0]]
+        rows = source.tokenizer(texts, following, truncation=True, max_length=source.max_tokens)["input_ids"]
+    else:
+        rows = huggingface.token_rows(source, texts)
     yield from token_inputs(rows, source.tokenizer.pad_token_id or 0, source.max_tokens)
 
 

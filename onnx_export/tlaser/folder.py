@@ -18,7 +18,7 @@ from encoders.tlaser.vocabulary import PAD_ID
 from onnx_export.graphs.bilstm_graph import build_bilstm
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.graphs.publishing import check_graph, write_graph
-from onnx_export.graphs.samples import token_inputs
+from onnx_export.graphs.samples import sample_texts, token_inputs
 from onnx_export.huggingface.source import export_token_graph, run_one_at_a_time
 from onnx_export.tlaser.batches import encoder_input
 from onnx_export.tlaser.model import Translator, UnitVectors
@@ -40,6 +40,7 @@ def publish(
     precision: Precision,
     *,
     texts: Sequence[GateText],
+    samples: Sequence[str] = (),
     curve: Sequence[Row],
     about: Mapping[str, str],
     console: Console,
@@ -47,8 +48,9 @@ def publish(
 ) -> tuple[ModelFolder, ParityReport]:
     """Export the encoder, compare the graph with torch and write the model folder.
 
-    The model is on the CPU, in evaluation mode. The gate's texts are at least one query and eleven documents. The curve
-    is written as ``curve.jsonl`` and ``curve.png``; ``about`` has facts about the training for the card.
+    The model is on the CPU, in evaluation mode. The gate's texts are at least one query and eleven documents.
+    ``samples``, other sentences of the training, set the ranges of int8 together with the package's sample texts. The
+    curve is written as ``curve.jsonl`` and ``curve.png``; ``about`` has facts about the training for the card.
 
     Raises:
         BadInput: parity is below the bar.
@@ -71,7 +73,8 @@ def publish(
     reference = run_one_at_a_time(UnitVectors(model.encoder).eval(), rows)
     with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as draft:
         console.say(f"writing the graph in {precision}")
-        batches = token_inputs(rows, PAD_ID, plan.sizes.max_tokens)
+        sample_rows = token_rows(tokenizer, [*sample_texts(), *samples], plan)
+        batches = token_inputs(sample_rows, PAD_ID, plan.sizes.max_tokens)
         write_graph(partial(write_encoder, model, plan), draft / "model.onnx", precision, batches)
         (draft / config.tokenizer_name).write_text(tokenizer.to_str(), encoding="utf-8")
         report = check_graph(ModelFolder(draft, config), texts, reference, console, force=force)

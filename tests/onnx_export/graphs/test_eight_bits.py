@@ -13,12 +13,13 @@ from onnx import TensorProto, helper, numpy_helper
 from encoders import graph as graphs
 from encoders.devices import CPU
 from encoders.document import FloatArray
+from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.graph import load_graph
 from onnx_export.graphs import eight_bits as module
 from onnx_export.graphs.eight_bits import STRENGTH, eight_bits
 from onnx_export.graphs.parity import encode, read_texts
-from onnx_export.graphs.precision import save_graph
+from onnx_export.graphs.precision import four_bits, save_graph
 from onnx_export.graphs.samples import sample_texts
 
 ROWS, COLUMNS, OUTPUTS = 40, 24, 6
@@ -142,6 +143,36 @@ def test_two_values_share_a_weight_that_is_stored_once(tmp_path: Path) -> None:
     )
     assert "Mul" not in kinds(model), "a weight can't take a factor from two values"
     np.testing.assert_allclose(run(model, tmp_path, SAMPLES), 2 * SAMPLES @ WEIGHT, atol=0.3)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_and_columns_of_a_table_are_gathered(tmp_path: Path, axis: int) -> None:
+    """A graph without a product has no range; the batches' shapes differ."""
+    table = numpy_helper.from_array(RNG.normal(size=(9, 9)).astype(np.float32), "table")
+    made = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["y"], axis=axis)],
+        "g",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["rows"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [table],
+    )
+    file = tmp_path / "fp32.onnx"
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file)
+    ids = np.array([8, 0, 0, 3])
+    for model in (eight_bits(file, [{"ids": ids}, {"ids": ids[:2]}]), four_bits(onnx.load(file))):
+        save_graph(model, tmp_path / "g.onnx")
+        rows = load_graph(tmp_path / "g.onnx", CPU).run(None, {"ids": ids})[0]
+        np.testing.assert_allclose(rows, np.take(numpy_helper.to_array(table), ids, axis=axis), atol=0.3)
+
+
+def test_values_that_are_not_finite_have_no_range(tmp_path: Path) -> None:
+    samples = SAMPLES.copy()
+    samples[1, 2] = np.inf
+    with pytest.raises(
+        BadInput, match=r"^the graph makes values that are not finite numbers, .* take --precision fp32$"
+    ):
+        eight_bits(write(tmp_path, [PRODUCT, SUM]), [{"x": samples}])
+    assert [file.name for file in tmp_path.iterdir()] == ["fp32.onnx"]
 
 
 def test_vectors_of_the_default_encoder_are_the_same_on_processors_without_vnni(

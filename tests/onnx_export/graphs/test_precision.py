@@ -122,12 +122,6 @@ def test_a_weight_that_nothing_reads_is_left_out_and_a_branch_keeps_its_own(tmp_
     assert [weight.name for weight in onnx.load(tmp_path / "g.onnx").graph.initializer] == ["inner"]
 
 
-def test_int8_prints_no_advice(source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("WARNING"):
-        converted(source, tmp_path, "int8")
-    assert caplog.messages == []
-
-
 def test_fp16_keeps_sums_and_norms_in_single_precision(source: Path, tmp_path: Path) -> None:
     graph = onnx.load(converted(source, tmp_path, "fp16")).graph
     assert [weight.data_type for weight in graph.initializer if words(weight)] == [TensorProto.FLOAT16]
