@@ -195,6 +195,7 @@ _SLOWED = """
 import os, sys, time
 from encoders.methods.titled_windows import TitledWindows
 from indexer import index as indexing
+from indexer.collection import encoder as of_collection
 from query.cli import run
 from trials.fake_encoder import FakeEncoder
 
@@ -207,7 +208,7 @@ def slowly(encoder, documents):
 
 kind.encode_documents = slowly
 if kind is FakeEncoder:
-    indexing.open_named = lambda *_, **__: FakeEncoder()
+    indexing.open_named = of_collection.open_named = lambda *_, **__: FakeEncoder()
 sys.exit(run([*sys.argv[2:], "--no-calibration"]))
 """
 

@@ -247,7 +247,7 @@ def test_the_language_of_each_text_is_marked_for_the_browser_s_translation(page:
 
 
 def test_the_dial_ranks_anew(page: Any) -> None:
-    ask(page, "flood in the old town")
+    ask(page, "mould on a bedroom wall")
     page.locator("#balance").fill("0")
     until(page, "location.search.includes('balance=0')")
     until(page, "!document.querySelector('.old')")
