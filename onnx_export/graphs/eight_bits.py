@@ -70,7 +70,7 @@ def eight_bits(source: Path, batches: Iterable[Inputs]) -> onnx.ModelProto:
     for node in model.graph.node:
         if constant_matrix(node, weights):
             (graph.product if node.op_type == "MatMul" else graph.rows)(node)
-        elif node.output[0] not in graph.made:
+        elif node.output[0] not in graph.computed:
             graph.nodes.append(node)
     del model.graph.node[:]
     model.graph.node.extend(graph.nodes)
@@ -113,13 +113,13 @@ def _spans(source: Path, widths: Mapping[str, int], batches: Iterable[Inputs]) -
             names.append(f"{value}.{kind}")
             nodes.append(helper.make_node(kind, [f"{value}.flat", constants[0].name], [names[-1]], keepdims=0))
     measured = list(zip(*measure(source, nodes, names, batches, constants=constants), strict=True))
-    ends = [np.minimum(0, np.min(of_batches, axis=0)) for of_batches in measured[::2]]
-    tops = [np.maximum(0, np.max(of_batches, axis=0)) for of_batches in measured[1::2]]
-    if not all(np.isfinite(ends_or_tops).all() for ends_or_tops in (*ends, *tops)):
+    lowest = [np.minimum(0, np.min(of_batches, axis=0)) for of_batches in measured[::2]]
+    highest = [np.maximum(0, np.max(of_batches, axis=0)) for of_batches in measured[1::2]]
+    if not all(np.isfinite(columns).all() for columns in (*lowest, *highest)):
         raise BadInput(
             "the graph makes values that are not finite numbers, so int8 has no range; take --precision fp32"
         )
-    return dict(zip(widths, zip(ends, tops, strict=True), strict=True))
+    return dict(zip(widths, zip(lowest, highest, strict=True), strict=True))
 
 
 def _rounding(lowest: FloatArray, highest: FloatArray, matrices: Sequence[FloatArray], *, smooth: bool) -> _Rounding:
@@ -147,7 +147,7 @@ class _Graph:
     """A graph's nodes while they are replaced.
 
     Attributes:
-        made: values of nodes that other nodes already make.
+        computed: values that the new nodes compute.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class _Graph:
     ) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, onnx.TensorProto] = {}
-        self.made: set[str] = set()
+        self.computed: set[str] = set()
         self._weights, self._roundings = weights, roundings
         self._lengths = {weight.name: weight.dims[0] for weight in graph.initializer if len(weight.dims) == 1}
         self._reads = Counter(names_read(graph))
@@ -166,8 +166,8 @@ class _Graph:
         value, weight = node.input
         rounding = self._roundings[value]
         levels, step, zero = (f"{value}.{part}" for part in ("levels", "step", "zero"))
-        if levels not in self.made:
-            self.made.add(levels)
+        if levels not in self.computed:
+            self.computed.add(levels)
             self._round(value, rounding, levels, step, zero)
         values, scales = int8_rows_and_scales(numpy_helper.to_array(self._weights[weight]).T * rounding.factors)
         inputs = [
@@ -177,7 +177,7 @@ class _Graph:
         output, bias = self._biased(node.output[0], len(scales))
         if bias:
             inputs += [self._constant(f"{weight}.zero", np.array(0, dtype=np.int8)), bias]
-        self.made.add(output)
+        self.computed.add(output)
         self.nodes.append(helper.make_node("MatMulIntegerToFloat", inputs, [output], name=output, domain=CONTRIB))
 
     def _round(self, value: str, rounding: _Rounding, levels: str, step: str, zero: str) -> None:

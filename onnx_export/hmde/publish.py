@@ -91,7 +91,7 @@ def publish(
         example = {"sentences": torch.randn(2, 4, upper.shape.dim), "mask": torch.ones((2, 4), dtype=torch.int64)}
         write_fp32 = partial(huggingface.export_module, upper, example, ("documents", "sentences"))
         samples = [GateText("", "document", text) for text in sample_texts()]
-        write_graph(write_fp32, draft / GRAPH, precision, [_inputs(upper, samples, encode(folder, samples))])
+        write_graph(write_fp32, draft / GRAPH, precision, [_upper_inputs(upper, samples, encode(folder, samples))])
         save(draft, upper, base.source.module if isinstance(base, TrainedBase) else None)
         facts = {
             "format": FORMAT,
@@ -135,14 +135,14 @@ def _compare_both(
 ) -> ParityReport:
     """Compare both graphs together with torch."""
     graph_vectors = with_documents(UpperSession(folder, "cpu"), texts, encode(folder, texts))
-    reference, inputs = lower.copy(), _inputs(upper, texts, lower)
+    reference, inputs = lower.copy(), _upper_inputs(upper, texts, lower)
     with torch.no_grad():
         vectors = upper(*map(torch.from_numpy, inputs.values())).numpy()
     reference[list(gate_documents(texts, upper.shape.sentences))] = vectors
     return compare(precision, texts, graph_vectors, reference)
 
 
-def _inputs(upper: Upper, texts: Sequence[GateText], lower: FloatArray) -> Inputs:
+def _upper_inputs(upper: Upper, texts: Sequence[GateText], lower: FloatArray) -> Inputs:
     """Inputs of the upper graph for documents of the texts, which have the (texts, dim) vectors ``lower``."""
     documents = gate_documents(texts, upper.shape.sentences)
     sentences, mask = padded([lower[rows] for rows in documents.values()])
