@@ -122,18 +122,6 @@ def _shapes(inputs: Inputs) -> str:
     return ", ".join(" × ".join(map(str, array.shape)) for array in inputs.values())
 
 
-def _has_exact_int8_products() -> bool:
-    """Whether the processor's products of int8 are exact: other x86 processors cut 16-bit sums off.
-
-    Unknown where Linux does not list the processor's instructions.
-    """
-    try:
-        flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
-    except OSError:
-        return False
-    return "avx512_vnni" in flags
-
-
 def load_graph(
     graph: Path, placement: Placement, *, profile: Path | None = None, unnormalised: bool = False
 ) -> onnxruntime.InferenceSession:
@@ -153,8 +141,6 @@ def load_graph(
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS
-    if not _has_exact_int8_products():
-        options.add_session_config_entry("session.x64quantprecision", "1")  # products that are exact, and slower
     if profile:
         options.enable_profiling = True
         options.profile_file_prefix = str(profile)

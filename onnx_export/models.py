@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 DEFAULT = NAME
 """Name of the default encoder, for a collection without a named encoder."""
-_DEFAULT_BUILD = "7"
+_DEFAULT_BUILD = "8"
 """Incremented when ``default_model`` writes other bytes than before, so that caches do not keep the old folder."""
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from encoders.document import FloatArray, int8_rows_and_scales
+from encoders.document import FloatArray, Int8Array, int8_rows_and_scales
 from encoders.errors import BadInput
 from encoders.graph import Inputs
 from encoders.unpadded import CONTRIB
@@ -35,6 +35,8 @@ _Span = tuple[FloatArray, FloatArray]
 """The least of each column of a value, at most 0, and the largest, at least 0, both (columns,)."""
 _LEVELS = 255
 """The largest of the levels, which begin at 0."""
+_LARGEST_PAIR = 127
+"""Largest sum of two neighbouring weights of one sign, before both are rounded; see ``_levels_and_scales``."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,21 @@ def _sizes(largest: FloatArray) -> FloatArray:
     return np.maximum(largest, mean * _LEAST_SHARE) if mean > 0 else np.ones_like(largest)
 
 
+def _levels_and_scales(weights: FloatArray) -> tuple[Int8Array, FloatArray]:
+    """Quantise (outputs, columns) weights so that all processors compute the same products.
+
+    Processors without VNNI add the products of two neighbouring columns in 16 bits. Rounded, two neighbours of one sign
+    add up to at most 128, and 255 × 128 fits.
+
+    Returns:
+        Levels (outputs, columns), and scales (outputs,) to multiply by.
+    """
+    pairs = np.pad(weights, ((0, 0), (0, weights.shape[1] % 2))).reshape(len(weights), -1, 2)
+    sums = np.maximum(np.maximum(pairs, 0).sum(axis=2), np.maximum(-pairs, 0).sum(axis=2)).max(axis=1, initial=0)
+    scales = np.maximum(sums, np.finfo(np.float32).tiny) / np.float32(_LARGEST_PAIR)
+    return np.rint(weights / scales[:, None]).astype(np.int8), scales
+
+
 class _Graph:
     """A graph's nodes while they are replaced.
 
@@ -169,7 +186,7 @@ class _Graph:
         if levels not in self.computed:
             self.computed.add(levels)
             self._round(value, rounding, levels, step, zero)
-        values, scales = int8_rows_and_scales(numpy_helper.to_array(self._weights[weight]).T * rounding.factors)
+        values, scales = _levels_and_scales(numpy_helper.to_array(self._weights[weight]).T * rounding.factors)
         inputs = [
             levels, self._constant(f"{weight}.int8", values.T), step, self._constant(f"{weight}.scale", scales),
             zero,
