@@ -3,7 +3,7 @@
 The ranges are constants, so a vector does not depend on its batch. A few columns of a transformer's values are many
 times as large as the others, and would leave the others few of the 256 levels. So each column of a product's input is
 divided by a number of its own, and the weights that it meets are multiplied by it: SmoothQuant (Xiao et al., 2023,
-equations 3 and 4).
+equations 3 and 4). Weights are so small that no processor's sums overflow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Span = tuple[FloatArray, FloatArray]
 _LEVELS = 255
 """The largest of the levels, which begin at 0."""
 _LARGEST_PAIR = 127
-"""Largest sum of two neighbouring weights of one sign, before both are rounded; see ``_levels_and_scales``."""
+"""The largest sum of two neighbouring weights in units of their scale, before both are rounded."""
 
 
 @dataclass(frozen=True)
@@ -145,18 +145,18 @@ def _sizes(largest: FloatArray) -> FloatArray:
     return np.maximum(largest, mean * _LEAST_SHARE) if mean > 0 else np.ones_like(largest)
 
 
-def _levels_and_scales(weights: FloatArray) -> tuple[Int8Array, FloatArray]:
-    """Quantise (outputs, columns) weights so that all processors compute the same products.
+def _whole_weights_and_scales(weights: FloatArray) -> tuple[Int8Array, FloatArray]:
+    """Quantise (outputs, columns) weights so that all processors compute the same sums.
 
-    Processors without VNNI add the products of two neighbouring columns in 16 bits. Rounded, two neighbours of one sign
-    add up to at most 128, and 255 × 128 fits.
+    x86 processors without VNNI add the products of two neighbouring columns in 16 bits, and cut sums off at 32,767. Two
+    neighbouring weights of one sign add up to 127 scales at most, so to 128 when both are rounded; 255 × 128 fits.
 
     Returns:
-        Levels (outputs, columns), and scales (outputs,) to multiply by.
+        Weights in int8 (outputs, columns), and scales (outputs,) to multiply by.
     """
-    pairs = np.pad(weights, ((0, 0), (0, weights.shape[1] % 2))).reshape(len(weights), -1, 2)
-    sums = np.maximum(np.maximum(pairs, 0).sum(axis=2), np.maximum(-pairs, 0).sum(axis=2)).max(axis=1, initial=0)
-    scales = np.maximum(sums, np.finfo(np.float32).tiny) / np.float32(_LARGEST_PAIR)
+    pairs = np.add.reduceat(weights, np.arange(0, weights.shape[1], 2), axis=1)  # an odd last column stands alone
+    largest = np.maximum(np.abs(weights).max(axis=1), np.abs(pairs).max(axis=1))
+    scales = np.maximum(largest, np.finfo(np.float32).tiny) / np.float32(_LARGEST_PAIR)
     return np.rint(weights / scales[:, None]).astype(np.int8), scales
 
 
@@ -186,7 +186,7 @@ class _Graph:
         if levels not in self.computed:
             self.computed.add(levels)
             self._round(value, rounding, levels, step, zero)
-        values, scales = _levels_and_scales(numpy_helper.to_array(self._weights[weight]).T * rounding.factors)
+        values, scales = _whole_weights_and_scales(numpy_helper.to_array(self._weights[weight]).T * rounding.factors)
         inputs = [
             levels, self._constant(f"{weight}.int8", values.T), step, self._constant(f"{weight}.scale", scales),
             zero,
