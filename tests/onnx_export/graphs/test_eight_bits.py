@@ -179,7 +179,7 @@ def test_values_that_are_not_finite_have_no_range(tmp_path: Path) -> None:
 
 
 def assert_fits_16_bits(weights: npt.NDArray[np.int8]) -> None:
-    """The oracle is the arithmetic of x86 without VNNI: levels up to 255 times two neighbours of an output's weights."""
+    """The oracle is the arithmetic of x86 without VNNI: levels to 255 times two neighbours of an output's weights."""
     padded = np.pad(weights.astype(np.int64), ((0, len(weights) % 2), (0, 0)))
     pairs = padded.reshape(len(padded) // 2, 2, -1)
     assert 255 * pairs.clip(min=0).sum(axis=1).max() < 2**15
