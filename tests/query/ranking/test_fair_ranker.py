@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,7 @@ def test_queries_that_wait_are_ranked_together_each_as_alone(
 
     def counted(self: FairRanker, search: Any, vectors: Any, texts: Any) -> Any:
         sizes.append(len(vectors))
+        sleep(0.05)  # meanwhile other queries are encoded, and wait
         return rank_together(self, search, vectors, texts)
 
     monkeypatch.setattr(FairRanker, "rank_together", counted)
