@@ -145,7 +145,7 @@ def test_two_values_share_a_weight_that_is_stored_once(tmp_path: Path) -> None:
         sum(weight.data_type == TensorProto.INT8 and len(weight.dims) == 2 for weight in model.graph.initializer) == 1
     )
     assert "Mul" not in kinds(model), "a weight can't take a factor from two values"
-    np.testing.assert_allclose(run(model, tmp_path, SAMPLES), 2 * SAMPLES @ WEIGHT, atol=0.4)  # of up to 33
+    np.testing.assert_allclose(run(model, tmp_path, SAMPLES), 2 * SAMPLES @ WEIGHT, atol=0.4)  # the products reach 33
 
 
 @pytest.mark.parametrize("axis", [0, 1])
