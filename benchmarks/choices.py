@@ -1,10 +1,11 @@
-"""What ranking's constants rest on, on the development collection: candidates, neighbours, wrong labels, drift."""
+"""What ranking rests on, on the development collection: candidates, wrong labels, same-language search, drift."""
 
 from __future__ import annotations
 
 import argparse
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 from ir_measures import Qrel
 
 from benchmarks import harness
+from benchmarks.rankers import rank
 from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.document import Document, Encoder
 from encoders.methods.moments import PartMoments
@@ -19,16 +21,15 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT
+from query.fitting.decision import decide
 from query.fitting.drift import beyond_chance, changed_hits, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
-from query.ranking.search_choice import PLAIN, SearchChoice
+from query.ranking.fair_ranker import FairRanker
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 
 DEPTHS = (20, 50, 100)
-NEIGHBOURS = (1, 2, 3, 5, 10)
 NEWS = (0.0, 0.1, 0.25, 0.5)
-VECTORS = SearchChoice(0.75, "ratio", passages=False)
 
 
 def candidate_lines(searcher: Searcher, calibration: Calibration, queries: Sequence[Document]) -> list[str]:
@@ -54,10 +55,11 @@ def candidate_lines(searcher: Searcher, calibration: Calibration, queries: Seque
 
 
 def average_precision(
-    searcher: Searcher, calibration: Calibration, queries: Sequence[Document], qrels: Sequence[Qrel]
+    store: VectorStore, encoder: Encoder, queries: Sequence[Document], qrels: Sequence[Qrel]
 ) -> float:
-    """MAP of the first thousand by documents' vectors."""
-    rankings = replace(searcher, calibration=calibration).rank(queries, choice=VECTORS)
+    """MAP of the first thousand by documents' vectors, with statistics of the store."""
+    ranker = FairRanker(store, fit_statistics(draw_samples(store, encoder), encoder.spec.model), passages=False)
+    rankings = rank(ranker, queries, encoder.encode_queries(queries), sorted(store.count()))
     return harness.mean(harness.average_precisions(queries, rankings, qrels))
 
 
@@ -98,8 +100,8 @@ def _times(part_moments: PartMoments, factor: float) -> PartMoments:
     return PartMoments(part_moments.parts, tuple(part.times(factor) for part in part_moments.moments))
 
 
-def mislabelled(searcher: Searcher, encoder: Encoder, folder: Path, seed: int = 0) -> tuple[Searcher, Calibration]:
-    """The same collection with a random language for a tenth of the documents, and a calibration of it."""
+def mislabelled(searcher: Searcher, folder: Path, seed: int = 0) -> VectorStore:
+    """The same documents with a random language for a tenth of them."""
     chance = np.random.default_rng(seed)
     languages = sorted(searcher.languages)
     store = EmbeddedStore(folder, "mislabelled")
@@ -114,34 +116,26 @@ def mislabelled(searcher: Searcher, encoder: Encoder, folder: Path, seed: int = 
             searcher.spec.model,
             [replace(item, document=replace(item.document, lang=lang)) for item, lang in zip(page, langs, strict=True)],
         )
-    return replace(searcher, store=store), fit(store, encoder)
-
-
-def fit(store: VectorStore, encoder: Encoder) -> Calibration:
-    """The default calibration of a store."""
-    statistics = fit_statistics(draw_samples(store, encoder), encoder.spec.model)
-    return statistics.with_choice(DEFAULT)
+    return store
 
 
 def same_language_lines(
     searcher: Searcher, calibration: Calibration, queries: Sequence[Document], qrels: Sequence[Qrel]
 ) -> list[str]:
     """MAP of each topic among the documents of its own language, which a mixed index must not cost."""
-    calibrated = replace(searcher, calibration=calibration)
-    default = SearchChoice.of(calibration)
+    calibrated = replace(searcher, calibration=calibration, ranking=RankingOptions())
     rankings = {
-        "plain cosine": (replace(searcher, calibration=None), PLAIN),
-        "the default": (calibrated, default),
-        "the default with --hybrid": (calibrated, replace(default, hybrid=True)),
+        "plain cosine": searcher,
+        "the default": calibrated,
+        "the default with --hybrid": replace(calibrated, ranking=RankingOptions(hybrid=True)),
     }
     same = [qrel for qrel in qrels if qrel.doc_id.split(":")[1] == qrel.query_id.rpartition(".")[2]]
     table = harness.Table(["| same-language search, the mean of nine languages' topics together | MAP |", "|---|---:|"])
-    for name, (ranker, choice) in rankings.items():
+    for name, ranked_by in rankings.items():
         precisions: dict[str, float] = {}
         for lang in searcher.languages:
             of_lang = [query for query in queries if query.lang == lang]
-            ranked = ranker.rank(of_lang, to=[lang], choice=choice)
-            precisions |= harness.average_precisions(of_lang, ranked, same)
+            precisions |= harness.average_precisions(of_lang, ranked_by.rank(of_lang, to=[lang]), same)
         table.add(f"| {name} | {harness.mean(precisions):.4f} |")
     return table
 
@@ -158,20 +152,18 @@ def main() -> None:
         topics, judged = harness.topics("lohelp", "index", langs)
         queries = harness.queries(harness.every_nth(topics, arguments.every))
         qrels = harness.judgements(judged, langs)
-        calibration = fit(searcher.store, searcher.encoder)
-        encoder, searcher.encoder = searcher.encoder, harness.StoredEncoder(searcher.encoder)
-        searcher.encoder.encode_queries(queries)
+        searcher.encoder = harness.StoredEncoder(searcher.encoder)
+        store, encoder = searcher.store, searcher.encoder
+        samples = draw_samples(store, encoder)
+        calibration = fit_statistics(samples, encoder.spec.model)
         table = harness.Table(candidate_lines(searcher, calibration, queries))
         print(table[0], flush=True)
-        table += ["| margin, by documents' vectors | MAP |", "|---|---:|"]
-        with tempfile.TemporaryDirectory() as scratch:
-            margins = {f"k = {k}": (searcher, replace(calibration, neighbours=k)) for k in NEIGHBOURS}
-            margins["k = 3, a tenth of the documents given any language"] = mislabelled(
-                searcher, encoder, Path(scratch)
-            )
-            for name, (ranker, changed) in margins.items():
-                table.add(f"| {name} | {average_precision(ranker, changed, queries, qrels):.4f} |")
-        table += ["", *same_language_lines(searcher, calibration, queries, qrels)]
+        table += ["| languages, by documents' vectors | MAP |", "|---|---:|"]
+        with tempfile.TemporaryDirectory() as scratch, closing(mislabelled(searcher, Path(scratch))) as wrong:
+            for name, labelled in (("as they are", store), ("any for a tenth of the documents", wrong)):
+                table.add(f"| {name} | {average_precision(labelled, encoder, queries, qrels):.4f} |")
+        decided = decide(store, samples, encoder.spec.model).calibration
+        table += ["", *same_language_lines(searcher, decided, queries, qrels)]
         with open_searcher("ntrex", arguments.news, UNCALIBRATED) as news:
             table += ["", *drift_lines(searcher, calibration, news)]
     command = harness.command("choices --home HOME --news HOME", arguments, "every")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,15 +25,15 @@ from benchmarks.cr5_quality import (
     vectors,
 )
 from benchmarks.harness import TESTED, spread
-from benchmarks.searchers import BATCH, CENTRED, UNCALIBRATED, calibrations, index_encoded, open_searcher
+from benchmarks.rankers import rankers
+from benchmarks.searchers import BATCH, UNCALIBRATED, index_encoded, open_searcher
 from encoders.batches import encode_in_batches
 from encoders.document import Document, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods.combined import Combined
 from encoders.methods.registry import open_encoder
-from query.calibration.calibration_choice import CalibrationChoice
-from query.ranking.search_choice import PLAIN, SearchChoice
-from query.ranking.searcher import Searcher
+from query.fitting.decision import decide
+from query.fitting.statistics import draw_samples
 
 E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"
 
@@ -42,20 +41,6 @@ E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"
 def documents(records: Records) -> list[Document]:
     """Records of several languages as documents."""
     return [page for lang, of_lang in records.items() for page in harness.documents(of_lang, lang)]
-
-
-def means_by_ranking(searcher: Searcher) -> tuple[dict[str, float], CalibrationChoice]:
-    """MAP of each ranking, and what the probe chose."""
-    equal, calibration, decided = calibrations(searcher)
-    centred = replace(searcher, calibration=equal)
-    calibrated = replace(searcher, calibration=calibration)
-    rankings = {
-        "plain cosine": (searcher, PLAIN),
-        "centred": (centred, CENTRED),
-        "margins and passages": (centred, SearchChoice(0.75, "ratio")),
-        "as the probe decides": (calibrated, SearchChoice.of(calibration)),
-    }
-    return {name: rank_topics(ranker, choice)[0] for name, (ranker, choice) in rankings.items()}, decided
 
 
 def alone_and_together(
@@ -66,8 +51,10 @@ def alone_and_together(
     for name, encoder in ((E5, stored), (CR5, words), (BOTH, Combined([stored, words]))):
         batches = encode_in_batches(encoder, pages, BATCH, lambda _: None)
         with tempfile.TemporaryDirectory() as scratch, index_encoded(encoder, batches, Path(scratch)) as searcher:
-            means, decided = means_by_ranking(searcher)
-        print(f"  {name}: {means}, {decided}", flush=True)
+            samples = draw_samples(searcher.store, searcher.encoder)
+            ways = rankers(searcher.store, decide(searcher.store, samples, searcher.spec.model).calibration)
+            means = {way: rank_topics(searcher, ranker)[0] for way, ranker in ways.items()}
+        print(f"  {name}: {means}", flush=True)
         yield name, means
 
 
@@ -102,7 +89,7 @@ def curve_rows(stored: harness.StoredEncoder, records: Records, sizes: Sequence[
     """MAP by the number of training concepts, over the same unseen pages."""
     order = shuffled_concepts(records)
     unseen = documents(only(records, TESTED, order[: len(order) // 4]))
-    rankings = ("centred", "margins and passages", "as the probe decides")
+    rankings = ("centred", "without mates", "calibrated")
     lines = [
         f"| training concepts | {' | '.join(f'{CR5}, {ranking} | both, {ranking}' for ranking in rankings)} |",
         f"|---:|{'---:|' * 2 * len(rankings)}",

@@ -15,7 +15,8 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import LANGUAGES, TESTED, spread
-from benchmarks.searchers import CENTRED, open_searcher
+from benchmarks.rankers import rank, rankers
+from benchmarks.searchers import open_searcher
 from encoders.cr5.algebra.ridge_choice import excerpts, mate_rank, split
 from encoders.cr5.algebra.solver import solve
 from encoders.cr5.corpus import Corpus
@@ -30,7 +31,7 @@ from indexer.index import index
 from indexer.readers.documents import Sources
 from indexer.training.cr5 import train_cr5
 from query.fitting.calibrate import calibrate
-from query.ranking.search_choice import PLAIN, SearchChoice
+from query.ranking.fair_ranker import FairRanker
 from query.ranking.searcher import Searcher
 from query.reproduce.retrieval import RANKS, Precision, precision
 
@@ -118,51 +119,50 @@ def only(records: Records, langs: Sequence[str], concepts: Sequence[str]) -> dic
     return {lang: [record for record in records[lang] if record["concept"] in chosen] for lang in langs}
 
 
-def rank_topics(searcher: Searcher, choice: SearchChoice) -> tuple[float, float]:
+def rank_topics(searcher: Searcher, ranker: FairRanker) -> tuple[float, float]:
     """MAP over all topics and languages, and the share of the first n hits in the query's own of n languages."""
     langs = sorted(searcher.languages)
     topics, judged = harness.topics("lohelp", "index", langs)
     queries, qrels = harness.answerable(
         harness.queries(topics), harness.judgements(judged, langs), set(searcher.store.ids())
     )
-    return harness.scores(queries, searcher.rank(queries, choice=choice), qrels, len(langs))
+    rankings = rank(ranker, queries, searcher.encoder.encode_queries(queries), langs)
+    return harness.scores(queries, rankings, qrels, len(langs))
 
 
-def by_choice(collection: str, settings: Settings) -> dict[str, tuple[float, float]]:
-    """Calibrate a collection: MAP and own-language share by plain cosine, centred, and by the calibration."""
+def by_ranking(collection: str, settings: Settings) -> dict[str, tuple[float, float]]:
+    """Calibrate a collection: MAP and own-language share by ranking."""
     calibrate(collection, settings, device="cpu")
     with open_searcher(collection, settings.home) as searcher:
-        return {
-            "plain cosine": rank_topics(searcher, PLAIN),
-            "centred": rank_topics(searcher, CENTRED),
-            "default calibration": rank_topics(searcher, searcher.choice),
-        }
+        assert searcher.calibration is not None
+        ways = rankers(searcher.store, searcher.calibration)
+        return {name: rank_topics(searcher, ranker) for name, ranker in ways.items()}
 
 
 def index_records(folder: ModelFolder, records: Records) -> dict[str, tuple[float, float]]:
-    """What each choice reaches on records that are indexed with an encoder's folder."""
+    """What each ranking reaches on records that are indexed with an encoder's folder."""
     with tempfile.TemporaryDirectory() as scratch:
         source = harness.write_records(flat(records), Path(scratch) / "unseen.jsonl")
         settings = Settings.read(home=Path(scratch) / "home")
         index([source], "unseen", settings=settings, encoder=str(folder.path), device="cpu")
-        return by_choice("unseen", settings)
+        return by_ranking("unseen", settings)
 
 
 def copy_indexed(home: Path, records: Records) -> dict[str, tuple[float, float]]:
-    """What each choice reaches on records as a home has them indexed, in a copy without its other documents."""
+    """What each ranking reaches on records as a home has them indexed, in a copy without its other documents."""
     doc_ids = {record["id"] for record in flat(records)}
     with tempfile.TemporaryDirectory() as scratch:
         settings = Settings.read(home=Path(scratch) / "copy")
         shutil.copytree(home, settings.home)
         with open_searcher("lohelp", settings.home) as searcher:
             searcher.store.delete([doc_id for doc_id in searcher.store.ids() if doc_id not in doc_ids])
-        return by_choice("lohelp", settings)
+        return by_ranking("lohelp", settings)
 
 
 def split_rows(records: Records, splits: int, e5: Path | None) -> list[str]:
     """Mates of unseen concepts, and topics over unseen pages, on several splits by concept."""
     mate_shares = []
-    by_ranking: dict[str, list[tuple[float, float]]] = {}
+    by_name: dict[str, list[tuple[float, float]]] = {}
     for seed in range(splits):
         mate_shares.append(unseen_mates(records, seed).cosine[1])
         print(f"split {seed}: mates {mate_shares[-1]:.4f}", flush=True)
@@ -174,7 +174,7 @@ def split_rows(records: Records, splits: int, e5: Path | None) -> list[str]:
         if e5:
             scores |= {f"multilingual-E5-small, {name}": score for name, score in copy_indexed(e5, unseen).items()}
         for name, score in scores.items():
-            by_ranking.setdefault(name, []).append(score)
+            by_name.setdefault(name, []).append(score)
         print(f"split {seed}:", scores, flush=True)
     lines = [
         f"lohelp, {splits} splits by concept, mean ± standard deviation. Mates: trained on four fifths of the concepts "
@@ -187,7 +187,7 @@ def split_rows(records: Records, splits: int, e5: Path | None) -> list[str]:
         "| encoder and ranking | MAP | own-language share (fair: 12.5 %) |",
         "|---|---:|---:|",
     ]
-    for name, pairs in by_ranking.items():
+    for name, pairs in by_name.items():
         shares = 100 * np.array([share for _, share in pairs])
         lines.append(f"| {name} | {spread([mean for mean, _ in pairs])} | {shares.mean():.1f} % |")
     return lines

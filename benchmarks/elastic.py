@@ -31,7 +31,7 @@ _BATCH = 512
 _WARM = 20
 _QUERIES = 24
 """Pseudo-queries of each language whose candidates are compared."""
-_KS = (STRETCHES[0], 2 * STRETCHES[0])
+_KS = (STRETCHES[0].candidates, 2 * STRETCHES[0].candidates)
 CorrectedVectors = tuple[list[str], FloatArray]
 """Ids of documents, and their debiased vectors."""
 
@@ -58,9 +58,7 @@ class CalibratedStore:
     def for_passages(self) -> CalibratedStore:
         """The same store with a calibration that takes the passages' statistics for the documents'."""
         languages = {
-            lang: replace(
-                statistics, components={**statistics.components, "document": statistics.components["passage"]}
-            )
+            lang: replace(statistics, means={**statistics.means, "document": statistics.means["passage"]})
             for lang, statistics in self.calibration.languages.items()
         }
         return replace(self, calibration=replace(self.calibration, languages=languages))
@@ -139,7 +137,7 @@ def latency(calibration: Calibration, store: ElasticStore, client: Elasticsearch
     ]
     watches = harness.Stopwatches(_WARM)
     for vectors in [*queries[:_WARM], *queries]:
-        query = VectorQuery(calibration.model, vectors, STRETCHES[0], with_vectors=True)
+        query = VectorQuery(calibration.model, vectors, _KS[0], with_vectors=True)
         watches.step("store", partial(store.search, query))
         watches.step("by hand", partial(client.msearch, searches=searches(store, query)))
     medians = watches.medians()

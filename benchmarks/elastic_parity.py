@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from elasticsearch import Elasticsearch
+from ir_measures import Qrel
 
 from benchmarks import harness
 from benchmarks.elastic import CalibratedStore, copy_to, searches
-from benchmarks.fairness import Row, encode_topics, judged, scores
 from benchmarks.searchers import open_searcher
 from encoders.document import Document
 from indexer.stores.contract import VectorQuery
 from indexer.stores.elastic.store import ElasticStore
+from query.evaluation.topics import Topic
 from query.ranking.fair_ranker import STRETCHES
-from query.ranking.search_choice import PLAIN, SearchChoice
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import running
 
@@ -30,48 +31,43 @@ _WARMING, _TIMED = 5, 60
 _WITH_IDS, _BY_HAND = "`_msearch` by hand", "the same with ids as a column"
 
 
-def parity(searchers: Mapping[str, Searcher], every: int) -> list[str]:
+def by_ranking(searcher: Searcher) -> dict[str, Searcher]:
+    """The same searcher for each ranking."""
+    return {
+        "plain cosine": replace(searcher, calibration=None, ranking=RankingOptions()),
+        "calibrated": searcher,
+        "calibrated, --hybrid": replace(searcher, ranking=RankingOptions(hybrid=True)),
+    }
+
+
+def parity(searchers: Mapping[str, Searcher], topics: Sequence[Topic], judgements: Sequence[Qrel]) -> list[str]:
     """MAP on each store, by ranking."""
-    first = next(iter(searchers.values()))
-    topics, judgements = judged(first.collection, first)
-    queries, qrels = encode_topics(first, harness.every_nth(topics, every), judgements)
-    calibration = first.calibration
-    rows = [
-        Row("plain cosine", None, PLAIN),
-        Row("calibrated, without passages", calibration, replace(first.choice, passages=False)),
-        Row("calibrated", calibration, first.choice),
-        Row("calibrated, --hybrid", calibration, replace(first.choice, hybrid=True)),
-    ]
+    queries = harness.queries(topics)
+    qrels = harness.judgements(judgements, {topic.lang for topic in topics})
     table = harness.Table(
         [f"| MAP, {len(queries)} queries | {' | '.join(searchers)} | difference |", "|---|---:|---:|---:|"]
     )
-    for row in rows:
-        means = [
-            scores(replace(searcher, encoder=first.encoder), row, queries, qrels)[0] for searcher in searchers.values()
-        ]
-        table.add(f"| {row.name} | {' | '.join(f'{mean:.4f}' for mean in means)} | {means[1] - means[0]:+.4f} |")
+    for ways in zip(*(by_ranking(searcher).items() for searcher in searchers.values()), strict=True):
+        means = [harness.mean(harness.average_precisions(queries, way.rank(queries), qrels)) for _, way in ways]
+        table.add(f"| {ways[0][0]} | {' | '.join(f'{mean:.4f}' for mean in means)} | {means[1] - means[0]:+.4f} |")
     return table
 
 
 def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> list[str]:
     """Time of a warm query beyond its encoding and one ``_msearch`` by hand, p50 in ms."""
-    choices: dict[str, SearchChoice] = {
-        "plain cosine": PLAIN,
-        "calibrated, without passages": replace(searcher.choice, passages=False),
-        "calibrated": searcher.choice,
-        "calibrated, --hybrid": replace(searcher.choice, hybrid=True),
-    }
+    ways = by_ranking(searcher)
     watches = harness.Stopwatches(_WARMING * len(texts))
     with Elasticsearch(store.address.server) as client:
         for text in [*(list(texts) * _WARMING), *texts]:
             query = Document("query", "en", text)
             vector = watches.step("encoding", partial(searcher.encoder.encode_queries, [query]))
             targets = dict.fromkeys(searcher.languages, vector)
-            bodies = searches(store, VectorQuery(searcher.spec.model, targets, STRETCHES[0], with_vectors=True))
+            nearest = VectorQuery(searcher.spec.model, targets, STRETCHES[0].candidates, with_vectors=True)
+            bodies = searches(store, nearest)
             for name, sent in ((_WITH_IDS, _with_ids(bodies)), (_BY_HAND, bodies)):
                 watches.step(name, partial(client.msearch, searches=sent))
-            for name, choice in choices.items():
-                watches.step(name, partial(searcher.search, text, lang="en", choice=choice))
+            for name, way in ways.items():
+                watches.step(name, partial(way.search, text, lang="en"))
     medians = watches.medians()
     usual, ours = (medians["encoding"] + medians[name] for name in (_WITH_IDS, _BY_HAND))
     table = [
@@ -80,7 +76,7 @@ def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> li
         "|---|---:|---:|---:|",
     ]
     for name, ms in medians.items():
-        over = f"{ms - usual:.1f} | {ms - ours:.1f}" if name in choices else " | "
+        over = f"{ms - usual:.1f} | {ms - ours:.1f}" if name in ways else " | "
         table.append(f"| {name} | {ms:.1f} | {over} |")
     return table
 
@@ -99,7 +95,7 @@ def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="Where the collection is indexed and calibrated.")
-    parser.add_argument("--collection", default="lohelp")
+    parser.add_argument("--collection", default="lohelp", choices=harness.KINDS)
     parser.add_argument("--every", type=int, default=8, help="Take every n-th topic.")
     arguments = parser.parse_args()
     with (
@@ -108,11 +104,10 @@ def main() -> None:
         closing(copy_to(f"{server.url}/bench?replicas=0", "parity", source)) as store,
         open_searcher(arguments.collection, arguments.home) as embedded,
     ):
-        elastic = replace(embedded, store=store)
-        encoder = embedded.encoder
-        lines = parity({"embedded": embedded, "Elasticsearch": elastic}, arguments.every)
-        elastic.encoder = encoder
-        topics, _ = judged(arguments.collection, embedded)
+        elastic, name = replace(embedded, store=store), arguments.collection
+        topics, judgements = harness.topics(name, harness.KINDS[name], list(embedded.languages))
+        asked = harness.every_nth(topics, arguments.every)
+        lines = parity({"embedded": embedded, "Elasticsearch": elastic}, asked, judgements)
         texts = [topic.title for topic in topics if topic.lang == "en"][:_TIMED]
         lines += ["", *latency(elastic, store, texts)]
     harness.write(

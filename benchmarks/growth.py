@@ -276,7 +276,7 @@ def calibrated(settings: Settings, synthetic: Synthetic) -> dict[str, Any]:
         calibration = opened.calibration()
     assert calibration is not None
     return {
-        "decided_by": report.decision.decided_by,
+        "decided_by": report.stored.summary.decided_by,
         "calibration_s": watch.seconds,
         "calibration_cpu_s": cpu.seconds,
         "calibration_mb": len(calibration.to_bytes()) / 1e6,
@@ -285,7 +285,7 @@ def calibrated(settings: Settings, synthetic: Synthetic) -> dict[str, Any]:
 
 def candidates(shape: Shape) -> int:
     """Candidates of a language that the ranker asks for."""
-    return STRETCHES[0] * (2 if shape.documents / shape.languages > MANY else 1)
+    return STRETCHES[0].candidates * (2 if shape.documents / shape.languages > MANY else 1)
 
 
 def fill(store: VectorStore, synthetic: Synthetic, start: int, exact: ExactTen) -> float:

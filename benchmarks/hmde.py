@@ -24,7 +24,8 @@ from benchmarks.classification import accuracies
 from benchmarks.harness import LANGUAGES
 from benchmarks.hmde_table import COLLECTIONS, RANKINGS, SPLITS
 from benchmarks.hmde_vectors import BASELINES, METHODS, SEGMENTATIONS, Vectors, documents, is_taught, tested
-from benchmarks.searchers import BATCH, CENTRED, calibrations, index_encoded
+from benchmarks.rankers import rank, rankers
+from benchmarks.searchers import BATCH, index_encoded
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, unit_rows
 from encoders.folder import ModelFolder
@@ -35,7 +36,8 @@ from indexer.training.hmde import training_facts
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT
-from query.ranking.search_choice import PLAIN, SearchChoice
+from query.fitting.decision import decide
+from query.fitting.statistics import draw_samples
 
 QUIET = Console(quiet=True)
 
@@ -146,25 +148,20 @@ def judged(collection: str, doc_ids: set[str]) -> tuple[list[Document], list[Qre
 def rank_topics(
     collection: str, system: str, encoder: Encoder, memory: dict[tuple[str, str], FloatArray], vectors: Vectors
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each ranking, and average precision by query: the calibration and its probe are the product's."""
+    """Each ranking, and average precision by query: the calibration is the product's."""
     with (
         tempfile.TemporaryDirectory() as scratch,
         index_encoded(encoder, batches(collection, system, vectors), Path(scratch)) as searcher,
     ):
         searcher.encoder = harness.StoredEncoder(encoder, searcher.store, memory)
-        equal, calibration, decided = calibrations(searcher, space=True)
+        samples = draw_samples(searcher.store, searcher.encoder)
+        calibration = decide(searcher.store, samples, searcher.spec.model).calibration
         queries, qrels = judged(collection, set(searcher.store.ids()))
-        asked = SearchChoice.of(calibration)
-        for ranking, statistics, choice in (
-            ("plain cosine", None, PLAIN),
-            ("centred", equal, CENTRED),
-            ("without mates", calibration, replace(asked, lift=0.0, second_look=False)),
-            ("calibrated", calibration, asked),
-        ):
-            rankings = replace(searcher, calibration=statistics).rank(queries, choice=choice)
+        for name, ranker in rankers(searcher.store, calibration).items():
+            rankings = rank(ranker, queries, searcher.encoder.encode_queries(queries), sorted(searcher.languages))
             precisions = harness.average_precisions(queries, rankings, qrels)
-            print(f"{system} {ranking} {harness.mean(precisions):.4f} {decided}", flush=True)
-            yield ranking, precisions
+            print(f"{system} {name} {harness.mean(precisions):.4f}", flush=True)
+            yield name, precisions
 
 
 def classify(system: str, vectors: Vectors) -> list[float]:

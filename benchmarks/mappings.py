@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import TESTED, Table, topic_of
+from benchmarks.rankers import rank
 from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.console import Console
 from encoders.document import Document, EncoderSpec, FloatArray
@@ -29,13 +30,10 @@ from indexer.training.aligned_documents import AlignedVectors, stored_by_concept
 from indexer.training.mapping import MappingPlan, learn
 from indexer.training.nca import learn_networks
 from query.calibration.calibration import Calibration
-from query.calibration.mapped_calibration import MappedCalibration
-from query.calibration.searched_calibration import load_searched
+from query.calibration.space import MappedSpace
 from query.fitting.open_collection import OpenCollection
-from query.migration.finish import calibrate_second_field
 from query.migration.migrate import migrate
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hits import Ranking
 from query.ranking.searcher import Searcher
 
 if TYPE_CHECKING:
@@ -132,21 +130,9 @@ class Topics:
 
 def precisions(searcher: Searcher, calibration: Calibration, vectors: FloatArray, topics: Topics) -> dict[str, float]:
     """Average precision of each query, to a depth of fifty."""
-    ranker = ranker_of(searcher, calibration)
-    rankings: dict[int, Ranking] = {}
-    queries = topics.queries
-    for lang in sorted({query.lang for query in queries}):
-        rows = [row for row, query in enumerate(queries) if query.lang == lang]
-        for start in range(0, len(rows), 64):
-            block = rows[start : start + 64]
-            ranked = ranker.rank(vectors[block], lang, sorted(searcher.languages), DEPTH)
-            rankings |= dict(zip(block, ranked, strict=True))
-    return harness.average_precisions(queries, [rankings[row] for row in range(len(queries))], topics.qrels)
-
-
-def ranker_of(searcher: Searcher, calibration: Calibration) -> FairRanker:
-    """A ranker of a searcher's collection by a calibration."""
-    return FairRanker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
+    ranker = FairRanker(searcher.store, calibration)
+    rankings = rank(ranker, topics.queries, vectors, sorted(searcher.languages), DEPTH)
+    return harness.average_precisions(topics.queries, rankings, topics.qrels)
 
 
 def calibration_of(searcher: Searcher) -> Calibration:
@@ -187,9 +173,9 @@ def _search_rows(searcher: Searcher, home: Path, folds: int, share: float) -> li
         print(f"fold {fold}: {len(kept_out)} concepts away, {len(tested.queries)} queries", flush=True)
         calibrations: dict[str, Calibration] = {"without a map": statistics}
         for name, plan in PLANS.items():
-            calibrations[name] = MappedCalibration.on(statistics, learn(seen, spec, plan).maps)
+            calibrations[name] = replace(statistics, space=MappedSpace(learn(seen, spec, plan).maps))
         networks = learn_networks(seen, spec, 0, Console(quiet=True)).networks
-        calibrations["NCA, rescoring what is found without a map"] = MappedCalibration.on(statistics, networks)
+        calibrations["NCA, rescoring what is found without a map"] = replace(statistics, space=MappedSpace(networks))
         for name, calibration in calibrations.items():
             with harness.Stopwatch() as watch:
                 by_ranking.setdefault(name, {}).update(precisions(searcher, calibration, vectors, tested))
@@ -197,7 +183,7 @@ def _search_rows(searcher: Searcher, home: Path, folds: int, share: float) -> li
     unmapped = by_ranking["without a map"]
     lines = [
         f"{len(unmapped):,} queries ({len(order)} topics in {len(TESTED)} languages), {folds} folds, balance "
-        f"{searcher.choice.balance:g}, documents and passages, depth {DEPTH}.",
+        f"{statistics.balance:g}, documents and passages, depth {DEPTH}.",
         "",
         "| ranking | MAP | difference (± standard error over topics) |",
         "|---|---:|---:|",
@@ -227,26 +213,25 @@ def speed_rows(home: Path) -> list[str]:
     """Time of single queries: encoding, and ranking with and without maps, in turn."""
     with open_searcher("lohelp", home) as searcher:
         statistics = calibration_of(searcher)
-        mapped = MappedCalibration.on(statistics, learn(*stored_vectors(home), MappingPlan(ridge=1.0)).maps)
+        maps = learn(*stored_vectors(home), MappingPlan(ridge=1.0)).maps
+        mapped = replace(statistics, space=MappedSpace(maps))
         queries = Topics.read().queries
         queries = queries[:: max(1, len(queries) // _TIMED)]
         targets = sorted(searcher.languages)
         vectors = [searcher.encoder.encode_queries([query]) for query in queries]
 
         def ranking(calibration: Calibration) -> Callable[[], object]:
-            ranker = ranker_of(searcher, calibration)
+            ranker = FairRanker(searcher.store, calibration)
             return lambda: [
                 ranker.rank(vector, query.lang, targets, 10) for query, vector in zip(queries, vectors, strict=True)
             ]
 
         def correcting(calibration: Calibration) -> Callable[[], object]:
-            by_lang = {query.lang: calibration.for_queries_in(query.lang) for query in queries}
-
             def correct() -> None:
                 for query, vector in zip(queries, vectors, strict=True):
-                    corrected = by_lang[query.lang].correct_queries(vector, query.lang)
+                    corrected = calibration.correct_queries(vector, query.lang)
                     for target in targets:
-                        by_lang[query.lang].queries_for_store(corrected, target)
+                        calibration.queries_for_store(corrected, target, lang=query.lang)
 
             return correct
 
@@ -368,45 +353,10 @@ def migration_rows(old_home: Path, new_home: Path, encoder: str, sizes: Sequence
     return table
 
 
-def reencoding_rows(old_home: Path, new_home: Path, encoder: str, parts: Sequence[float], share: float) -> list[str]:
-    """MAP while a migrated collection is encoded again: a random part of its documents has the new vector."""
-    topics = Topics.read()
-    topics = topics.only(topics.sample(share))
-    table = Table([f"{len(topics.queries):,} queries, depth {DEPTH}.", "", "| encoded again | MAP |", "|---:|---:|"])
-    with copied(old_home) as settings:
-        migrate("lohelp", encoder, None, settings, anyway=True, device="cpu")
-        with open_collection(new_home) as new:
-            model, dim = new.collection.model, new.collection.dim
-            items = [item for page in new.store.scan(model) for item in page]
-        order = np.random.default_rng(0).permutation(len(items))
-        done = 0
-        with open_collection(settings.home) as old:
-            old.store.create(model, dim)
-            for part in parts:
-                until = round(part * len(items))
-                old.store.put(model, [items[row] for row in order[done:until]])
-                done = until
-                with open_searcher("lohelp", settings.home) as searcher:
-                    calibration = calibration_of(searcher)
-                    if done:
-                        calibrate_second_field(
-                            old.engine, old.collection, old.store, searcher.encoder, calibration, old.console
-                        )
-                        loaded = load_searched(old.engine, old.collection)
-                        assert loaded is not None
-                        calibration = loaded
-                    vectors = searcher.encoder.encode_queries(topics.queries)
-                    mean = harness.mean(precisions(searcher, calibration, vectors, topics))
-                table.add(f"| {part:.0%} | {mean:.3f} |")
-    return table
-
-
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "part", choices=["fitting", "speed", "titles", "elsewhere", "search", "migration", "reencoding"]
-    )
+    parser.add_argument("part", choices=["fitting", "speed", "titles", "elsewhere", "search", "migration"])
     parser.add_argument("--home", type=Path, help="Home of a collection lohelp, indexed and calibrated.")
     parser.add_argument("--other-home", type=Path, help="Home of the other collection, or of the one encoded again.")
     parser.add_argument("--other", default="ntrex")
@@ -415,7 +365,6 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0, help="Of the topics.")
     parser.add_argument("--sizes", default="500,2000")
-    parser.add_argument("--encoded", default="0,0.02,0.1,0.25,0.5,0.75,0.9,1", help="Shares of documents.")
     arguments = parser.parse_args()
     if arguments.part == "fitting":
         name, lines = "Maps: fitting", fitting_rows()
@@ -430,10 +379,6 @@ def main() -> None:
         name = "Migration"
         sizes = [int(size) for size in arguments.sizes.split(",")]
         lines = migration_rows(arguments.home, arguments.other_home, arguments.encoder, sizes, arguments.share)
-    elif arguments.part == "reencoding":
-        name = "Encoding again"
-        parts = [float(part) for part in arguments.encoded.split(",")]
-        lines = reencoding_rows(arguments.home, arguments.other_home, arguments.encoder, parts, arguments.share)
     else:
         name, lines = "Mapped search", search_rows(arguments.home, arguments.folds, arguments.share)
     print("\n".join(lines))

@@ -21,7 +21,6 @@ import numpy as np
 from ir_measures import Qrel
 
 from benchmarks import harness
-from benchmarks.fairness import judged
 from benchmarks.searchers import UNCALIBRATED, index_encoded, open_searcher
 from encoders.console import Console
 from encoders.document import Document, Encoded, FloatArray
@@ -31,14 +30,11 @@ from encoders.reranker import Reranker
 from onnx_export.default_model import source as default_source
 from onnx_export.huggingface.export import export_model
 from onnx_export.huggingface.layout import StatedLayout
-from query.calibration.calibration_choice import DEFAULT
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker, read_text
 from query.ranking.hits import RERANKED, Hit, Ranking
-from query.ranking.language_effects import LanguageEffects, Pool
-from query.ranking.open_reranker import titles_of_bank
-from query.ranking.search_choice import SearchChoice
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 
 if TYPE_CHECKING:
@@ -52,8 +48,6 @@ GROUPS = 8
 """Titles of a step."""
 LAYERS = 3
 """Layers of the reranker, the default encoder's first ones; the tokens' vectors before them stay as they are."""
-MATES = replace(DEFAULT, lift=0.98, second_look=True)
-"""How the probe begins in a collection whose documents have counterparts."""
 
 Scorer = Callable[[Document, Sequence[Hit]], FloatArray]
 """(hits,) scores of a query's hits."""
@@ -85,10 +79,10 @@ def half(searcher: Searcher, folder: Path, part: int) -> Searcher:
 
 
 def calibrated(searcher: Searcher) -> Searcher:
-    """The searcher with a calibration: means, the ratio margin, balance ¾, mates."""
+    """The searcher with a calibration: means, the margin, balance ¾, mates."""
     samples = draw_samples(searcher.store, searcher.encoder)
-    calibration = fit_statistics(samples, searcher.spec.model).with_choice(MATES)
-    return replace(searcher, calibration=calibration, choice=SearchChoice.of(calibration))
+    calibration = replace(fit_statistics(samples, searcher.spec.model), mates=True)
+    return replace(searcher, calibration=calibration, ranking=RankingOptions())
 
 
 def examples(searcher: Searcher, count: int, seed: int = 0) -> Iterator[Example]:
@@ -201,51 +195,26 @@ class MaxSim:
         return np.asarray(vectors.numpy() if len(vectors) else np.zeros((1, states.shape[2])), dtype=np.float32)
 
 
-def effects(searcher: Searcher, scorer: Scorer) -> LanguageEffects:
-    """A scorer's language effects, as ``query/ranking/open_reranker.py`` fits them."""
-    pools = []
-    for query in titles_of_bank(searcher.calibration, searcher.store) if searcher.calibration else []:
-        found = searcher.search(query.text, lang=query.lang, k=RERANKED + 1)
-        hits = [hit for hit in found if hit.doc_id != query.doc_id][:RERANKED]
-        fair = np.array([hit.score for hit in hits], dtype=np.float32)
-        pools.append(Pool(query.lang, [hit.lang for hit in hits], fair, scorer(query, hits)))
-    return LanguageEffects.fitted(pools)
-
-
 def lines(
     searcher: Searcher, scorers: Mapping[str, Scorer], queries: Sequence[Document], qrels: Sequence[Qrel]
 ) -> list[str]:
-    """Fair ranking alone, and reordered by each scorer: with and without language statistics, and mates."""
+    """Fair ranking alone, and reordered by each scorer, without and with mates."""
+    assert searcher.calibration is not None
     table = harness.Table(["| ranking | MAP | ± | own language | s a query |", "|---|---:|---:|---:|---:|"])
-    ranker = FairRanker(searcher.store, searcher.calibration, searcher.choice) if searcher.calibration else None
-    base, remarks = searcher.rank(queries), list[str]()
+    ranker, base = FairRanker(searcher.store, searcher.calibration), searcher.rank(queries)
     _add(table, "fair ranking", searcher, queries, base, qrels, None)
     hits = [searcher.search(query.content, lang=query.lang, k=RERANKED) for query in queries]
     for name, scorer in scorers.items():
-        of_languages = effects(searcher, scorer)
         with harness.Stopwatch() as watch:
             scores = [scorer(query, of_query) for query, of_query in zip(queries, hits, strict=True)]
-        fair = [
-            of_query - of_languages.of(query.lang, [hit.lang for hit in found])
-            for query, found, of_query in zip(queries, hits, scores, strict=True)
+        with_mates = [
+            ranker.with_mates(ranking.first(RERANKED), of_query, query.lang)
+            for query, ranking, of_query in zip(queries, base, scores, strict=True)
         ]
-        variants: dict[str, Sequence[FloatArray]] = {name: scores, f"{name}, language statistics": fair}
-        for variant, of_variant in list(variants.items()):
-            if ranker:
-                variants[f"{variant}, mates"] = [
-                    ranker.lifted(ranking.first(RERANKED), of_query, query.lang)
-                    for query, ranking, of_query in zip(queries, base, of_variant, strict=True)
-                ]
-        for variant, of_variant in variants.items():
+        for variant, of_variant in ((name, scores), (f"{name}, mates", with_mates)):
             ranked = [_reordered(ranking, of_query) for ranking, of_query in zip(base, of_variant, strict=True)]
             _add(table, variant, searcher, queries, ranked, qrels, watch.seconds / len(queries))
-        shown = ", ".join(f"{lang} {value:+.2f}" for lang, value in of_languages.by_language.items())
-        spread = float(np.std(np.concatenate(scores)))
-        remarks += [
-            "",
-            f"Effects of {name}: {shown}; own language {of_languages.own:+.2f}; all scores' sd {spread:.2f}.",
-        ]
-    return [*table, *remarks]
+    return table
 
 
 def _reordered(ranking: Ranking, scores: FloatArray) -> Ranking:
@@ -270,8 +239,7 @@ def _add(
 
 def asked(searcher: Searcher, collection: str, every: int) -> tuple[list[Document], list[Qrel]]:
     """Every n-th topic of a collection in all its languages, and the judgements of the indexed documents."""
-    topics, qrels = judged(collection, searcher)
-    topics = [topic for topic in topics if topic.lang in searcher.languages]
+    topics, qrels = harness.topics(collection, harness.KINDS[collection], list(searcher.languages))
     stored = set(searcher.store.stamps(searcher.spec.model, sorted({qrel.doc_id for qrel in qrels})))
     qrels = harness.judgements(qrels, searcher.languages)
     return harness.answerable(harness.queries(harness.every_nth(topics, every)), qrels, stored)
@@ -302,7 +270,7 @@ def main() -> None:
         if not exported.is_dir():
             export_model(str(trained), exported, "fp32", StatedLayout(), console)
         reranker = HitReranker(Reranker(ModelFolder.open(exported), device="cpu"))
-        scorers: dict[str, Scorer] = {"reranked": lambda query, hits: reranker.scores(query, hits, 0.0)}
+        scorers: dict[str, Scorer] = {"reranked": reranker.scores}
         if arguments.maxsim:
             scorers["MaxSim"] = MaxSim(folder / "encoder")
         unseen = half(lohelp, folder / "unseen", 1)

@@ -33,7 +33,6 @@ from query.calibration.calibration import Calibration
 from query.evaluation.topics import read_topics
 from query.fitting.calibrate import calibrate
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.search_choice import PLAIN, SearchChoice
 from trials.command import DRAGOMAN
 
 LANGUAGES = "en de fr it es ru fi ja zh ko pl pt cs hu nl sv tr vi ar el".split()  # noqa: SIM905 - shorter to read
@@ -99,7 +98,7 @@ def calibration_lines(settings: Settings, encoder: Encoder) -> list[str]:
         "",
         "| calibrating 100,000 documents in 20 languages | s |",
         "|---|---:|",
-        f"| all but the bank's encoding: opening, statistics, probe, saving | **{rest[0]:.1f}** |",
+        f"| all but the bank's encoding: opening, statistics, decisions, saving | **{rest[0]:.1f}** |",
         f"| the same again, with what has changed since | {rest[1]:.1f} |",
         f"| encoding the bank's pseudo-queries | {bank[0]:.1f} |",
     ]
@@ -117,20 +116,17 @@ def warm(settings: Settings, rounds: int) -> list[str]:
     encoder = open_encoder(find_model(DEFAULT, Console()), device="cpu")
     calibration_table = calibration_lines(settings, encoder)
     calibration = _active(settings)
-    with_mates = replace(SearchChoice.of(calibration), balance=0.75, lift=0.98, second_look=False)
-    choice = replace(with_mates, lift=0.0)
     # products on one thread, as the command has them
     with open_searcher("large", settings.home, UNCALIBRATED) as searcher, threadpool_limits(1, "blas"):
-        model = searcher.spec.model
+        model, parts = searcher.spec.model, VectorParts.of(searcher.spec)
         vectors: FloatArray = np.concatenate(
             [np.stack([item.vector for item in page]) for page in searcher.store.scan(model, batch=5000)]
         )
         rankers = {
-            "knn": FairRanker(searcher.store, Calibration.none(model, VectorParts.of(searcher.spec)), PLAIN),
-            "margin": FairRanker(searcher.store, calibration, replace(choice, passages=False)),
-            "passages": FairRanker(searcher.store, calibration, choice),
-            "mates": FairRanker(searcher.store, calibration, with_mates),
-            "second look": FairRanker(searcher.store, calibration, replace(with_mates, second_look=True)),
+            "knn": FairRanker(searcher.store, Calibration.none(model, parts), passages=False),
+            "margin": FairRanker(searcher.store, replace(calibration, mates=False), passages=False),
+            "passages": FairRanker(searcher.store, replace(calibration, mates=False)),
+            "mates": FairRanker(searcher.store, replace(calibration, mates=True)),
         }
         targets = searcher.targets(None)
         watches = harness.Stopwatches(_BEFORE)
@@ -153,7 +149,6 @@ def warm(settings: Settings, rounds: int) -> list[str]:
         f"| debiasing and margins over that | **{p50['margin'] - p50['knn']:.2f}** |",
         f"| passages over debiasing and margins | **{p50['passages'] - p50['margin']:.2f}** |",
         f"| mates over passages | **{p50['mates'] - p50['passages']:.2f}** |",
-        f"| a second look over mates, which no probe chooses at this size | {p50['second look'] - p50['mates']:.2f} |",
         f"| **search over encoding and the product**: plain | **{p50['search'] / least:.2f} ×** |",
         f"| – with passages, with passages and mates | **{passages:.2f}, {mates:.2f} ×** |",
         *calibration_table,

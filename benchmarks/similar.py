@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import harness
-from indexer.collection.settings import Settings
-from query.ranking.search_choice import RankingOptions
+from benchmarks.searchers import open_searcher
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 
 _DEPTH = 50
-_WAYS = {
-    "cosines, as the encoder made them": RankingOptions(calibration="none"),
-    "without the languages' components": RankingOptions(mates=False),
-    "**and mates lift each other**": RankingOptions(),
-}
 
 
 def average_precision_and_first(searcher: Searcher, every: int) -> tuple[list[float], list[bool]]:
@@ -42,17 +38,22 @@ def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("collection", help="A calibrated collection whose documents have the field concept.")
-    parser.add_argument("--home", required=True, help="Where it is indexed.")
+    parser.add_argument("--home", type=Path, required=True, help="Where it is indexed.")
     parser.add_argument("--every", type=int, default=1, help="Take every n-th document.")
     arguments = parser.parse_args()
-    settings = Settings.read(home=Path(arguments.home))
     table = harness.Table(
         ["| documents are compared by | MAP of fifty | the first is on the same concept |", "|---|---:|---:|"]
     )
-    for way, ranking in _WAYS.items():
-        with Searcher.open(arguments.collection, settings, device="cpu", ranking=ranking) as searcher:
-            precisions, first = average_precision_and_first(searcher, arguments.every)
-        table.add(f"| {way} | {np.mean(precisions):.3f} | {np.mean(first):.1%} of {len(first)} |")
+    with open_searcher(arguments.collection, arguments.home) as searcher:
+        assert searcher.calibration is not None
+        ways = {
+            "cosines, as the encoder made them": replace(searcher, calibration=None, ranking=RankingOptions()),
+            "without the languages' means": replace(searcher, calibration=replace(searcher.calibration, mates=False)),
+            "**and with mates**": replace(searcher, calibration=replace(searcher.calibration, mates=True)),
+        }
+        for way, changed in ways.items():
+            precisions, first = average_precision_and_first(changed, arguments.every)
+            table.add(f"| {way} | {np.mean(precisions):.3f} | {np.mean(first):.1%} of {len(first)} |")
     command = harness.command(f"similar {arguments.collection} --home HOME", arguments, "every")
     harness.write(f"Documents like a document: {arguments.collection}", command, table)
 

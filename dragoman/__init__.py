@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from query.evaluation.evaluate import Evaluation
     from query.fitting.calibrate import CalibrationReport
     from query.ranking.hits import Facets, Hit, Hits, Passage
-    from query.ranking.search_choice import RankingOptions
+    from query.ranking.ranking_options import RankingOptions
     from query.ranking.searcher import EmptyCollection, NoDocument, Searcher
 
 __all__ = [
@@ -74,7 +74,7 @@ _MODULES = {
     "Document": "encoders.document",
     "Evaluation": "query.evaluation.evaluate",
     "IndexReport": "indexer.indexing.pipeline",
-    "RankingOptions": "query.ranking.search_choice",
+    "RankingOptions": "query.ranking.ranking_options",
     "ReadOptions": "indexer.readers.source",
     "Settings": "indexer.collection.settings",
     "TextEncoder": "dragoman.text_encoder",

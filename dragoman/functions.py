@@ -21,7 +21,6 @@ from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger.database import open_database
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
-from query.calibration.margin import Margin
 from query.collections.removal import remove_collection, remove_documents
 from query.collections.status import describe
 from query.evaluation.evaluate import Evaluation, evaluate_collection
@@ -34,10 +33,10 @@ from query.evaluation.topic_set import read_queries, read_topic_set
 from query.evaluation.topics import FIELDS
 from query.fitting import calibrate as fitting
 from query.fitting.calibrate import CalibrationReport
-from query.fitting.request import CalibrationRequest, JudgedTopics, stated_choice
+from query.fitting.request import CalibrationRequest, JudgedTopics
 from query.fitting.upkeep import is_upkeep_due, keep_calibrated
 from query.query_log.judged_queries import logged_queries, logged_topic_set
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """Files, or folders and patterns that stand for files."""
@@ -121,11 +120,7 @@ def calibrate(
     queries: Files = (),
     from_log: bool = False,
     balance: float | None = None,
-    margin: Margin | None = None,
-    rank: int | None = None,
     weights: Sequence[float] = (),
-    lift: float | None = None,
-    second_look: bool | None = None,
     maps: str | os.PathLike[str] | None = None,
     seed: int = 0,
     device: Device = "auto",
@@ -133,8 +128,7 @@ def calibrate(
 ) -> CalibrationReport:
     """Make the languages of a collection comparable, and search with the result from now on.
 
-    ``topics`` with ``qrels`` decide how to rank; else a person does, by any of ``balance`` to ``second_look``; else the
-    collection's documents.
+    ``topics`` with ``qrels`` decide how to rank, else the collection's documents.
 
     Args:
         collection: name of the collection.
@@ -143,12 +137,8 @@ def calibrate(
         qrels: files of their judgements, in TREC format.
         queries: files of real users' queries, in a format of topics.
         from_log: use the queries that the service logged, too.
-        balance: 0: nothing is balanced … 1: every language is equal.
-        margin: ``ratio``, ``distance`` or ``absolute``.
-        rank: directions of the language subspace that are taken out; 0: the mean.
-        weights: weights of the encoders that the collection combines.
-        lift: share, 0 to 1, that a document gains of its best mate's lead.
-        second_look: whether candidates near the query and its best hits are looked up, too.
+        balance: 0: nothing is balanced … 1: every language is equal; none: ¾, or what the topics decide.
+        weights: weights of the encoders that the collection combines; empty: equal weights.
         maps: folder of maps to rank with.
         seed: seed of the random samples.
         device: where to encode queries.
@@ -166,9 +156,8 @@ def calibrate(
     if topic_files:
         judged = JudgedTopics(read_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
     request = CalibrationRequest(
-        stated_choice(
-            balance=balance, margin=margin, rank=rank, weights=tuple(weights), lift=lift, second_look=second_look
-        ),
+        balance,
+        tuple(weights),
         judged,
         [*read_queries(_names(queries), "queries"), *(logged_queries(collection, settings) if from_log else ())],
         read_mapping(Path(maps)) if maps else None,

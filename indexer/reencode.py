@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from indexer.workers.spool import pack_ids
 
 
 def reencode(
-    first: Sequence[str],
     encoder: Encoder,
     store: VectorStore,
     engine: sa.Engine,
@@ -36,15 +35,13 @@ def reencode(
     *,
     generation: int,
     check: Callable[[], None],
-    only_first: bool = False,
     checkpoints: Path | None = None,
     console: Console,
 ) -> IndexReport:
     """Add vectors of another encoder to a store's documents; returns the report of the run.
 
     The run is in the ledger and resumes like any other run. Vectors are added; nothing that is stored changes.
-    The documents with the ids ``first`` are encoded before all others, in this order, or alone with ``only_first``;
-    deleted documents are skipped. ``check`` is called before each page of documents; it raises an error to stop the
+    Deleted documents are skipped. ``check`` is called before each page of documents; it raises an error to stop the
     work. The folder ``checkpoints`` keeps what is encoded of very long documents until the run is done.
 
     Raises:
@@ -53,18 +50,15 @@ def reencode(
     started = time.monotonic()
     model = encoder.spec.model
 
-    def doc_ids() -> Iterator[str]:
-        return iter(first) if only_first else _ordered_ids(first, store)
-
-    fingerprint, count = _fingerprint(generation, doc_ids())
-    source = OF_COLLECTION + collection + (" (a sample)" if only_first else "")
+    fingerprint, count = _fingerprint(generation, store.ids())
+    source = OF_COLLECTION + collection
     ledger = Ledger.open(engine, collection, [source], fingerprint, model, encoder.spec.build, generation=generation)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
         done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
         console.say(f"going on with run {ledger.run.id}: {done} done")
     with console.progress("encoding again", count, "documents") as progress:
-        chunks = read_chunks(_documents(store, doc_ids(), check))
+        chunks = read_chunks(_documents(store, store.ids(), check))
         Pipeline(encoder, store, ledger, {}, console, progress, reencoding=True, checkpoints=checkpoints).run(chunks)
     store.publish()
     ledger.finish(0)
@@ -72,7 +66,6 @@ def reencode(
 
 
 def hand_out_stored(
-    first: Sequence[str],
     encoder: str,
     spec: EncoderSpec,
     store: VectorStore,
@@ -99,14 +92,14 @@ def hand_out_stored(
         ledger = Ledger(engine, newest, resumed=True)
         if newest.state in {RUNNING, PAUSED} or (newest.state == DONE and not _has_retryable_refusals(ledger)):
             return ledger
-    fingerprint, count = _fingerprint(generation, _ordered_ids(first, store))
+    fingerprint, count = _fingerprint(generation, store.ids())
     ledger = Ledger.open(
         engine, collection, [OF_COLLECTION + collection], fingerprint, spec.model, spec.build,
         spooled=True, generation=generation, again={"encoder": encoder, "method": spec.method},
     )  # fmt: skip
     store.create(spec.model, spec.dim)
     with console.progress("handing out", count, "documents") as progress:
-        chunks = read_chunks(_documents(store, _ordered_ids(first, store), check))
+        chunks = read_chunks(_documents(store, store.ids(), check))
         hand_out_chunks(chunks, spec.model, store, ledger, progress, pack_ids)
     return ledger
 
@@ -114,13 +107,6 @@ def hand_out_stored(
 def _has_retryable_refusals(ledger: Ledger) -> bool:
     """Whether a run refused a document for a reason that may be gone the next time."""
     return any(not refusal.is_nothing_known for refusal in ledger.refusals())
-
-
-def _ordered_ids(first: Sequence[str], store: VectorStore) -> Iterator[str]:
-    """Every id of the store once, after the ids of ``first``."""
-    yield from first
-    known = set(first)
-    yield from (doc_id for doc_id in store.ids() if doc_id not in known)
 
 
 def _fingerprint(generation: int, doc_ids: Iterable[str]) -> tuple[str, int]:

@@ -176,7 +176,8 @@ def hostile_documents(browser: Any, service: httpx.Client, collection: str) -> I
         while page.locator("#more").is_visible():
             page.click("#more")
         yield _fallen(page, happened)
-        found = service.post("/api/search", json={"query": "river", "lang": "en", "collection": collection, "k": 50})
+        request = {"query": "river", "lang": "en", "collection": collection, "k": 50, "subjects": True}
+        found = service.post("/api/search", json=request)
         for number, hit in enumerate(found.json()["hits"]):
             for outcome in (_touched(page, number), _opened(page, number, hit, service, collection)):
                 happened.extend([outcome] * bool(outcome))

@@ -31,7 +31,7 @@ from encoders.maps.networks import read_mapping
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, reading
-from query.calibration.mapped_calibration import read_calibration
+from query.calibration.calibration import Calibration
 from query.calibration.table import CalibrationRow
 from trials import DEMO, ROOT
 
@@ -412,7 +412,7 @@ class Life:
         with open_database(settings.database) as engine:
             with reading(engine) as connection:
                 for row in connection.execute(sa.select(CalibrationRow.__table__)):
-                    read_calibration(row.artifact)
+                    Calibration.from_bytes(row.artifact)
                     # without its id: a map learnt twice may differ in a last bit
                     key = f"calibration of {row.collection}, model {row.model}, active: {row.active}"
                     state[key] = state.get(key, 0) + 1

@@ -201,7 +201,6 @@ class VectorQuery:
         k: maximum documents for each query and language.
         filters: the user's fields that a document must have.
         with_vectors: return the documents' vectors as well.
-        lacking: id of another model; documents with a vector of that model are left out.
     """
 
     model: str
@@ -209,7 +208,6 @@ class VectorQuery:
     k: int
     filters: Filters | None = None
     with_vectors: bool = False
-    lacking: str = ""
 
 
 @dataclass(frozen=True)

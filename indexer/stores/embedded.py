@@ -204,9 +204,6 @@ class EmbeddedStore:
             with self._file.snapshot() as connection:
                 matches = self._matching(connection, query.filters)
             allowed = matrix.rows_of(matches.values())
-        if query.lacking:
-            without_model = ~matrix.rows_of(self._matrix(query.lacking).doc_ids)
-            allowed = without_model if allowed is None else allowed & without_model
         return matrix.search(query.vectors, query.k, allowed, with_vectors=query.with_vectors)
 
     def search_with_words(

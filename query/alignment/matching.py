@@ -12,15 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray
 from encoders.errors import BadInput
-from query.calibration.margin import FLOOR, Margin
+from query.calibration.margin import FLOOR
 
 IntArray = npt.NDArray[np.int64]
+
+Margin = Literal["ratio", "distance", "absolute"]
+"""Form of a score: cos / ((fwd + bwd) / 2), cos − (fwd + bwd) / 2, or cos."""
+MARGINS: tuple[Margin, ...] = get_args(Margin)
 
 KEPT = 16
 """Pairs that a pass keeps for each document of either side."""
@@ -75,7 +80,7 @@ def align(x: FloatArray, y: FloatArray, *, k: int = 4, margin: Margin = "ratio",
         x: (n, dim) float32 unit rows; a zero row has cosine 0 with everything.
         y: (m, dim) float32 unit rows.
         k: neighbours of the margin; where a side has fewer, all of them.
-        margin: ``ratio`` cos / ((fwd + bwd) / 2), ``distance`` cos − (fwd + bwd) / 2, ``absolute`` cos.
+        margin: form of the scores.
         threshold: least score of a pair.
 
     Returns:
@@ -230,10 +235,10 @@ def _unsettled(states: bytearray, floor: npt.NDArray[np.floating]) -> BoolArray:
 
 def _best_pairs(x: FloatArray, y: FloatArray, means: NeighbourMeans, margin: Margin, per_document: int) -> _BestPairs:
     by_row, by_col = _Best(len(x), min(per_document, len(y))), _Best(len(y), min(per_document, len(x)))
-    divisors = np.empty(_ROWS * _COLS, np.float32)
+    memory = np.empty(_ROWS * _COLS, np.float32)
     for row, col, tile in _tiles(x, y):
         tile_means = means.forward[row : row + tile.shape[0], None], means.backward[None, col : col + tile.shape[1]]
-        _score(tile, *tile_means, margin, divisors[: tile.size].reshape(tile.shape))
+        replace_by_margins(tile, *tile_means, margin, memory[: tile.size].reshape(tile.shape))
         by_row.offer(tile, row, col)
         by_col.offer(tile, col, row, across=True)
     (rows, cols, row_scores), (cols_again, rows_again, col_scores) = by_row.listed(), by_col.listed()
@@ -246,18 +251,20 @@ def _best_pairs(x: FloatArray, y: FloatArray, means: NeighbourMeans, margin: Mar
     )
 
 
-def _score(
-    cosines: FloatArray, forward: FloatArray, backward: FloatArray, margin: Margin, divisors: FloatArray
+def replace_by_margins(
+    cosines: FloatArray, forward: FloatArray, backward: FloatArray, margin: Margin, means: FloatArray | None = None
 ) -> None:
-    """Replace a tile of cosines by their margins in place: allocating memory costs more than the arithmetic."""
+    """Replace cosines by their margins in place: allocating memory costs more than the arithmetic.
+
+    ``forward`` and ``backward`` are the mean cosines of rows and columns, broadcast; ``means`` is memory for theirs.
+    """
     if margin == "absolute":
         return
-    np.add(forward / 2, backward / 2, out=divisors)
+    means = np.add(forward / 2, backward / 2, out=means)
     if margin == "distance":
-        np.subtract(cosines, divisors, out=cosines)
+        np.subtract(cosines, means, out=cosines)
     else:
-        np.maximum(divisors, FLOOR, out=divisors)
-        np.divide(cosines, divisors, out=cosines)
+        np.divide(cosines, np.maximum(means, FLOOR, out=means), out=cosines)
 
 
 def _cosines(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> FloatArray:

@@ -20,7 +20,7 @@ from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space import SpaceMaps
 from indexer.training.nca import train_networks
-from query.calibration.mapped_calibration import check_model
+from query.calibration.space import check_model
 
 Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc-published", "lcc", "nca"]
 METHODS: tuple[Method, ...] = get_args(Method)

@@ -12,6 +12,7 @@ from encoders.document import FloatArray
 from query.alignment.coverage import coverage
 from query.alignment.matching import (
     IntArray,
+    Margin,
     NeighbourMeans,
     Pairs,
     align,
@@ -21,10 +22,10 @@ from query.alignment.matching import (
     match_in_turn,
     merged_rounds,
     neighbour_means,
+    replace_by_margins,
 )
 from query.alignment.pair_map import clear_pairs, helpful_maps
 from query.alignment.side import Side, debiased, mapped
-from query.calibration.margin import Margin, margin
 
 _ROUNDS = 8
 """Rounds in which the unmatched documents get new candidates. Documents that are all alike have the same candidates and
@@ -156,7 +157,8 @@ class _Comparison:
 
     def _with_margins(self, pairs: Pairs, coverages: FloatArray) -> Pairs:
         means = self._coverage_means
-        scores = margin(coverages, means.forward[pairs.rows], means.backward[pairs.cols], self.plan.margin, 1.0)
+        scores = coverages.copy()
+        replace_by_margins(scores, means.forward[pairs.rows], means.backward[pairs.cols], self.plan.margin)
         return replace(pairs, scores=scores)
 
 

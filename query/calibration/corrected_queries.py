@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from encoders.document import FloatArray, unit_rows
+from encoders.document import FloatArray
 from encoders.methods.vector_parts import VectorParts
 
 
@@ -39,13 +39,6 @@ class CorrectedQueries:
         """One of the queries alone."""
         rows = slice(row, row + 1)
         return CorrectedQueries(self.vectors[rows], self._mapped and (lambda target: self.toward(target)[rows]))
-
-    def moved(self, addends: FloatArray) -> CorrectedQueries:
-        """The queries with (queries, dim) addends: unit rows again."""
-        return CorrectedQueries(
-            unit_rows(self.vectors + addends),
-            self._mapped and (lambda target: unit_rows(self.toward(target) + addends)),
-        )
 
     def cosines(self, rows: FloatArray, languages: Mapping[str, slice], parts: VectorParts) -> FloatArray:
         """(n, queries) cosines with corrected documents or passages, (n, dim), which lie language after language."""

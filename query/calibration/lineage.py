@@ -22,20 +22,21 @@ def calibration_to_return_to(stored: StoredCalibration | None, model: str) -> st
     """
     if stored is None:
         return calibration_table.NONE
-    return stored.summary.maps.before if stored.summary.maps and leads_to(stored, model) else stored.id
+    return stored.summary.migrated_from if stored.summary.migrated_to == model else stored.id
 
 
-def leads_to(stored: StoredCalibration | None, model: str) -> bool:
-    """Whether a calibration is a migration to a model."""
-    return stored is not None and stored.summary.maps is not None and stored.summary.maps.to == model
+def migrated_to(engine: sa.Engine, name: str) -> str:
+    """Id of the model that encodes a collection's queries since its migration; empty without a migration."""
+    stored = calibration_table.active(engine, collections.require(engine, name))
+    return stored.summary.migrated_to if stored else ""
 
 
 def origin(engine: sa.Engine, collection: Collection) -> str:
     """Id of the calibration that a collection had before its first migration; ``none`` if it had none."""
     calibrations = {stored.id: stored for stored in calibration_table.all_calibrations(engine, collection.name)}
     stored = calibration_table.active(engine, collection)
-    while stored and stored.summary.maps and (previous := stored.summary.maps.before):
-        stored = calibrations.get(previous)
+    while stored and stored.summary.migrated_from:
+        stored = calibrations.get(stored.summary.migrated_from)
     return stored.id if stored else calibration_table.NONE
 
 
@@ -49,7 +50,7 @@ def leave_migration(engine: sa.Engine, name: str) -> str:
         BadInput: there is no such collection.
     """
     stored = calibration_table.active(engine, collections.require(engine, name))
-    previous = stored.summary.maps.before if stored and stored.summary.maps else ""
+    previous = stored.summary.migrated_from if stored else ""
     if previous:
         calibration_table.use(engine, name, previous)
         cancel_abandoned_migration(engine, name)
@@ -59,6 +60,6 @@ def leave_migration(engine: sa.Engine, name: str) -> str:
 def cancel_abandoned_migration(engine: sa.Engine, name: str) -> None:
     """Cancel the workers' re-encoding run if its encoder no longer encodes the collection's queries."""
     run = active_reencoding(engine, name)
-    if run and not leads_to(calibration_table.active(engine, collections.require(engine, name)), run.model):
+    if run and run.model != migrated_to(engine, name):
         with suppress(BadInput):  # the run ended meanwhile
             cancel(engine, name)

@@ -4,56 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import (
-    NO_MATES,
-    NO_TITLES,
-    CalibrationChoice,
-    Mix,
-    OwnLanguageShares,
-    TriedChoice,
-)
 
-
-@dataclass(frozen=True)
-class Separability:
-    """How well a linear classifier tells the languages of documents apart.
-
-    Attributes:
-        accuracy: mean over languages of the share of documents whose language the classifier finds.
-        languages: number of languages in the test: those with enough documents.
-        threshold: accuracy below which nothing is balanced.
-    """
-
-    accuracy: float
-    languages: int
-    threshold: float
-
-    @property
-    def indistinguishable(self) -> bool:
-        """Whether the languages can't be told apart."""
-        return self.accuracy < self.threshold
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as the database and ``--json`` have it."""
-        return {"accuracy": self.accuracy, "languages": self.languages, "bar": self.threshold}
+DecidedBy = Literal["judgements", "documents", "you", "default"]
+"""What decided how a calibration ranks: judged topics, the collection's own documents, a person, or nothing."""
 
 
 @dataclass(frozen=True)
 class MatesSummary:
-    """How many documents of a sample have mates in other languages.
+    """Whether mates count, and by what that was decided.
 
     Attributes:
-        share: share of the documents that have a mate that is confirmed; with two languages, that have a mate.
+        count: whether they count.
+        share: share of the sampled documents that have a confirmed mate; with two languages, that have a mate.
         confirmed: share of the mates checked by a third language that it confirms; none with two languages.
-        margin: least margin of a mate.
+        queries: number of held-out queries that decided; 0: there were too few, or mates were unsure.
+        without, with_mates: MAP of these queries, ranked without and with mates.
     """
 
+    count: bool
     share: float
     confirmed: float | None
-    margin: float
+    queries: int = 0
+    without: float = 0.0
+    with_mates: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,135 +66,85 @@ class MapSummary:
         """How the maps were learnt."""
         return str(self.about.get("method", ""))
 
-    @property
-    def before(self) -> str:
-        """Id of the calibration that a migration replaced, ``none`` if it replaced none; empty without a migration."""
-        return str(self.about.get("before", ""))
-
-    @property
-    def to(self) -> str:
-        """Id of the model of queries after a migration; empty without a migration."""
-        return str(self.about.get("to", ""))
-
-
-@dataclass(frozen=True)
-class SecondField:
-    """The field for the new vectors of a migrated collection.
-
-    Attributes:
-        old_model: id of the model of the collection's own vectors.
-    """
-
-    generation: int
-    old_model: str
-
-    def as_json(self) -> dict[str, Any]:
-        """The field as the database and ``--json`` have it."""
-        return {"generation": self.generation, "beside": self.old_model}
-
 
 @dataclass(frozen=True)
 class Summary:
     """A calibration without its vectors.
 
     Attributes:
-        neighbours: k of the margin's two means.
+        weights: weights of the parts of combined vectors; empty for one part.
         languages: by language, the number of documents and of pseudo-queries in the statistics.
         few: number of documents of each language that has few.
         drift: by language, the share of pseudo-queries whose first ten changed.
-        separability: how well languages are told apart; none if it was not measured.
-        mates: how many documents have mates; none if mates were not mined.
+        maps: the maps that it ranks with; none without.
+        mates: whether mates count; none if a map or a person left nothing to decide.
         common_space: the common space; none without.
-        second_field: the second field that the calibration is for; none for the collection's own vectors.
+        is_earlier: whether an earlier version made the calibration, with settings that no longer exist.
     """
 
-    choice: CalibrationChoice
-    neighbours: int
+    balance: float
+    weights: tuple[float, ...]
     languages: Mapping[str, Mapping[str, int]]
-    decided_by: str
-    tried: Sequence[TriedChoice] = ()
+    decided_by: DecidedBy
     few: Mapping[str, int] = field(default_factory=dict)
     drift: Mapping[str, float] = field(default_factory=dict)
-    separability: Separability | None = None
     maps: MapSummary | None = None
-    second_field: SecondField | None = None
     mates: MatesSummary | None = None
     common_space: CommonSpaceSummary | None = None
-
-    @classmethod
-    def of(cls, calibration: Calibration, decided_by: str, **others: Any) -> Summary:
-        """Summarise a calibration's choice and languages; ``others`` are the remaining attributes."""
-        return cls(
-            calibration.choice,
-            calibration.neighbours,
-            {
-                lang: {"documents": statistics.documents, "pseudo_queries": len(statistics.sources)}
-                for lang, statistics in calibration.languages.items()
-            },
-            decided_by,
-            **others,
-        )
+    is_earlier: bool = False
 
     @property
-    def own_language(self) -> OwnLanguageShares | None:
-        """Shares of the query's own language among the first hits; none if no choice was probed."""
-        return OwnLanguageShares.of(self.tried, len(self.languages))
+    def migrated_from(self) -> str:
+        """Id of the calibration that a migration replaced, ``none`` if it replaced none; empty without a migration."""
+        return str(self.maps.about.get("before", "")) if self.maps else ""
+
+    @property
+    def migrated_to(self) -> str:
+        """Id of the model of queries after a migration; empty without a migration."""
+        return str(self.maps.about.get("to", "")) if self.maps else ""
+
+    @classmethod
+    def of(cls, calibration: Calibration, decided_by: DecidedBy, **others: Any) -> Summary:
+        """Summarise a calibration's settings and languages; ``others`` are the remaining attributes."""
+        weights = calibration.vector_parts.weights
+        languages = {
+            lang: {"documents": statistics.documents, "pseudo_queries": len(statistics.sources)}
+            for lang, statistics in calibration.languages.items()
+        }
+        return cls(calibration.balance, weights if len(weights) > 1 else (), languages, decided_by, **others)
 
     def as_json(self) -> dict[str, Any]:
         """The summary as the database and ``--json`` have it."""
-        values: dict[str, Any] = {
-            "balance": self.choice.balance,
-            "margin": self.choice.margin,
-            "rank": self.choice.rank,
-            "weights": self.choice.weights,
-            "lift": self.choice.lift,
-            "bar": self.choice.bar,
-            "second_look": self.choice.second_look,
-            "mix": self.choice.mix,
-            "neighbours": self.neighbours,
-            "languages": {lang: dict(counts) for lang, counts in self.languages.items()},
-            "decided_by": self.decided_by,
-        }
-        if self.second_field:
-            return {**values, "few": dict(self.few), "second_field": self.second_field.as_json()}
-        values["probe"] = [tried.as_dict() for tried in self.tried]
-        if self.separability:
-            values["told_apart"] = self.separability.as_json()
-        if self.mates:
-            values["mates"] = asdict(self.mates)
-        if self.common_space:
-            values["common_space"] = asdict(self.common_space)
-        if self.maps:
-            about = {"unknown": list(self.maps.unknown), "stands_in": self.maps.stands_in}
-            values["map"] = {**self.maps.about, **about}
-        return {**values, "few": dict(self.few), "drift": dict(self.drift)}
+        values = asdict(self)
+        maps, _ = values.pop("maps"), values.pop("is_earlier")
+        return {**values, "weights": list(self.weights), "map": maps and {**maps.pop("about"), **maps}}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summary:
         """Read what ``as_json`` wrote, by this version or an earlier one."""
-        maps, told_apart = dict(values.get("map", {})), values.get("told_apart")
-        second_field = values.get("second_field")
+        is_earlier = "margin" in values
+        maps, mates, space = (values.get(name) for name in ("map", "mates", "common_space"))
+        about = dict(maps or {})
+        unknown, stands_in = about.pop("unknown", ()), about.pop("stands_in", False)
+        decided_by, weights = values["decided_by"], tuple(values.get("weights", ()))
         return cls(
-            _choice(values),
-            values.get("neighbours", 0),
+            values["balance"],
+            weights if len(weights) > 1 else (),
             values["languages"],
-            values["decided_by"],
-            [
-                TriedChoice(_choice(row), row["value"], row["held_out"], row["own_language"], row["chosen"])
-                for row in values.get("probe", ())
-            ],
+            _DECIDED_BY_EARLIER.get(decided_by, decided_by),
             values.get("few", {}),
             values.get("drift", {}),
-            Separability(told_apart["accuracy"], told_apart["languages"], told_apart["bar"]) if told_apart else None,
-            MapSummary(maps, maps.pop("unknown", ()), maps.pop("stands_in", False)) if "map" in values else None,
-            SecondField(second_field["generation"], second_field["beside"]) if second_field else None,
-            MatesSummary(**values["mates"]) if "mates" in values else None,
-            CommonSpaceSummary(**values["common_space"]) if "common_space" in values else None,
+            MapSummary(about, unknown, stands_in) if maps else None,
+            MatesSummary(**mates) if mates and not is_earlier else None,
+            CommonSpaceSummary(**space) if space else None,
+            is_earlier,
         )
 
 
-def _choice(values: Mapping[str, Any]) -> CalibrationChoice:
-    weights = tuple(values.get("weights", ()))
-    mates = {name: values.get(name, value) for name, value in NO_MATES.items()}
-    mix = Mix(*values.get("mix", NO_TITLES))
-    return CalibrationChoice(values["rank"], values["margin"], values["balance"], weights, **mates, mix=mix)
+_DECIDED_BY_EARLIER: Mapping[str, DecidedBy] = {
+    "concepts": "documents",
+    "mates": "documents",
+    "titles": "documents",
+    "languages": "documents",
+    "the migration": "default",
+}

@@ -6,7 +6,6 @@ So a collection that goes back to an earlier model has the calibration again tha
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +16,11 @@ from encoders.errors import BadInput, ModelMismatch
 from indexer.collection.collection import Collection, require
 from indexer.ledger.database import Base, now, transaction
 from query.calibration.calibration import Calibration
-from query.calibration.mapped_calibration import read_calibration
 from query.calibration.summary import Summary
 
 
 class CalibrationRow(Base):
-    """One calibration of a collection.
-
-    ``summary`` is a ``Summary``, and under ``rerankers`` how much each build of a reranker favours each language.
-    """
+    """One calibration of a collection; ``summary`` is a ``Summary``."""
 
     __tablename__ = "calibrations"
 
@@ -63,7 +58,7 @@ class StoredCalibration:
 def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summary) -> StoredCalibration:
     """Store a calibration and make it the active one.
 
-    A stored calibration with the same id gets the new time and summary, and keeps what it knows of rerankers.
+    A stored calibration with the same id gets the new time and summary.
     """
     row = CalibrationRow(
         collection=name,
@@ -75,9 +70,6 @@ def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summar
         artifact=calibration.to_bytes(),
     )
     with transaction(engine) as session:
-        before = session.get(CalibrationRow, (name, calibration.id))
-        if before is not None and "rerankers" in before.summary:
-            row.summary = {**row.summary, "rerankers": before.summary["rerankers"]}
         session.execute(_update_model(name, calibration.model).values(active=False))
         return _stored(session.merge(row))
 
@@ -125,7 +117,7 @@ def read(engine: sa.Engine, name: str, calibration_id: str) -> Calibration:
         query = sa.select(CalibrationRow.artifact).where(
             CalibrationRow.collection == name, CalibrationRow.id == calibration_id
         )
-        return read_calibration(session.execute(query).scalar_one())
+        return Calibration.from_bytes(session.execute(query).scalar_one(), calibration_id)
 
 
 def use(engine: sa.Engine, name: str, wanted: str) -> StoredCalibration | None:
@@ -157,32 +149,6 @@ def forget(engine: sa.Engine, name: str) -> None:
     """Delete a collection's calibrations."""
     with transaction(engine) as session:
         session.execute(sa.delete(CalibrationRow).where(CalibrationRow.collection == name))
-
-
-def reranker_effects(engine: sa.Engine, name: str, calibration_id: str, build: str) -> dict[str, Any] | None:
-    """How much a build of a reranker favours each language under a calibration; none if that is not known."""
-    query = sa.select(CalibrationRow.summary).where(
-        CalibrationRow.collection == name, CalibrationRow.id == calibration_id
-    )
-    with transaction(engine) as session:
-        summary = session.scalar(query) or {}
-    effects: dict[str, Any] | None = summary.get("rerankers", {}).get(build)
-    return effects
-
-
-def keep_reranker_effects(
-    engine: sa.Engine, name: str, calibration_id: str, build: str, effects: Mapping[str, Any]
-) -> bool:
-    """Keep with a calibration how much a build of a reranker favours each language; false if it is not stored.
-
-    Raises:
-        StoreError: the database can't be written.
-    """
-    with transaction(engine) as session:
-        row = session.get(CalibrationRow, (name, calibration_id))
-        if row is not None:
-            row.summary = {**row.summary, "rerankers": {**row.summary.get("rerankers", {}), build: dict(effects)}}
-        return row is not None
 
 
 NONE = "none"

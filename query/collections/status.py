@@ -15,17 +15,12 @@ from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables
 from indexer.ledger.findings import findings_of
 from query.calibration import table as calibration_table
-from query.calibration.lineage import leads_to
-from query.calibration.searched_calibration import second_field
 from query.calibration.summary import Summary
 
 
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
     """Status of a collection, as JSON carries it."""
-    second_calibration = second_field(engine, collection)
-    second_models = [second_calibration.model] if second_calibration else []
-    counts, trouble = _counts(collection, settings, ["", collection.model, *second_models])
-    languages, searchable = counts[:2]
+    (languages, searchable), trouble = _counts(collection, settings, ["", collection.model])
     runs = index_runs.runs(engine, collection.name)
     findings = findings_of(engine, [run.id for run in runs])
     calibrations = calibration_table.all_calibrations(engine, collection.name)
@@ -38,14 +33,6 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "documents": sum(languages.values()),
         "trouble": trouble,
         "not_found": sum(languages.values()) - sum(searchable.values()),
-        "encoding_again": {
-            "model": second_calibration.model,
-            "documents": sum(counts[2].values()),
-            "searched": not trouble
-            and leads_to(calibration_table.active(engine, collection), second_calibration.model),
-        }
-        if second_calibration
-        else None,
         "languages": languages,
         "calibrations": [
             {
@@ -53,9 +40,9 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
                 "active": calibration.active and calibration.model == collection.model,
                 "model": calibration.model,
                 "created": calibration.created.isoformat(timespec="seconds"),
-                **values_of(calibration.summary.choice, "balance", "margin", "rank", "lift", "bar", "second_look"),
-                "decided_by": calibration.summary.decided_by,
-                "weights": list(calibration.summary.choice.weights),
+                **values_of(calibration.summary, "balance", "decided_by"),
+                "weights": list(calibration.summary.weights),
+                "mates": bool(calibration.summary.mates and calibration.summary.mates.count),
                 "map": _map_of(calibration.summary),
                 "without": sorted(languages.keys() - calibration.summary.languages.keys()),
             }

@@ -13,9 +13,9 @@ from encoders.wording import counted
 from indexer.collection.settings import Settings
 from onnx_export.models import DEFAULT
 from query.alignment.gold import shared_values, stated_pairs
+from query.alignment.matching import MARGINS, Margin
 from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.side_sources import Sides
-from query.calibration.margin import MARGINS, Margin
 from query.commands.help import Command
 from query.commands.options import FILE, PATH, Number, common_options, device_option, encoder_option, method_option
 from query.commands.output.pairs import show_pairs

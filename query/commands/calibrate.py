@@ -15,7 +15,6 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
 from query.calibration.lineage import cancel_abandoned_migration
-from query.calibration.margin import MARGINS, Margin
 from query.commands.help import Command
 from query.commands.options import (
     FILLED,
@@ -26,14 +25,13 @@ from query.commands.options import (
     device_option,
     seed_option,
     stated_options,
-    weights_option,
 )
 from query.commands.output.calibrations import show_calibration, show_calibrations
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topic_set import read_queries
 from query.fitting.calibrate import calibrate
-from query.fitting.request import CalibrationRequest, JudgedTopics, stated_choice
+from query.fitting.request import CalibrationRequest, JudgedTopics
 from query.query_log.judged_queries import logged_queries
 
 
@@ -59,25 +57,16 @@ from query.query_log.judged_queries import logged_queries
 )
 @click.option("--from-log", is_flag=True, help="Use the queries that dragoman serve --log kept, too.")
 @click.option(
-    "--balance", type=Number(0, 1), help="0: nothing is balanced … 1: every language equal.  [default: decided]"
-)
-@click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: decided]")
-@click.option(
-    "--rank",
-    type=click.IntRange(0, 256),
-    help="Directions of the language subspace taken out; 0: the mean.  [default: decided]",
-)
-@weights_option("Weights of the encoders that the collection combines, in their order.  [default: decided]")
-@click.option(
-    "--lift",
+    "--balance",
     type=Number(0, 1),
-    metavar="SHARE",
-    help="Share that a document gains of the lead of its mate's score; 0: mates don't count.  [default: decided]",
+    metavar="0…1",
+    help="0: nothing is balanced … 1: every language equal.  [default: 0.75, or what --topics decide]",
 )
 @click.option(
-    "--second-look/--no-second-look",
-    default=None,
-    help="Look up candidates near the query and its best hits, too; a search takes longer.  [default: decided]",
+    "--weights",
+    default="",
+    metavar="W,W…",
+    help="Weights of the encoders that the collection combines, in their order.  [default: equal]",
 )
 @click.option("--map", "mapping", type=PATH, metavar="FOLDER", help="Rank with maps of dragoman train mapping.")
 @seed_option("Seed of the random samples.")
@@ -92,11 +81,7 @@ def command(
     log_files: tuple[str, ...],
     from_log: bool,
     balance: float | None,
-    margin: Margin | None,
-    rank: int | None,
     weights: str,
-    lift: float | None,
-    second_look: bool | None,
     mapping: Path | None,
     seed: int,
     device: Device,
@@ -105,16 +90,12 @@ def command(
 ) -> None:
     """Take statistics of a sample of each language, and decide how to rank with them.
 
-    --topics with --qrels decide, if given; else documents that share a `concept`; else mates, documents about the same
-    thing in several languages, if there are enough and nearly all seem right. Without all these, nothing is balanced
-    if a classifier can't tell the languages apart; otherwise the balance is ¾, or less where titles would no longer
-    find their own documents, or 0 if the encoder treats the languages nearly equally.
+    Mates are documents about the same thing in several languages. They teach a common space: how queries of one
+    language meet documents of another. It is kept if queries that taught nothing then find more. Mates also take part
+    in each other's scores, if such queries find more by that.
 
-    Mates also teach a common space: how queries of one language meet documents of another. It is kept if queries that
-    taught nothing then find more.
-
-    With --balance, --margin, --rank, --weights, --lift or --second-look you decide yourself; those left out are ¾,
-    ratio, the mean, equal weights, 0.8 and no second look. No document is encoded again, and the index is not touched.
+    With --topics and --qrels the topics decide both, and the balance. No document is encoded again, and the index is
+    not touched.
     """
     if listing or wanted:
         _refuse_more("--list" if listing else "--use")
@@ -125,23 +106,12 @@ def command(
     if listing or wanted:
         _list(name, settings, console)
         return
-    choice = stated_choice(
-        balance=balance,
-        margin=margin,
-        rank=rank,
-        weights=parsed_weights(weights) if weights else (),
-        lift=lift,
-        second_look=second_look,
-    )
-    if choice and topic_files:
-        raise click.UsageError(
-            "--topics decides how to rank; leave --balance, --margin, --rank, --weights, --lift and --second-look out"
-        )
     judged = None
     if topic_files:
         judged = JudgedTopics(read_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
     request = CalibrationRequest(
-        choice,
+        balance,
+        parsed_weights(weights) if weights else (),
         judged,
         [*read_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         read_mapping(mapping) if mapping else None,
@@ -151,8 +121,7 @@ def command(
 
 
 _OF_A_NEW_CALIBRATION = (
-    "topic_files", "qrel_files", "log_files", "from_log", "balance", "margin", "rank", "weights", "lift",
-    "second_look", "mapping", "seed", "device",
+    "topic_files", "qrel_files", "log_files", "from_log", "balance", "weights", "mapping", "seed", "device",
 )  # fmt: skip
 
 

@@ -14,10 +14,10 @@ from encoders.folder import FILE_MODE
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.readers.source import ReadOptions
-from query.calibration.calibration_choice import differing_in_balance
 from query.calibration.table import NONE
 from query.commands.help import Command
 from query.commands.options import common_options
+from query.commands.output.calibrations import ranking_text
 from query.commands.output.evaluations import evaluation_json, show_evaluation
 from query.commands.output.hits import show_hits
 from query.commands.program import program
@@ -29,7 +29,7 @@ from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import read_topics
 from query.fitting.upkeep import UpkeepReport, keep_calibrated
 from query.ranking.hits import Hit, as_json
-from query.ranking.search_choice import PLAIN, RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.report.compose import report
 
@@ -63,8 +63,10 @@ def command(settings: Settings, console: Console) -> None:
     with as_file(files("query") / "demo") as folder:
         _index(folder, settings, console)
         console.result("2. Searching: by plain cosine, then calibrated\n")
-        with Searcher.open(COLLECTION, settings, console=console) as searcher:
-            _search(searcher, _COMPARED_QUERY, console, plain=True)
+        plain = RankingOptions(calibration=NONE)
+        with Searcher.open(COLLECTION, settings, ranking=plain, console=console) as searcher:
+            _search(searcher, _COMPARED_QUERY, console)
+        with Searcher.open(COLLECTION, settings, console=console, encoder=searcher.encoder) as searcher:
             _search(searcher, _COMPARED_QUERY, console)
             for query in _QUERIES:
                 _search(searcher, query, console, passages=True)
@@ -93,38 +95,30 @@ def _index(folder: Path, settings: Settings, console: Console) -> None:
 def _calibration_sentence(upkeep: UpkeepReport) -> str:
     if upkeep.report is None:
         return f"calibration kept: {upkeep.reason}"
-    choice, trials = upkeep.report.decision.choice, upkeep.report.decision.tried
-    shares = {trial.choice.balance: trial.own_language for trial in differing_in_balance(trials, choice)}
-    sentence = f"calibrated: of {len(trials)} ways to rank that were tried, balance {choice.balance:g} was chosen"
-    if 0.0 in shares and choice.balance in shares:
-        change = f"own-language share of the first hits {shares[0.0]:.0%} → {shares[choice.balance]:.0%}"
-        return f"{sentence}; {change}"
-    return sentence
+    return f"calibrated: {ranking_text(upkeep.report.stored.summary)}"
 
 
-def _search(
-    searcher: Searcher, query: _DemoQuery, console: Console, *, plain: bool = False, passages: bool = False
-) -> None:
-    hits = searcher.search(query.text, lang=query.lang, k=_HITS, choice=PLAIN if plain else None)
+def _search(searcher: Searcher, query: _DemoQuery, console: Console, *, passages: bool = False) -> None:
+    hits = searcher.search(query.text, lang=query.lang, k=_HITS, subjects=True)
     console.emit(
         {
             "step": "search",
             "query": query.text,
             "lang": query.lang,
-            "calibrated": searcher.calibration is not None and not plain,
+            "calibrated": searcher.calibration is not None,
             "hits": [as_json(hit) for hit in hits],
         }
     )
     if console.json:
         return
-    option = f" --calibration {NONE}" if plain else ""
+    option = "" if searcher.calibration else f" --calibration {NONE}"
     console.result(f'$ {program()} search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}')
     show_hits(hits if passages else [replace(hit, passage=None) for hit in hits], console)
     console.result(f"   {_languages_line(hits)}\n")
 
 
 def _languages_line(hits: Sequence[Hit]) -> str:
-    langs = {hit.lang for hit in hits}
+    langs = {shown.lang for hit in hits for shown in (hit, *hit.also)}
     subjects = {str(hit.document.fields.get("concept")) for hit in hits}
     return f"… {len(hits)} hits: languages {len(langs)}, subjects {len(subjects)} ({', '.join(sorted(subjects))})"
 

@@ -35,7 +35,7 @@ from query.evaluation.scored_runs import Baseline, EvaluationPlan
 from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import FIELDS, PARTS, Topic
 from query.query_log.judged_queries import logged_topic_set
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 
 
 @click.command("evaluate", cls=Command)

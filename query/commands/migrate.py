@@ -51,14 +51,12 @@ def command(
     the ranking quality the map keeps. No document is changed. dragoman rollback -c NAME undoes the migration at any
     time. Documents indexed later are still encoded by the old encoder.
 
-    With --re-encode every document also gets a vector of the new encoder: first a random sample of up to 2,000, then
-    the documents that logged searches showed most, then the rest. Meanwhile every document is found, by its new vector
-    or by its old vector through the map. At the end the new encoder is the collection's encoder; dragoman rollback
-    still undoes this. An attached index is not encoded again.
+    With --re-encode every document also gets a vector of the new encoder. Meanwhile documents are found by their old
+    vectors through the map. At the end the new encoder is the collection's encoder; dragoman rollback still undoes
+    this. An attached index is not encoded again.
 
-    With --broker, workers (dragoman worker -c NAME, on any machine) encode all documents but the sample. The run goes
-    on without this command: Ctrl-C only stops watching. When the workers are done, the same command completes the
-    migration.
+    With --broker, workers (dragoman worker -c NAME, on any machine) encode the documents. The run goes on without this
+    command: Ctrl-C only stops watching. When the workers are done, the same command completes the migration.
     """
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")

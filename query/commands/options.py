@@ -29,7 +29,6 @@ from query.evaluation.output_files import PICTURES, require_writable
 
 if TYPE_CHECKING:
     from query.alignment.mates import Method
-    from query.calibration.margin import Margin
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -216,11 +215,6 @@ def seed_option(text: str) -> Decorator:
     return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=text)
 
 
-def weights_option(text: str) -> Decorator:
-    """``--weights`` with a help text; the command gets ``weights`` as typed, empty unless given."""
-    return click.option("--weights", default="", metavar="W,W…", help=text)
-
-
 def gathered(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
     """A decorator that adds options, whose values the command gets as one value.
 
@@ -364,33 +358,11 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add options of ranking: ``--balance`` … ``--weights``; the command gets them as ``ranking``."""
-    from encoders.methods.vector_parts import parsed_weights  # noqa: PLC0415
-    from query.calibration.margin import MARGINS  # noqa: PLC0415
-    from query.ranking.search_choice import RankingOptions  # noqa: PLC0415
+    """Add ``--balance``, ``--calibration``, ``--hybrid`` and ``--rerank``; the command gets them as ``ranking``."""
+    from query.ranking.ranking_options import RankingOptions  # noqa: PLC0415
 
-    def ranking(
-        calibration: str,
-        balance: float | None,
-        margin: Margin | None,
-        *,
-        no_passages: bool,
-        no_mates: bool,
-        hybrid: bool,
-        weights: str,
-        rerank: str | None,
-    ) -> RankingOptions:
-        encoder_weights = parsed_weights(weights) if weights else ()
-        return RankingOptions(
-            calibration,
-            balance,
-            margin,
-            not no_passages,
-            hybrid,
-            encoder_weights,
-            mates=not no_mates,
-            rerank=rerank or "",
-        )
+    def ranking(calibration: str, balance: float | None, rerank: str | None, *, hybrid: bool) -> RankingOptions:
+        return RankingOptions(calibration, balance, hybrid, rerank or "")
 
     return gathered(
         "ranking",
@@ -401,24 +373,14 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="0…1",
             help="0: nothing is balanced … 1: every language equal.  [default: the calibration's]",
         ),
-        click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: the calibration's]"),
         click.option(
             "--calibration",
             default="",
             metavar="ID|none",
             help="Rank by this one, or by none: plain cosine.  [default: the active]",
         ),
-        click.option("--no-passages", is_flag=True, help="Rank by documents' vectors alone."),
-        click.option(
-            "--no-mates",
-            is_flag=True,
-            help="Rank each document by itself: documents about the same thing don't lift each other; no second look.",
-        ),
         click.option(
             "--hybrid", is_flag=True, help="Let shared words, names and numbers change the order within a language."
-        ),
-        weights_option(
-            "Weights of the encoders that a collection combines, in their order.  [default: the calibration's]"
         ),
         rerank_option("Order the best 30 hits by this reranker: dragoman export of a cross-encoder."),
     )(command)

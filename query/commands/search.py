@@ -15,7 +15,7 @@ from query.commands.help import Command
 from query.commands.options import collection_option, common_options, device_option, filter_option, ranking_options
 from query.commands.output.hits import score_formula, show_detected, show_facets, show_hits, show_unread
 from query.ranking.hits import as_json
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 
 
 def _one_text(ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> str:
@@ -43,7 +43,14 @@ def _one_text(ctx: click.Context, _parameter: click.Parameter, texts: tuple[str,
 )
 @filter_option
 @ranking_options
-@click.option("--fold", is_flag=True, help="Show documents about the same thing once, the others under the best.")
+@click.option(
+    "--prefer",
+    default="",
+    metavar="LANG,…",
+    help="Show each subject in the first of these languages that has it.  [default: the query's language]",
+    shell_complete=completion.languages,
+)
+@click.option("--flat", is_flag=True, help="Show every document as a hit of its own, also those about the same thing.")
 @click.option(
     "--facets",
     default="",
@@ -61,16 +68,20 @@ def command(
     k: int,
     filters: dict[str, list[str]] | None,
     ranking: RankingOptions,
-    fold: bool,
+    prefer: str,
+    flat: bool,
     facets: str,
     explain: bool,
     device: Device,
     settings: Settings,
     console: Console,
 ) -> None:
-    """Find the documents that answer TEXT, whatever their language, best first."""
+    """Find the documents that answer TEXT, whatever their language, best first.
+
+    Documents about the same thing in several languages are one hit.
+    """
     stated_language = normalise(lang or "")
-    to_languages = None if to is None else typed_languages(to)
+    to_languages, preferred = None if to is None else typed_languages(to), typed_languages(prefer)
     with console.waiting("starting"):  # a second of imports
         from query.ranking.searcher import Searcher, require_query  # noqa: PLC0415
 
@@ -78,26 +89,23 @@ def command(
     with Searcher.open(
         name, settings, device=device, ranking=ranking, console=console, to=to_languages, filters=filters
     ) as searcher:
-        targets = searcher.targets(to_languages)
         with console.waiting("searching"):
             hits = searcher.search(
                 text,
                 lang=stated_language if lang else None,
-                to=targets,
+                to=to_languages,
                 k=k,
                 filters=filters,
                 explain=explain,
-                fold=fold,
+                subjects=not flat,
+                prefer=preferred,
                 facets=[facet for typed in facets.split(",") if (facet := typed.strip())],
             )
         unread = searcher.unread(text)
-        choice, weights, reranked = searcher.choice, searcher.vector_parts.weights, searcher.reranker is not None
     if unread:
         show_unread(unread, console)
     if hits.confidence is not None:
         show_detected(hits.lang, hits.confidence, console)
-    if fold and (not choice.lift or len(targets) == 1):
-        console.warn("nothing is folded: in this search documents have no mates")
     confidence = None if hits.confidence is None else round(hits.confidence, 4)
     console.emit(
         {
@@ -113,8 +121,8 @@ def command(
     if hits.reranking is not None:
         console.say(f"reranking took {hits.reranking:.2f} s")
     if hits and explain and not console.json:
-        console.say(score_formula(choice, weights, reranked=reranked))
-    show_hits(hits, console, choice.balance)
+        console.say(score_formula(searcher.ranking, searcher.calibration))
+    show_hits(hits, console, searcher.ranking.balance or 0.0)
     if hits.facets and hits:
         show_facets(hits.facets, console)
     if not hits:

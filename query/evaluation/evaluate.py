@@ -20,7 +20,7 @@ from query.evaluation import evaluation_log
 from query.evaluation.foreign_scores import by_topic_language, score_foreign, without_languages
 from query.evaluation.measures import JUDGED
 from query.evaluation.pair_matrix import PairMatrix, PairRun, pair_matrix
-from query.evaluation.run_settings import default_tag, maps_of
+from query.evaluation.run_settings import default_tag
 from query.evaluation.scored_runs import (
     EvaluationPlan,
     Judgements,
@@ -35,7 +35,7 @@ from query.evaluation.significance import Comparison, Topics, compare, corrected
 from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run
 from query.ranking.query_encoder import encoders_with_methods
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 
 
@@ -306,7 +306,6 @@ def _setup(
         "to": plan.to and list(plan.to),
         "targets": len(searcher.targets(plan.to)),
         "depth": plan.depth,
-        "maps": maps_of(searcher),
         "taught": dict(taught),
         **({"lexicons": list(plan.lexicons.names)} if plan.lexicons.names else {}),
         **({"reranking_seconds": round(searcher.reranker.seconds, 3)} if searcher.reranker else {}),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from query.calibration.common_space import CommonSpaceCalibration
-from query.calibration.mapped_calibration import MappedCalibration
 from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.scored_runs import BASELINES
 from query.ranking.searcher import Searcher
@@ -22,16 +20,10 @@ _KINDS = {
     "psq-pooled": "PSQ for topics of all languages",
     "psq-pair": "PSQ on documents of one language",
 }
+_RANKING = ("balance", "mates", "weights", "hybrid", "margin", "passages", "mix", "lift", "bar", "second_look")
+"""Names of the settings of a ranking, as they are logged; those after ``hybrid`` by earlier versions alone."""
 _OF_TOPICS = ("topic fields", "documents in", "depth", "collection size")
 """Names of the settings that decide a baseline's run, too."""
-
-
-def maps_of(searcher: Searcher) -> str:
-    """How a searcher maps queries: by a method's maps, by a common space, or not (empty)."""
-    calibration = searcher.calibration
-    if isinstance(calibration, MappedCalibration):
-        return str(calibration.maps.about.get("method", "maps"))
-    return "common space" if isinstance(calibration, CommonSpaceCalibration) else ""
 
 
 def default_tag(searcher: Searcher, to: Sequence[str] | None, *, named: bool = False) -> str:
@@ -39,18 +31,13 @@ def default_tag(searcher: Searcher, to: Sequence[str] | None, *, named: bool = F
 
     ``named``: a person named the calibration, so that its id is in the tag.
     """
-    choice, calibration = searcher.choice, searcher.calibration
+    ranking, calibration = searcher.ranking, searcher.calibration
     parts = [searcher.spec.name, "plain" if calibration is None else "fair"]
     if calibration is not None:
         parts += [f"calibration-{calibration.id[:8]}"] if named else []
-        parts += ["maps"] if isinstance(calibration, MappedCalibration) else []
-        parts += [f"balance-{choice.balance:g}"] if choice.balance != calibration.balance else []
-        parts += [choice.margin] if choice.margin != calibration.margin else []
-        parts += [] if choice.passages else ["no-passages"]
-        has_mates = calibration.lift or calibration.second_look
-        parts += ["no-mates"] if has_mates and not (choice.lift or choice.second_look) else []
-        parts += [f"weights-{'-'.join(f'{weight:g}' for weight in searcher.weights)}"] if searcher.weights else []
-    parts += ["hybrid"] if choice.hybrid else []
+        parts += ["maps"] if calibration.space.maps_of_documents else []
+        parts += [f"balance-{ranking.balance:g}"] if ranking.balance != calibration.balance else []
+    parts += ["hybrid"] if ranking.hybrid else []
     parts += [f"rerank-{searcher.reranker.name}"] if searcher.reranker else []
     parts += [f"to-{'-'.join(to)}"] if to is not None else []
     return "-".join(parts)
@@ -73,15 +60,7 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
         "method": settings.get("method"),
         "calibration": None if run.reproduced else settings.get("calibration") or "none",
         "maps": (settings["maps"] or "none") if "maps" in settings else None,
-        "balance": settings.get("balance"),
-        "margin": settings.get("margin"),
-        "weights": settings.get("weights"),
-        "passages": settings.get("passages"),
-        "mix": settings.get("mix"),
-        "mates' lift": settings.get("lift"),
-        "bar": settings.get("bar"),
-        "second look": settings.get("second_look"),
-        "hybrid": settings.get("hybrid"),
+        **{name.replace("_", " "): settings.get(name) for name in _RANKING},
         "reranker": settings.get("reranker") or ("none" if "hybrid" in settings else None),
         "topic fields": settings.get("fields"),
         **settings.get("of_table", {}),
@@ -116,10 +95,9 @@ def ranking_in_words(run: LoggedRun) -> str:
         return f"{settings['ranked_by']}, reproduce {settings['table']}"
     if settings.get("calibration") is None:
         return ", ".join(["plain cosine", *_additions(settings)])
-    parts = [f"balance {settings.get('balance', 0):g}", str(settings.get("margin", ""))]
+    parts = [f"balance {settings.get('balance', 0):g}"]
     parts += [str(settings["maps"])] if settings.get("maps") else []
-    parts += ["passages"] if settings.get("passages") else []
-    parts += ["mates"] if settings.get("lift") or settings.get("second_look") else []
+    parts += ["mates"] if settings.get("mates") or settings.get("lift") else []
     weights = settings.get("weights") or []
     parts += [f"weights {_shown(weights)}"] if len(weights) > 1 else []
     return ", ".join([*parts, *_additions(settings)])

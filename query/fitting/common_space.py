@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -18,12 +19,10 @@ from encoders.document import Float64Array, FloatArray, unit_rows
 from encoders.maps.ridge import RidgePath
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
-from query.calibration.common_space import CommonSpaceCalibration
+from query.calibration.space import CommonSpace
 from query.evaluation.significance import is_sure
 from query.fitting.mined_mates import MinedMates, corrected_documents
 
-SAMPLE = 2048
-"""Maximum documents, over all languages, whose mates are mined for the maps."""
 RIDGES = (1.0, 3.0, 10.0, 30.0)
 """Ridges to choose from, in units of a vector's squared length."""
 _FEWEST = 40
@@ -50,74 +49,60 @@ class LearntSpace:
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A centred vector of a language that belongs to a subject, and where its map should lead it."""
+class _Question:
+    """A centred pseudo-query of a subject.
 
+    Attributes:
+        documents: its document and this one's mates, by language.
+        target: (dim,) mean of the documents' vectors, where the maps should lead them and the query.
+    """
+
+    subject: int
     lang: str
-    vector: FloatArray
+    query: FloatArray
+    documents: Mapping[str, str]
     target: FloatArray
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A centred pseudo-query, and its document's mates by language."""
-
-    lang: str
-    query: FloatArray
-    mates: Mapping[str, str]
-
-
-def can_learn(calibration: Calibration) -> bool:
-    """Whether a calibration can have a common space: it takes means out, of vectors of one part, in two languages."""
-    return not calibration.rank and len(calibration.vector_parts.widths) == 1 and len(calibration.languages) > 1
+_Row = tuple[str, FloatArray, FloatArray]
+"""A language, a centred vector of it, and where its map should lead the vector."""
 
 
 def learn_common_space(store: VectorStore, calibration: Calibration, mined: MinedMates) -> LearntSpace | None:
     """Maps learnt from mined mates; none if too few are known or sure, or if they don't help held-out queries.
 
-    ``can_learn`` holds for the calibration, whose banks hold the mined documents' pseudo-queries.
+    There is none of vectors of several parts. The calibration's banks hold the mined documents' pseudo-queries.
     """
-    subjects = mined.subjects() if mined.sure else {}
+    one_part = len(calibration.vector_parts.widths) == 1
+    subjects = mined.subjects() if mined.sure and one_part else {}
     numbers = sorted(set(subjects.values()))
     if len(numbers) < _FEWEST:
         return None
-    langs = {doc_id: lang for query in mined.queries for doc_id, lang in _members(mined, query.doc_id, query.lang)}
+    members = {query.doc_id: {query.lang: query.doc_id, **mined.mates.get(query.doc_id, {})} for query in mined.queries}
+    langs = {doc_id: lang for by_lang in members.values() for lang, doc_id in by_lang.items()}
     vectors = corrected_documents(store, calibration, langs)
-    rows: dict[str, tuple[list[_Row], _Row]] = {}
-    questions: dict[str, _Question] = {}
+    questions = []
     for query in mined.queries:
-        members = [member for member in _members(mined, query.doc_id, query.lang) if member[0] in vectors]
-        if query.doc_id not in vectors or len(members) < 2:
-            continue
-        target = unit_rows(np.sum([vectors[doc_id] for doc_id, _ in members], axis=0)[None])[0]
-        raw = unit_rows(calibration.languages[query.lang].bank[query.row : query.row + 1])
-        asked = calibration.correct_queries(raw, query.lang)[0]
-        of_documents = [_Row(lang, vectors[doc_id], target) for doc_id, lang in members]
-        rows[query.doc_id] = of_documents, _Row(query.lang, asked, target)
-        mates = {lang: doc_id for doc_id, lang in members if doc_id != query.doc_id}
-        questions[query.doc_id] = _Question(query.lang, asked, mates)
-    order = np.random.default_rng(0).permutation(numbers)
-    judging = order[::2].tolist()
-    covered = min(1.0, len(vectors) / max(sum(store.count(calibration.model).values()), 1))
-    of_known_documents = set(judging[: round(covered * len(judging))])
-    learning: list[_Row] = []
-    for doc_id, (of_documents, of_query) in rows.items():
-        learnt = subjects[doc_id] not in judging
-        learning += of_documents if learnt or subjects[doc_id] in of_known_documents else []
-        learning += [of_query] if learnt else []
-    held_out = [question for doc_id, question in questions.items() if subjects[doc_id] in judging]
-    before = _reciprocal_ranks(calibration, {}, held_out, vectors)
+        documents = {lang: doc_id for lang, doc_id in members[query.doc_id].items() if doc_id in vectors}
+        if query.lang in documents and len(documents) > 1:
+            raw = unit_rows(calibration.languages[query.lang].bank[query.row : query.row + 1])
+            asked = calibration.correct_queries(raw, query.lang)[0]
+            target = unit_rows(np.sum([vectors[doc_id] for doc_id in documents.values()], axis=0)[None])[0]
+            questions.append(_Question(subjects[query.doc_id], query.lang, asked, documents, target))
+    order = np.random.default_rng(0).permutation(numbers).tolist()
+    judging, learning = order[::2], set(order[1::2])
+    held_out = [question for question in questions if question.subject in judging]
+    before = _reciprocal_ranks({}, held_out, vectors)
     if not len(before):
         return None
-    ridge_paths = _paths(learning)
-    results = {ridge: _reciprocal_ranks(calibration, _maps(ridge_paths, ridge), held_out, vectors) for ridge in RIDGES}
+    covered = min(1.0, len(vectors) / max(sum(store.count(calibration.model).values()), 1))
+    with_known_documents = learning.union(judging[: round(covered * len(judging))])
+    paths = _paths(_rows(questions, vectors, with_known_documents, learning))
+    results = {ridge: _reciprocal_ranks(_maps(paths, ridge), held_out, vectors) for ridge in RIDGES}
     ridge = max(results, key=lambda value: float(results[value].mean()))
-    if not _subjects_gain(
-        results[ridge] - before, [subjects[doc_id] for doc_id in questions if subjects[doc_id] in judging]
-    ):
+    if not _subjects_gain(results[ridge] - before, [question.subject for question in held_out]):
         return None
-    every_row = [row for of_documents, of_query in rows.values() for row in (*of_documents, of_query)]
-    maps = _maps(_paths(every_row), ridge)
+    maps = _maps(_paths(_rows(questions, vectors, set(numbers), set(numbers))), ridge)
     return LearntSpace(maps, ridge, len(numbers), float(before.mean()), float(results[ridge].mean()))
 
 
@@ -128,17 +113,24 @@ def _subjects_gain(gains: FloatArray, subjects: Sequence[int]) -> bool:
     return is_sure(of_subjects, _BY_CHANCE / len(RIDGES))
 
 
-def _members(mined: MinedMates, doc_id: str, lang: str) -> list[tuple[str, str]]:
-    """A document and its mates, each with its language."""
-    return [(doc_id, lang), *((mate, other) for other, mate in mined.mates.get(doc_id, {}).items())]
+def _rows(
+    questions: Sequence[_Question], vectors: Mapping[str, FloatArray], of_documents: set[int], of_queries: set[int]
+) -> list[_Row]:
+    """What maps are learnt from: the documents of some subjects, and the pseudo-queries of some."""
+    rows: list[_Row] = []
+    for question in questions:
+        if question.subject in of_documents:
+            rows += [(lang, vectors[doc_id], question.target) for lang, doc_id in question.documents.items()]
+        if question.subject in of_queries:
+            rows.append((question.lang, question.query, question.target))
+    return rows
 
 
 def _paths(rows: Sequence[_Row]) -> dict[str, tuple[RidgePath, Float64Array]]:
     """For each language, the decomposed scatter of its vectors, and its products with the moves to their targets."""
     paths = {}
-    for lang in sorted({row.lang for row in rows}):
-        x = np.array([row.vector for row in rows if row.lang == lang], dtype=np.float64)
-        y = np.array([row.target for row in rows if row.lang == lang], dtype=np.float64)
+    for lang in sorted({lang for lang, _, _ in rows}):
+        x, y = (np.array([row[side] for row in rows if row[0] == lang], dtype=np.float64) for side in (1, 2))
         paths[lang] = RidgePath(x.T @ x, 1.0), x.T @ (y - x)
     return paths
 
@@ -149,30 +141,19 @@ def _maps(paths: Mapping[str, tuple[RidgePath, Float64Array]], ridge: float) -> 
 
 
 def _reciprocal_ranks(
-    calibration: Calibration,
-    maps: Mapping[str, Float64Array],
-    questions: Sequence[_Question],
-    vectors: Mapping[str, FloatArray],
+    maps: Mapping[str, Float64Array], questions: Sequence[_Question], vectors: Mapping[str, FloatArray]
 ) -> FloatArray:
     """(questions,) mean reciprocal rank of each question's mates, each among all questions' mates of its language."""
     sums, counts = np.zeros(len(questions)), np.zeros(len(questions))
-    space = CommonSpaceCalibration.on(calibration, maps)
-    for lang in sorted({other for question in questions for other in question.mates}):
-        candidates = sorted({question.mates[lang] for question in questions if lang in question.mates})
-        documents = np.stack([vectors[doc_id] for doc_id in candidates])
-        column = {doc_id: number for number, doc_id in enumerate(candidates)}
-        for asking in sorted({question.lang for question in questions if lang in question.mates}):
-            numbers = [
-                number
-                for number, question in enumerate(questions)
-                if question.lang == asking and lang in question.mates
-            ]
-            queries = np.stack([questions[number].query for number in numbers])
-            asked = space.compared(queries, asking)
-            cosines = asked.cosines(documents, {lang: slice(0, len(documents))}, space.vector_parts).T
-            mate_cosines = cosines[
-                np.arange(len(numbers)), [column[questions[number].mates[lang]] for number in numbers]
-            ]
-            sums[numbers] += 1.0 / (cosines >= mate_cosines[:, None]).sum(axis=1)
-            counts[numbers] += 1
+    space = CommonSpace.rounded(maps)
+    for lang in sorted({other for question in questions for other in question.documents if other != question.lang}):
+        rows = [row for row, question in enumerate(questions) if lang != question.lang and lang in question.documents]
+        mates, columns = np.unique([questions[row].documents[lang] for row in rows], return_inverse=True)
+        asked = [
+            space.compared(np.stack([questions[row].query for row in of_lang]), asking).toward(lang)
+            for asking, of_lang in groupby(rows, lambda row: questions[row].lang)
+        ]
+        cosines = np.concatenate(asked) @ np.stack([vectors[doc_id] for doc_id in mates.tolist()]).T
+        sums[rows] += 1.0 / (cosines >= cosines[np.arange(len(rows)), columns, None]).sum(axis=1)
+        counts[rows] += 1
     return np.asarray(sums / np.maximum(counts, 1), dtype=np.float32)

@@ -22,7 +22,6 @@ from query.fitting.sampling import draw_each
 from query.fitting.shrinkage import ShrunkParts
 from query.fitting.statistics import SAMPLE, document_moments
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.search_choice import SearchChoice
 
 QUERIES = 256
 """Maximum pseudo-queries over all languages."""
@@ -76,19 +75,19 @@ def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> C
         lang: replace(
             statistics,
             documents=moments[lang].count,
-            components={**statistics.components, "document": shrunk.component(lang, active.rank)},
+            means={**statistics.means, "document": shrunk.mean(lang)},
         )
         for lang, statistics in active.languages.items()
         if lang in moments
     }
-    return replace(active, languages=languages, pooled={**active.pooled, "document": shrunk.pooled(active.rank)})
+    return replace(active, languages=languages, pooled={**active.pooled, "document": shrunk.pooled})
 
 
 def changed_hits(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, npt.NDArray[np.intp]]:
     """By language, (pseudo-queries,) how many of the first ten documents differ between two calibrations.
 
     The pseudo-queries are those of ``before``, of the languages with the most documents. Passages are not compared,
-    because their statistics do not change. Mates do not lift, so that a small difference stays small.
+    because their statistics do not change. Mates do not count, so that a small difference stays small.
     """
     targets = store.count()
     if not targets:
@@ -108,6 +107,6 @@ def _first_tens(
     store: VectorStore, calibration: Calibration, queries: FloatArray, lang: str, targets: Mapping[str, int]
 ) -> list[set[str]]:
     """Ids of each query's first ten documents; ``targets`` are the documents of each language."""
-    choice = replace(SearchChoice.of(calibration), passages=False, lift=0.0, second_look=False)
-    ranker = FairRanker(store, calibration, choice, max(targets.values()))
+    without_mates = replace(calibration, mates=False)
+    ranker = FairRanker(store, without_mates, passages=False, largest_language=max(targets.values()))
     return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, sorted(targets), _HITS)]

@@ -6,8 +6,8 @@ and if their cosine stands out from the neighbourhoods of both (the ratio margin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -18,13 +18,20 @@ from encoders.document import FloatArray
 from indexer.stores.contract import VectorQuery, VectorStore, read_existing
 from query.calibration.calibration import Calibration
 from query.calibration.margin import FLOOR
-from query.calibration.summary import MatesSummary
 from query.fitting.statistics import CalibrationSamples, PseudoQuery
 
+SAMPLE = 2048
+"""Maximum documents, over all languages, whose mates are mined."""
+_PILOT = 128
+"""Documents whose mates are mined first; no more are mined if few of their mates are confirmed."""
+_HOPELESS = 0.65
+"""Share of the pilot's checked mates that are confirmed, at the best margin, below which no more are mined."""
+_TARGETS = 8
+"""Maximum languages in which the mates of a document are sought, so that time grows with the documents alone."""
 _NEIGHBOURS = 4
 """Nearest documents of a language in a document's neighbourhood; mates are sought among languages with as many."""
 _MOST_LANGUAGES = 64
-"""Maximum languages that mates are sought in: those with the most documents."""
+"""Maximum languages of the documents whose mates are sought: those with the most documents."""
 _LEAST_MARGINS = (0.0, 1.1, 1.2, 1.3)
 """Least margins of a mate to try."""
 _SURE = 0.85
@@ -38,24 +45,19 @@ class MinedMates:
     """Mates of sampled documents.
 
     Attributes:
-        queries: the pseudo-queries of the sampled documents of the languages in which mates were sought.
+        queries: the pseudo-queries of the sampled documents.
+        targets: the other languages in which the mates of a language's documents were sought.
         mates: id of each document's mate by language; only mates that another mate of the document confirms, but in a
             collection of two languages all.
-        margin: least margin of a mate.
         confirmed_share: share of the checked mates that are confirmed; none in a collection of two languages.
         sure: whether the mates are sure enough to decide by.
     """
 
     queries: Sequence[PseudoQuery]
+    targets: Mapping[str, Sequence[str]]
     mates: Mapping[str, Mapping[str, str]]
-    margin: float
     confirmed_share: float | None
     sure: bool
-
-    @property
-    def summary(self) -> MatesSummary:
-        """How many documents have mates, and how sure that is."""
-        return MatesSummary(len(self.mates) / max(len(self.queries), 1), self.confirmed_share, self.margin)
 
     def subjects(self) -> dict[str, int]:
         """The number of each sampled document's subject.
@@ -75,154 +77,102 @@ class MinedMates:
         return dict(zip(self.mates, subjects.tolist(), strict=True))
 
 
-class _Pair(NamedTuple):
-    """A sampled document and its nearest document in another language."""
+class _Mate(NamedTuple):
+    """A document's mate in another language."""
 
     doc_id: str
     lang: str
     mate: str
     margin: float
-    mutual: bool
 
 
-def mine_mates(
-    store: VectorStore, calibration: Calibration, samples: CalibrationSamples, count: int, seed: int = 0
-) -> MinedMates:
-    """Mine the mates of about ``count`` sampled documents in a collection, whose calibration corrects the vectors.
+class _Nearest(NamedTuple):
+    """The nearest document of a language to a document, and the mean cosine of the ``_NEIGHBOURS`` nearest."""
+
+    doc_id: str
+    cosine: float
+    mean: float
+
+
+def mine_mates(store: VectorStore, calibration: Calibration, samples: CalibrationSamples, seed: int = 0) -> MinedMates:
+    """Mine the mates of about ``SAMPLE`` sampled documents in a collection, whose calibration corrects the vectors.
 
     Mates are checked by mates: if a document's mates in two other languages are right, the one is the nearest to the
     other, too. Only mates that are confirmed so are kept. If few are, confirmation itself is by chance, and the mates
     are not sure. In a collection of two languages nothing checks a mate; there, nearly all of the nearest documents
     must be mutual.
     """
-    languages = _large_languages(store, calibration.model)
-    sample = samples.draw(count, seed, languages)
-    pairs = _pairs(store, calibration, {query.doc_id: query.lang for query in sample}, languages)
-    mutual = [pair for pair in pairs if pair.mutual]
-    if len(languages) <= 2:
-        sure = len(mutual) >= _FEWEST and len(mutual) >= _SURE * len(pairs)
-        return MinedMates(sample, _by_document(mutual), 0.0, None, sure)
-    checks = _checks(store, calibration, mutual)
-    shares = {
-        margin: float(np.mean(results))
-        for margin in _LEAST_MARGINS
-        if len(results := [check.confirmed for check in checks if check.margin >= margin]) >= _FEWEST
-    }
-    believed = [margin for margin, share in shares.items() if share >= _SURE]
-    margin = believed[0] if believed else max(shares, key=shares.__getitem__, default=0.0)
-    mates = _by_document([check.mate for check in checks if check.margin >= margin and check.confirmed])
-    return MinedMates(sample, mates, margin, shares.get(margin, 0.0), bool(believed))
-
-
-def _large_languages(store: VectorStore, model: str) -> list[str]:
-    """The languages that mates are sought in, sorted: those with the most documents, and with enough of them."""
-    documents = store.count(model)
+    documents = store.count(calibration.model)
     large = [lang for lang in documents if documents[lang] >= _NEIGHBOURS]
-    return sorted(sorted(large, key=lambda lang: -documents[lang])[:_MOST_LANGUAGES])
+    languages = sorted(sorted(large, key=lambda lang: -documents[lang])[:_MOST_LANGUAGES])
+    targets = {lang: [*languages[place + 1 :], *languages[:place]][:_TARGETS] for place, lang in enumerate(languages)}
+    pilot = _mine(store, calibration, samples.draw(_PILOT, seed, languages), targets)
+    if pilot.confirmed_share is not None and pilot.confirmed_share < _HOPELESS:
+        return replace(pilot, sure=False)
+    return _mine(store, calibration, samples.draw(SAMPLE, seed, languages), targets)
 
 
-def _by_document(pairs: Sequence[_Pair]) -> dict[str, dict[str, str]]:
+def _mine(
+    store: VectorStore, calibration: Calibration, sample: Sequence[PseudoQuery], targets: Mapping[str, Sequence[str]]
+) -> MinedMates:
+    """Mine the mates of sampled documents, each in the target languages of its language."""
+    langs = {query.doc_id: query.lang for query in sample}
+    vectors = corrected_documents(store, calibration, langs)
+    asked = [
+        (doc_id, other) for lang in targets for other in targets[lang] for doc_id in vectors if langs[doc_id] == lang
+    ]
+    there = _nearest(store, calibration, vectors, asked)
+    vectors |= corrected_documents(store, calibration, {mate.doc_id: lang for (_, lang), mate in there.items()})
+    back = _nearest(store, calibration, vectors, [(mate.doc_id, langs[doc_id]) for (doc_id, _), mate in there.items()])
+    mates, answered = [], 0
+    for doc_id, lang in asked:
+        mate = there.get((doc_id, lang))
+        returned = back.get((mate.doc_id, langs[doc_id])) if mate else None
+        if mate and returned:
+            answered += 1
+            if returned.doc_id == doc_id:
+                margin = mate.cosine / max((mate.mean + returned.mean) / 2, float(FLOOR))
+                mates.append(_Mate(doc_id, lang, mate.doc_id, margin))
+    if len(targets) <= 2:
+        sure = len(mates) >= _FEWEST and len(mates) >= _SURE * answered
+        return MinedMates(sample, targets, _by_document(mates), None, sure)
+    checks = _checks(mates)
+    checking = _nearest(store, calibration, vectors, [(by.mate, mate.lang) for by, mate in checks])
+    found = {key: nearest.doc_id for key, nearest in checking.items()}
+    confirmed = np.array([found.get((by.mate, mate.lang)) == mate.mate for by, mate in checks], dtype=np.bool_)
+    margins = np.array([min(by.margin, mate.margin) for by, mate in checks])
+    shares = {
+        least: float(confirmed[margins >= least].mean())
+        for least in _LEAST_MARGINS
+        if np.count_nonzero(margins >= least) >= _FEWEST
+    }
+    believed = [least for least, share in shares.items() if share >= _SURE]
+    least = believed[0] if believed else max(shares, key=shares.__getitem__, default=0.0)
+    kept = [checks[row][1] for row in np.flatnonzero(confirmed & (margins >= least))]
+    return MinedMates(sample, targets, _by_document(kept), shares.get(least, 0.0), bool(believed))
+
+
+def _checks(mates: Sequence[_Mate]) -> list[tuple[_Mate, _Mate]]:
+    """Each mate of the documents that have several, after the mate that checks it: that of the language before."""
+    of_document: dict[str, list[_Mate]] = {}
+    for mate in mates:
+        of_document.setdefault(mate.doc_id, []).append(mate)
+    checks = [
+        check
+        for several in of_document.values()
+        if len(several) > 1
+        for check in zip([several[-1], *several], several, strict=False)
+    ]
+    langs = list(dict.fromkeys(mate.lang for _, mate in checks))
+    return sorted(checks, key=lambda check: langs.index(check[1].lang))
+
+
+def _by_document(mates: Sequence[_Mate]) -> dict[str, dict[str, str]]:
     """The mate of each document by language."""
-    mates: dict[str, dict[str, str]] = {}
-    for pair in pairs:
-        mates.setdefault(pair.doc_id, {})[pair.lang] = pair.mate
-    return mates
-
-
-class _Check(NamedTuple):
-    """Whether a document's mate in one language confirms its mate in another, and the smaller margin of the two."""
-
-    mate: _Pair
-    margin: float
-    confirmed: bool
-
-
-def _checks(store: VectorStore, calibration: Calibration, mutual: Sequence[_Pair]) -> list[_Check]:
-    """A check of each mate of the documents that have several, by the mate in the language before."""
-    of_document: dict[str, list[_Pair]] = {}
-    for pair in mutual:
-        of_document.setdefault(pair.doc_id, []).append(pair)
-    by_language: dict[str, list[tuple[_Pair, _Pair]]] = {}
-    for pairs in of_document.values():
-        for first, second in zip(pairs[-1:] + pairs[:-1], pairs, strict=True) if len(pairs) > 1 else ():
-            by_language.setdefault(second.lang, []).append((first, second))
-
-    def checks_in(lang: str) -> list[_Check]:
-        of_language = by_language[lang]
-        vectors = corrected_documents(store, calibration, {first.mate: first.lang for first, _ in of_language})
-        stored = [(first, second) for first, second in of_language if first.mate in vectors]
-        queries = [vectors[first.mate] for first, _ in stored]
-        nearest = _nearest(store, calibration, lang, queries)
-        return [
-            _Check(
-                second,
-                min(first.margin, second.margin),
-                confirmed=document is not None and document.doc_id == second.mate,
-            )
-            for (first, second), document in zip(stored, nearest, strict=True)
-        ]
-
-    return [check for checks in on_all_cores(checks_in, by_language) for check in checks]
-
-
-class _Nearest(NamedTuple):
-    """The nearest document of a language to a document.
-
-    Attributes:
-        vector: (dim,) corrected vector of the nearest document.
-        mean: mean cosine of the ``_NEIGHBOURS`` nearest.
-    """
-
-    doc_id: str
-    vector: FloatArray
-    cosine: float
-    mean: float
-
-
-def _pairs(
-    store: VectorStore, calibration: Calibration, sampled: Mapping[str, str], languages: Sequence[str]
-) -> list[_Pair]:
-    """The nearest document of each other language to each sampled document, whose languages are given.
-
-    A language is searched once for all documents, so that the time grows with the languages, not with their pairs.
-    """
-    vectors = corrected_documents(store, calibration, sampled)
-
-    def neighbours_in(lang: str) -> list[tuple[str, _Nearest | None]]:
-        doc_ids = [doc_id for doc_id in vectors if sampled[doc_id] != lang]
-        mates = _nearest(store, calibration, lang, [vectors[doc_id] for doc_id in doc_ids])
-        return list(zip(doc_ids, mates, strict=True))
-
-    nearest: dict[tuple[str, str], _Nearest] = {}
-    vectors_of_mates: dict[str, FloatArray] = {}
-    for lang, of_language in zip(languages, on_all_cores(neighbours_in, languages), strict=True):
-        for doc_id, mate in of_language:
-            if mate:
-                vector = vectors_of_mates.setdefault(mate.doc_id, mate.vector)
-                nearest[doc_id, lang] = mate._replace(vector=vector)
-    by_language: dict[str, list[str]] = {}
-    for doc_id in vectors:
-        by_language.setdefault(sampled[doc_id], []).append(doc_id)
-
-    def pairs_from(lang: str) -> list[_Pair]:
-        searched = [
-            (other, doc_id) for other in languages for doc_id in by_language[lang] if (doc_id, other) in nearest
-        ]
-        mates = [nearest[doc_id, other] for other, doc_id in searched]
-        back = _nearest(store, calibration, lang, [mate.vector for mate in mates])
-        return [
-            _Pair(
-                doc_id,
-                other,
-                mate.doc_id,
-                mate.cosine / max((mate.mean + returned.mean) / 2, float(FLOOR)),
-                mutual=returned.doc_id == doc_id,
-            )
-            for (other, doc_id), mate, returned in zip(searched, mates, back, strict=True)
-            if returned
-        ]
-
-    return [pair for pairs in on_all_cores(pairs_from, by_language) for pair in pairs]
+    by_document: dict[str, dict[str, str]] = {}
+    for mate in mates:
+        by_document.setdefault(mate.doc_id, {})[mate.lang] = mate.mate
+    return by_document
 
 
 def corrected_documents(
@@ -234,33 +184,40 @@ def corrected_documents(
     for doc_id in raw:
         by_language.setdefault(languages[doc_id], []).append(doc_id)
     vectors: dict[str, FloatArray] = {}
-    for lang, of_language in by_language.items():
-        stacked = np.stack([raw[doc_id] for doc_id in of_language])
-        corrected = calibration.correct_documents(stacked, {lang: slice(0, len(of_language))})
-        vectors.update(zip(of_language, corrected, strict=True))
+    for lang, doc_ids in by_language.items():
+        stacked = np.stack([raw[doc_id] for doc_id in doc_ids])
+        corrected = calibration.correct_documents(stacked, {lang: slice(0, len(doc_ids))})
+        vectors.update(zip(doc_ids, corrected, strict=True))
     return vectors
 
 
 def _nearest(
-    store: VectorStore, calibration: Calibration, lang: str, vectors: Sequence[FloatArray]
-) -> list[_Nearest | None]:
-    """The nearest document of a language to each corrected vector; none if the language has no documents."""
-    if not vectors:
-        return []
-    queries = calibration.queries_for_store(np.stack(vectors), lang)
-    hits = store.search(VectorQuery(calibration.model, {lang: queries}, _NEIGHBOURS, with_vectors=True))[lang]
-    raw = [of_vector.vectors for of_vector in hits if of_vector.vectors is not None]
-    rows = sum(map(len, raw))
-    corrected = calibration.correct_documents(np.concatenate(raw), {lang: slice(0, rows)}) if rows else None
-    nearest: list[_Nearest | None] = []
-    start = 0
-    for vector, of_vector in zip(vectors, hits, strict=True):
-        if not of_vector.doc_ids or of_vector.vectors is None or corrected is None:
-            nearest.append(None)
-            continue
-        neighbours = corrected[start : (start := start + len(of_vector.vectors))]
-        cosines = calibration.vector_parts.cosines(neighbours, vector[None])[:, 0]
-        best = int(cosines.argmax())
-        cosine, mean = float(cosines[best]), float(cosines.mean())
-        nearest.append(_Nearest(of_vector.doc_ids[best], neighbours[best].copy(), cosine, mean))
-    return nearest
+    store: VectorStore, calibration: Calibration, vectors: Mapping[str, FloatArray], asked: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], _Nearest]:
+    """The nearest document to each document asked for, by its id and the language of the nearest.
+
+    Only documents that have one of the corrected ``vectors``, and languages that have documents. A language is searched
+    once for all documents, so that the time grows with the languages, not with their pairs.
+    """
+    by_language: dict[str, list[str]] = {}
+    for doc_id, lang in dict.fromkeys(asked):
+        if doc_id in vectors:
+            by_language.setdefault(lang, []).append(doc_id)
+
+    def nearest_in(lang: str) -> dict[tuple[str, str], _Nearest]:
+        doc_ids = by_language[lang]
+        asking = np.stack([vectors[doc_id] for doc_id in doc_ids])
+        queries = calibration.queries_for_store(asking, lang)
+        hits = store.search(VectorQuery(calibration.model, {lang: queries}, _NEIGHBOURS, with_vectors=True))[lang]
+        raw = [of_vector.vectors if of_vector.vectors is not None else asking[:0] for of_vector in hits]
+        ends = np.cumsum([0, *map(len, raw)]).tolist()
+        corrected = calibration.correct_documents(np.concatenate(raw), {lang: slice(0, ends[-1])})
+        nearest = {}
+        for doc_id, vector, of_vector, start, end in zip(doc_ids, asking, hits, ends[:-1], ends[1:], strict=True):
+            if start < end:
+                cosines = calibration.vector_parts.cosines(corrected[start:end], vector[None])[:, 0]
+                best = int(cosines.argmax())
+                nearest[doc_id, lang] = _Nearest(of_vector.doc_ids[best], float(cosines[best]), float(cosines.mean()))
+        return nearest
+
+    return {key: one for of_language in on_all_cores(nearest_in, by_language) for key, one in of_language.items()}

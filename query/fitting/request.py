@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
-from query.calibration.mapped_calibration import MappedCalibration
-from query.calibration.margin import Margin
+from query.calibration.margin import check_balance
 from query.calibration.table import StoredCalibration
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JudgedTopics:
-    """Topics with judgements that decide the choice; the queries' ids are the qrels' topic ids."""
+    """Topics with judgements that decide how to rank; the queries' ids are the qrels' topic ids."""
 
     topics: Sequence[Document]
     qrels: Sequence[Qrel]
@@ -33,17 +31,19 @@ class CalibrationRequest:
     """What a person asks of a new calibration.
 
     Attributes:
-        choice: how to rank; none: it is decided.
-        judged: topics that decide the choice.
+        balance: balance of searches that state none; none: ¾, or what judgements decide.
+        weights: weights of the encoders that the collection combines; empty: equal weights.
+        judged: topics that decide space, mates and balance.
         logged_queries: queries for the banks of pseudo-queries.
         maps: maps to rank with; none: the inherited maps stay.
         seed: seed of the random samples.
 
     Raises:
-        BadInput: a choice is given together with topics that decide it, or a rank together with maps.
+        BadInput: the balance is not between 0 and 1, or is given together with topics that decide it.
     """
 
-    choice: CalibrationChoice | None = None
+    balance: float | None = None
+    weights: tuple[float, ...] = ()
     judged: JudgedTopics | None = None
     logged_queries: Sequence[Document] = ()
     maps: SpaceMaps | Networks | None = None
@@ -51,36 +51,10 @@ class CalibrationRequest:
 
     def __post_init__(self) -> None:
         """Check that the values go together."""
-        if self.choice and self.judged:
-            raise BadInput("topics decide how to rank; leave balance, margin, rank, weights, lift and second look out")
-        if self.choice and self.choice.rank and self.maps:
-            raise BadInput("maps and a rank don't go together: maps are learnt from vectors without their mean")
-
-
-def stated_choice(
-    *,
-    balance: float | None = None,
-    margin: Margin | None = None,
-    rank: int | None = None,
-    weights: tuple[float, ...] = (),
-    lift: float | None = None,
-    second_look: bool | None = None,
-) -> CalibrationChoice | None:
-    """The choice of a person, with the default for values that are not stated; none if no value is stated.
-
-    Raises:
-        BadInput: as ``CalibrationChoice``.
-    """
-    values: dict[str, Any] = {
-        "balance": balance,
-        "margin": margin,
-        "rank": rank,
-        "weights": weights or None,
-        "lift": lift,
-        "second_look": second_look,
-    }
-    stated = {name: value for name, value in values.items() if value is not None}
-    return replace(DEFAULT, **stated) if stated else None
+        if self.balance is not None:
+            check_balance(self.balance)
+            if self.judged:
+                raise BadInput("the topics decide the balance; leave the balance out, or the topics")
 
 
 @dataclass(frozen=True)
@@ -88,28 +62,39 @@ class InheritedInput:
     """A person's input to the previous calibration, which a new calibration takes over.
 
     Attributes:
-        choice: how to rank, if a person or judgements decided it; none: it is decided anew.
-        decided_by: what decided the choice.
+        balance: the balance, if a person or judgements decided it.
+        weights: weights of combined encoders.
+        judged: whether judgements decided: then mates count as before, and there is a space only if there was one.
+        mates, has_space: what judgements decided.
         encoded_queries: logged queries, by language, (n, dim) unit rows.
+        maps: maps that the previous calibration ranked with.
     """
 
-    choice: CalibrationChoice | None = None
-    decided_by: str = ""
+    balance: float | None = None
+    weights: tuple[float, ...] = ()
+    judged: bool = False
+    mates: bool = False
+    has_space: bool = False
     encoded_queries: Mapping[str, FloatArray] = field(default_factory=dict)
     maps: SpaceMaps | Networks | None = None
 
     @classmethod
     def of(cls, stored: StoredCalibration, calibration: Calibration | None) -> InheritedInput:
-        """The input to a calibration; if the calibration can't be read (none), only its choice."""
-        encoded_queries = {
-            lang: unit_rows(statistics.bank[[not doc_id for doc_id in statistics.sources]])
-            for lang, statistics in (calibration.languages.items() if calibration else ())
-            if "" in statistics.sources
-        }
-        maps = calibration.maps if isinstance(calibration, MappedCalibration) else None
-        if stored.summary.decided_by not in _LASTING and not maps:
-            return cls(encoded_queries=encoded_queries)
-        return cls(stored.summary.choice, stored.summary.decided_by, encoded_queries, maps)
-
-
-_LASTING = ("you", "judgements")
+        """The input to a calibration; if the calibration can't be read (none), only its balance and weights."""
+        summary = stored.summary
+        stated = summary.decided_by == "you" or not summary.is_earlier  # an earlier version tried weights
+        judged = summary.decided_by == "judgements" and calibration is not None and not summary.is_earlier
+        lasting = summary.decided_by in ("you", "judgements") or summary.maps is not None
+        return cls(
+            summary.balance if lasting else None,
+            summary.weights if stated else (),
+            judged,
+            calibration is not None and calibration.mates,
+            summary.common_space is not None,
+            {
+                lang: unit_rows(statistics.bank[[not doc_id for doc_id in statistics.sources]])
+                for lang, statistics in (calibration.languages.items() if calibration else ())
+                if "" in statistics.sources
+            },
+            calibration.space.maps_of_documents if calibration else None,
+        )

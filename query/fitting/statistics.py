@@ -28,27 +28,21 @@ _FEW = 32
 
 
 class PseudoQuery(NamedTuple):
-    """A pseudo-query by its language, its row in the bank, and the id of its document.
-
-    Attributes:
-        repeated: whether it is a title that all windows of the document repeat.
-    """
+    """A pseudo-query by its language, its row in the bank, and the id of its document."""
 
     lang: str
     row: int
     doc_id: str
-    repeated: bool = False
 
 
 @dataclass
 class CalibrationSamples:
-    """The samples that a calibration is fitted to, by language; a probe fits them by several choices.
+    """The samples that a calibration is fitted to, by language.
 
     Attributes:
         queries: moments of the pseudo-queries' vectors.
         bank: (n, dim) int8 pseudo-queries.
         sources: (n,) id of each pseudo-query's document; empty for a logged query.
-        repeated: (n,) whether each pseudo-query is a title that all windows of its document repeat.
     """
 
     documents: dict[str, PartMoments] = field(default_factory=dict)
@@ -56,7 +50,6 @@ class CalibrationSamples:
     queries: dict[str, PartMoments] = field(default_factory=dict)
     bank: dict[str, Int8Array] = field(default_factory=dict)
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    repeated: dict[str, tuple[bool, ...]] = field(default_factory=dict)
 
     def few(self) -> dict[str, int]:
         """Number of documents of each language that has few; its mean is shrunk towards the pooled mean."""
@@ -73,8 +66,7 @@ class CalibrationSamples:
         drawn: list[PseudoQuery] = []
         for lang in drawn_from:
             sources = self.sources[lang]
-            repeated = self.repeated.get(lang, (False,) * len(sources))
-            queries = [PseudoQuery(lang, row, doc_id, repeated[row]) for row, doc_id in enumerate(sources) if doc_id]
+            queries = [PseudoQuery(lang, row, doc_id) for row, doc_id in enumerate(sources) if doc_id]
             drawn += [queries[number] for number in sorted(random.permutation(len(queries))[:each])]
         return drawn
 
@@ -93,7 +85,7 @@ def draw_samples(
 
     The encoder encodes the pseudo-queries, as queries; ``document_spec`` is the spec of the documents' encoder if that
     is another. Logged queries, drawn at random, fill half of a language's bank, and more if titles and first sentences
-    do not fill the rest; only of titles and first sentences does the probe know the document. ``encoded_queries`` are
+    do not fill the rest; only titles and first sentences ask when mates are decided. ``encoded_queries`` are
     logged queries that are encoded already, by language, (n, dim); they come first.
     """
     spec = document_spec or encoder.spec
@@ -101,7 +93,6 @@ def draw_samples(
     samples, encoded_queries = CalibrationSamples(), encoded_queries or {}
     encoded: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
-    titles: dict[str, str] = {}
     for lang, doc_ids in draw_each(store, model, SAMPLE, seed=seed).items():
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
         first_ids = doc_ids[:BANK]
@@ -110,7 +101,6 @@ def draw_samples(
         samples.passages[lang] = PartMoments(parts)
         samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
         documents = list(read_existing(store.get, first_ids).values())
-        titles |= {document.doc_id: document.title for document in documents}
         of_documents = pseudo_queries(documents)
         limit = max(BANK // 2, BANK - len(of_documents))
         encoded[lang] = encoded_queries.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:limit]
@@ -126,8 +116,6 @@ def draw_samples(
         moments.add(queries)
         samples.bank[lang] = int8_rows(queries)
         samples.sources[lang] = (*([""] * len(encoded[lang])), *(pseudo[row].doc_id for row in rows))
-        titles_repeated = (spec.titled and titles.get(pseudo[row].doc_id) == pseudo[row].text for row in rows)
-        samples.repeated[lang] = (*([False] * len(encoded[lang])), *titles_repeated)
     return samples
 
 
@@ -161,8 +149,8 @@ def _query_vectors(encoder: Encoder, queries: Sequence[Document], console: Conso
     return np.concatenate(vectors)
 
 
-def fit_statistics(samples: CalibrationSamples, model: str, *, rank: int = 0) -> Calibration:
-    """The calibration that takes out each language's mean, or ``rank`` directions of its subspace (LAWDR §3.2)."""
+def fit_statistics(samples: CalibrationSamples, model: str) -> Calibration:
+    """The calibration that takes out each language's mean, with plain cosines of what is left."""
     parts = next(iter(samples.documents.values())).parts
     documents = ShrunkParts(samples.documents)
     shrunk: dict[VectorKind, ShrunkParts] = {
@@ -173,11 +161,10 @@ def fit_statistics(samples: CalibrationSamples, model: str, *, rank: int = 0) ->
     languages = {
         lang: LanguageStatistics(
             moments.count,
-            {kind: of_kind.component(lang, rank) for kind, of_kind in shrunk.items()},
+            {kind: of_kind.mean(lang) for kind, of_kind in shrunk.items()},
             samples.bank[lang],
             samples.sources[lang],
         )
         for lang, moments in samples.documents.items()
     }
-    pooled = {kind: of_kind.pooled(rank) for kind, of_kind in shrunk.items()}
-    return Calibration(model, languages, pooled, parts, rank=rank)
+    return Calibration(model, languages, {kind: of_kind.pooled for kind, of_kind in shrunk.items()}, parts)

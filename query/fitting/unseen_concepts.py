@@ -12,7 +12,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -24,13 +24,9 @@ from encoders.document import Document, Encoder, FloatArray
 from encoders.text.segmentation import first_sentence
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from query.calibration.calibration_choice import DEFAULT
-from query.evaluation.measures import score
 from query.evaluation.significance import errors_by_chance
-from query.evaluation.trec_run import Run
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.fair_ranker import FairRanker
-from query.ranking.search_choice import SearchChoice
+from query.fitting.trial import Question, Trial
 
 PAGES = 512
 """Maximum pages; whole concepts are taken until so many are reached."""
@@ -80,47 +76,31 @@ def pages_of(documents: Iterable[Document], concepts: Collection[str]) -> list[D
 
 def compare(pages: Sequence[Document], trained: Encoder, untrained: Encoder, console: Console) -> Comparison | None:
     """Compare two encoders on pages of unseen concepts; none if fewer than two concepts are there."""
-    concepts = np.unique([str(page.fields["concept"]) for page in pages], return_inverse=True)[1]
-    count = int(concepts.max(initial=-1)) + 1
+    count = len({str(page.fields["concept"]) for page in pages})
     if count < 2:
         return None
     with console.progress("searching for what was held out", 2 * len(pages), "pages") as advance:
-        values = [_precisions(pages, encoder, advance) for encoder in (trained, untrained)]
-    of_concepts = [np.bincount(concepts, of_encoder) / np.bincount(concepts) for of_encoder in values]
-    gains = of_concepts[0] - of_concepts[1]
-    error = float(gains.std(ddof=1) / count**0.5)
-    return Comparison(float(of_concepts[0].mean()), float(of_concepts[1].mean()), error, count, len(pages))
+        of_trained, of_untrained = (_precisions(pages, encoder, advance) for encoder in (trained, untrained))
+    error = float((of_trained - of_untrained).std(ddof=1) / count**0.5)
+    return Comparison(float(of_trained.mean()), float(of_untrained.mean()), error, count, len(pages))
 
 
 def _precisions(pages: Sequence[Document], encoder: Encoder, advance: Progress) -> FloatArray:
-    """(pages,) average precision of each page's query among the pages in other languages."""
-    from ir_measures import AP, Qrel  # noqa: PLC0415 - half a second
-
+    """(concepts,) mean average precision of a concept's pages, each of which asks the pages in other languages."""
     model = encoder.spec.model
+    by_concept: dict[str, dict[str, str]] = defaultdict(dict)
+    for page in pages:
+        by_concept[str(page.fields["concept"])][page.lang] = page.doc_id
+    langs = sorted({page.lang for page in pages})
+    asking = [Document(page.doc_id, page.lang, page.title or first_sentence(page)) for page in pages]
     with tempfile.TemporaryDirectory() as folder, closing(EmbeddedStore(Path(folder), "unseen")) as store:
         store.create(model, encoder.spec.dim)
         for batch, encoded in encode_in_batches(encoder, pages, _BATCH, advance):
             store.put(model, [StoredDocument.of(page, encoded, row) for row, page in enumerate(batch)])
-        calibration = fit_statistics(draw_samples(store, encoder), model).with_choice(DEFAULT)
-        choice = replace(SearchChoice.of(calibration), lift=0.0, second_look=False)
-        ranker = FairRanker(store, calibration, choice)
-        found: dict[str, list[tuple[str, float]]] = {}
-        for lang in sorted({page.lang for page in pages}):
-            asking = [page for page in pages if page.lang == lang]
-            targets = sorted({page.lang for page in pages} - {lang})
-            rankings = ranker.rank(encoder.encode_queries(list(map(_query, asking))), lang, targets, _DEPTH)
-            for page, ranking in zip(asking, rankings, strict=True):
-                found[page.doc_id] = list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
-    qrels = [
-        Qrel(page.doc_id, other.doc_id, 1)
-        for page in pages
-        for other in pages
-        if other.lang != page.lang and str(other.fields["concept"]) == str(page.fields["concept"])
-    ]
-    topics = score(Run("unseen", found), qrels, [AP], found.keys()).topics
-    return np.array([topics[page.doc_id][str(AP)] for page in pages], dtype=np.float32)
-
-
-def _query(page: Document) -> Document:
-    """What asks for a page's counterparts."""
-    return Document(page.doc_id, page.lang, page.title or first_sentence(page))
+        questions = []
+        for page, vector in zip(pages, encoder.encode_queries(asking), strict=True):
+            concept, others = str(page.fields["concept"]), tuple(lang for lang in langs if lang != page.lang)
+            answers = {by_concept[concept][lang] for lang in others if lang in by_concept[concept]}
+            questions.append(Question(vector, page.lang, concept, answers, targets=others))
+        calibration = fit_statistics(draw_samples(store, encoder), model)
+        return Trial(store, model, questions, _DEPTH).values([calibration])[0].astype(np.float64)

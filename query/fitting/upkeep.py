@@ -8,9 +8,9 @@ from encoders.console import Console
 from encoders.devices import Device
 from indexer.collection.settings import Settings
 from indexer.indexing.pipeline import IndexReport
-from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
+from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import CalibrationReport, calibrate_open
 from query.fitting.drift import drift
 from query.fitting.open_collection import OpenCollection
@@ -41,10 +41,8 @@ def is_upkeep_due(report: IndexReport, name: str, settings: Settings) -> bool:
 def is_calibrated(name: str, settings: Settings) -> bool:
     """Whether a calibration knows all languages of a collection, or a person chose to search without a calibration."""
     with OpenCollection.open(name, settings) as opened:
-        if calibration_table.active(opened.engine, opened.collection) is None:
-            return _left_without(opened)
-        active = opened.calibration()
-        return active is not None and not _new_languages(opened.store, active)
+        stored = calibration_table.active(opened.engine, opened.collection)
+        return not _misfit(opened, stored, opened.calibration()) or (stored is None and _left_without(opened))
 
 
 def keep_calibrated(
@@ -52,46 +50,44 @@ def keep_calibrated(
 ) -> UpkeepReport:
     """Calibrate a collection again after documents were added or deleted, unless the active calibration still fits.
 
-    It does not fit if there is none, if it lacks a language, or if the documents have drifted. The new calibration
-    takes over a person's input to the old one: a choice, a decision by judgements, logged queries.
+    It does not fit if there is none, if an earlier version made it, if it lacks a language, or if the documents have
+    drifted. The new calibration takes over a person's input to the old one: a balance, a decision by judgements, logged
+    queries.
     """
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
         stored = calibration_table.active(opened.engine, opened.collection)
         if stored is None and _left_without(opened):
             return UpkeepReport(None, "it is searched without a calibration, as you chose")
-        active, reason = opened.calibration(), "its calibration can't be read" if stored else "it had no calibration"
-        if active is not None:
-            reason, fits = _fits(opened.store, active)
-            if fits:
+        active = opened.calibration()
+        reason = _misfit(opened, stored, active)
+        if active and not reason:
+            shares = drift(opened.store, active)
+            worst = max(shares, key=shares.__getitem__, default="")
+            if not worst:
+                return UpkeepReport(None, "it has no pseudo-queries to measure drift with")
+            reason = (
+                f"a new calibration would change the first ten hits of {shares[worst]:.0%} of the pseudo-queries in "
+                f"{worst}; no language has more (changes that chance explains are not counted)"
+            )
+            if shares[worst] < DRIFT:
                 return UpkeepReport(None, reason)
         inherited = InheritedInput.of(stored, active) if stored else InheritedInput()
         return UpkeepReport(calibrate_open(opened, CalibrationRequest(), inherited), reason)
 
 
 def _left_without(opened: OpenCollection) -> bool:
-    """Whether a person left a collection without a calibration: of its model there are calibrations, and none active.
-
-    Call this where none is active.
-    """
+    """Whether a person chose that none of the calibrations of a collection's model is active, where none is."""
     calibrations = calibration_table.all_calibrations(opened.engine, opened.collection.name)
     return any(stored.model == opened.collection.model for stored in calibrations)
 
 
-def _new_languages(store: VectorStore, active: Calibration) -> list[str]:
-    """Languages of stored documents that a calibration lacks, sorted."""
-    return sorted(store.count().keys() - active.languages.keys())
-
-
-def _fits(store: VectorStore, active: Calibration) -> tuple[str, bool]:
-    """A sentence about how a calibration fits the stored documents, and whether it still fits."""
-    if new := _new_languages(store, active):
-        return f"new languages: {', '.join(new)}", False
-    shares = drift(store, active)
-    worst = max(shares, key=shares.__getitem__, default="")
-    if not worst:
-        return "it has no pseudo-queries to measure drift with", True
-    reason = (
-        f"a new calibration would change the first ten hits of {shares[worst]:.0%} of the pseudo-queries in {worst}; "
-        "no language has more (changes that chance explains are not counted)"
-    )
-    return reason, shares[worst] < DRIFT
+def _misfit(opened: OpenCollection, stored: StoredCalibration | None, active: Calibration | None) -> str:
+    """Why a collection needs another calibration, whatever its drift; empty: the active calibration may stay."""
+    if stored is None:
+        return "it had no calibration"
+    if stored.summary.is_earlier:
+        return "an earlier version of Dragoman made its calibration, with settings that are gone"
+    if active is None:
+        return "its calibration can't be read"
+    new = sorted(opened.store.count().keys() - active.languages.keys())
+    return f"new languages: {', '.join(new)}" if new else ""

@@ -1,8 +1,7 @@
 """Finish a migration: encode every document again, in the background, as ``dragoman migrate --re-encode`` does.
 
-The new encoder's vectors fill a second field of the same store. Meanwhile every document is found: by its new vector if
-it has one, else by its old vector through the map (``query.ranking.old_and_new_vectors``). At the end searches use the
-second field, and the old field stays for ``rollback``.
+The new encoder's vectors fill a second field of the same store. Meanwhile the whole collection is searched by its old
+vectors through the map. When the second field is whole, searches use it, and the old field stays for ``rollback``.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -36,22 +36,14 @@ from indexer.workers.run_watch import watch_run
 from indexer.workers.sweeps import sweep
 from onnx_export.models import absolute
 from query.calibration import table as calibration_table
-from query.calibration.calibration import Calibration
-from query.calibration.lineage import cancel_abandoned_migration, leads_to, origin
-from query.calibration.searched_calibration import second_field, second_field_key
-from query.calibration.summary import Summary
+from query.calibration.lineage import cancel_abandoned_migration, migrated_to, origin
 from query.fitting.calibrate import calibrate
 from query.fitting.request import InheritedInput
-from query.fitting.sampling import draw
-from query.fitting.statistics import draw_samples, fit_statistics
 from query.migration.overlap import ComparedQueries, overlap
-from query.query_log.judged_queries import most_shown
 from query.ranking.query_encoder import open_specified, query_encoder_spec
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 
-SAMPLE = 2000
-"""Documents over all languages that are encoded first; the second field's statistics come from these."""
 _BESIDE_THEIRS = (
     "its documents are not encoded again beside their owner's; leave --re-encode out, and the map answers, or attach "
     "the index under another name with the new encoder: dragoman attach --encoder"
@@ -63,11 +55,10 @@ class ReencodingReport:
     """The result of encoding a collection again.
 
     Attributes:
-        encoder: the collection's encoder now.
         encoded: documents that got a new vector in the last run.
         unchanged: documents that had a new vector before the last run.
         refused: documents in which the encoder knows no word; searches no longer find them.
-        queries: number of queries that the old and the new encoder were compared on.
+        queries: number of queries that both encoders were compared on.
         logged: whether these queries are from the log; else they are documents' titles and first sentences.
         overlap: share of the first ten hits that both encoders have in common.
         seconds: time of this process.
@@ -93,11 +84,9 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
         collection = collections.require(engine, name)
         collection.refuse_attached(_BESIDE_THEIRS)
         query_encoder = query_encoder_spec(calibration_table.load(engine, collection))
-    return (
-        query_encoder is not None
-        and query_encoder.encoder == absolute(encoder)
-        and method in {None, query_encoder.method}
-    )
+    if query_encoder is None:
+        return False
+    return query_encoder.encoder == absolute(encoder) and method in {None, query_encoder.method}
 
 
 def finish_migration(
@@ -105,8 +94,7 @@ def finish_migration(
 ) -> ReencodingReport:
     """Encode every document of a migrating collection with the encoder of its queries.
 
-    If the process is killed, the same call continues the work. If the settings name a broker, workers encode all
-    documents but the sample.
+    If the process is killed, the same call continues the work. If the settings name a broker, workers encode.
 
     Raises:
         BadInput: the collection has not migrated, has left its migration meanwhile, or is attached; or documents could
@@ -127,7 +115,7 @@ def finish_migration(
         refuse_while_workers(engine, name, unless=query_encoder.model if settings.broker else "", reencoding=True)
         new = open_specified(collection, query_encoder, device, console)
         with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
-            report = _SecondFieldRun(engine, collection, store, query_encoder, new, active, settings, console).run()
+            report = _encode_all(engine, collection, store, query_encoder, new, settings, console)
             _refuse_gaps(name, query_encoder, report.refused)
             if not store.count(query_encoder.model):
                 raise BadInput(
@@ -139,12 +127,10 @@ def finish_migration(
             with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
                 old_hits = compared.first(searcher)
             _switch(engine, collection, new, query_encoder, before, settings)
-    inherited = replace(
-        InheritedInput.of(stored, None), encoded_queries=InheritedInput.of(stored, active).encoded_queries
-    )
+    inherited = replace(InheritedInput.of(stored, active), maps=None)
     calibrate(name, settings, inherited=inherited, device=device, console=console)
     with Searcher.open(name, settings, device=device, console=console, encoder=new) as searcher:
-        shared = overlap(old_hits, compared.first(searcher))
+        new_hits = compared.first(searcher)
     return ReencodingReport(
         query_encoder,
         report.encoded,
@@ -152,7 +138,7 @@ def finish_migration(
         report.refused,
         len(compared.queries),
         compared.logged,
-        shared,
+        overlap(old_hits, new_hits),
         report.seconds,
     )
 
@@ -170,97 +156,45 @@ def _refuse_gaps(name: str, query_encoder: QueryEncoderSpec, refused: Sequence[F
         )
 
 
-@dataclass(frozen=True)
-class _SecondFieldRun:
-    """Fills the second field of one collection."""
-
-    engine: sa.Engine
-    collection: Collection
-    store: VectorStore
-    query_encoder: QueryEncoderSpec
-    encoder: Encoder
-    active: Calibration
-    settings: Settings
-    console: Console
-
-    def _check(self) -> None:
-        _require_migration(self.engine, self.collection.name, self.query_encoder)
-
-    def run(self) -> IndexReport:
-        """Encode a sample and take its statistics; then the documents that searches showed most, then the rest."""
-        hints = Hints(self.settings.broker) if self.settings.broker else None
-        if hints:
-            hints.check_broker(self.query_encoder.model)
-        if second_field(self.engine, self.collection, self.query_encoder.model) is None:
-            self._encode(self._sample(), only_first=True)
-            calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
-        first = most_shown(self.engine, self.collection.name)
-        return self._by_workers(first, hints) if hints else self._encode(first)
-
-    def _sample(self) -> list[str]:
-        return [doc_id for ids in draw(self.store, self.collection.model, SAMPLE).values() for doc_id in ids]
-
-    def _encode(self, first: Sequence[str], *, only_first: bool = False) -> IndexReport:
+def _encode_all(
+    engine: sa.Engine,
+    collection: Collection,
+    store: VectorStore,
+    query_encoder: QueryEncoderSpec,
+    new: Encoder,
+    settings: Settings,
+    console: Console,
+) -> IndexReport:
+    """Fill the second field, in this process or by workers; do not wait for workers if there is nothing to do."""
+    name, generation = collection.name, collection.generation
+    check = partial(_require_migration, engine, name, query_encoder)
+    if not settings.broker:
+        checkpoints = settings.checkpoints(name)
         return reencode(
-            first,
-            self.encoder,
-            self.store,
-            self.engine,
-            self.collection.name,
-            generation=self.collection.generation,
-            check=self._check,
-            only_first=only_first,
-            checkpoints=self.settings.checkpoints(self.collection.name),
-            console=self.console,
+            new, store, engine, name, generation=generation, check=check, checkpoints=checkpoints, console=console
         )
-
-    def _by_workers(self, first: Sequence[str], hints: Hints) -> IndexReport:
-        """Hand the documents out and watch the run until workers are done; do not wait if there is nothing to do."""
-        name, model = self.collection.name, self.query_encoder.model
-        try:
-            ledger = hand_out_stored(
-                first,
-                self.query_encoder.encoder,
-                self.encoder.spec,
-                self.store,
-                self.engine,
-                name,
-                generation=self.collection.generation,
-                check=self._check,
-                console=self.console,
-            )
-            # watch_run reports failures, so the sweep is silent
-            sweep(self.engine, self.settings, hints, model, 0.0, lambda *_: None, self.console)
-            return watch_run(ledger, self.settings, self.console, "the same command makes the change")
-        except BadInput:
-            cancel_abandoned_migration(self.engine, name)  # the migration was left before there was a run to cancel
-            self._check()
-            raise
+    hints = Hints(settings.broker)
+    hints.check_broker(query_encoder.model)
+    try:
+        ledger = hand_out_stored(
+            query_encoder.encoder, new.spec, store, engine, name, generation=generation, check=check, console=console
+        )
+        # watch_run reports failures, so the sweep is silent
+        sweep(engine, settings, hints, query_encoder.model, 0.0, lambda *_: None, console)
+        return watch_run(ledger, settings, console, "the same command makes the change")
+    except BadInput:
+        cancel_abandoned_migration(engine, name)  # the migration was left before there was a run to cancel
+        check()
+        raise
 
 
 def _require_migration(engine: sa.Engine, name: str, query_encoder: QueryEncoderSpec) -> None:
     """Raise ``BadInput`` if another encoder encodes the collection's queries by now."""
-    active = calibration_table.active(engine, collections.require(engine, name))
-    if not leads_to(active, query_encoder.model):
+    if migrated_to(engine, name) != query_encoder.model:
         raise BadInput(
             f"{query_encoder.encoder} no longer encodes the queries of {name}, so encoding the documents again ends "
             "here; the new vectors stay for a later migration to this encoder"
         )
-
-
-def calibrate_second_field(
-    engine: sa.Engine,
-    collection: Collection,
-    store: VectorStore,
-    encoder: Encoder,
-    active: Calibration,
-    console: Console,
-) -> None:
-    """Take statistics of the new vectors in the store; from then on they are searched."""
-    samples = draw_samples(store, encoder, console=console)
-    fitted = fit_statistics(samples, encoder.spec.model).with_choice(replace(active.choice, weights=()))
-    summary = Summary.of(fitted, "the migration", few=samples.few(), second_field=second_field_key(collection))
-    calibration_table.keep(engine, collection.name, fitted, summary)
 
 
 def _switch(

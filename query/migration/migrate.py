@@ -7,41 +7,35 @@ choosing the previous calibration rolls the migration back.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-import numpy as np
-
 from encoders.console import Console
 from encoders.devices import Device
-from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.maps.mates import MateScores
 from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from indexer.collection.settings import Settings
 from indexer.ledger.database import require_writable
 from onnx_export.models import absolute, open_named, taught_shares
 from query.calibration import table as calibration_table
-from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT, CalibrationChoice
+from query.calibration.calibration import BALANCE
 from query.calibration.lineage import calibration_to_return_to
-from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import calibrate
+from query.fitting.decision import decide
 from query.fitting.open_collection import OpenCollection
 from query.fitting.request import CalibrationRequest, InheritedInput
-from query.fitting.statistics import draw_samples, fit_statistics
-from query.migration.candidate_maps import MapQuality, MapRecipe, choose_recipe, map_learner
+from query.fitting.statistics import draw_samples
+from query.migration.candidate_maps import MapQuality, MapRecipe, learn_map
 from query.migration.overlap import ComparedQueries, overlap
-from query.migration.sample import paired_samples
-from query.ranking.search_choice import SearchChoice
+from query.migration.sample import paired_sample
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 
 SAMPLE = 2000
 """Documents that both encoders encode, over all languages."""
-KEPT = 0.95
-"""Least share of re-encoding's mean reciprocal rank that a map should keep."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +43,7 @@ class MigrationReport:
     """The measured effect of migrating, and the calibration if the collection has migrated.
 
     Attributes:
-        query_encoder: the new encoder.
         documents: number of documents that both encoders encoded, by language.
-        mates: how well held-out documents' new vectors find their old vectors through the map.
-        quality: the map's quality by pseudo-queries.
         overlap: share of the first ten hits that are the same before and after migrating.
         queries: number of queries that the overlap was measured on.
         logged: whether these queries are from the log; else they are documents' titles and first sentences.
@@ -63,7 +54,6 @@ class MigrationReport:
     query_encoder: QueryEncoderSpec
     documents: Mapping[str, int]
     recipe: MapRecipe
-    mates: MateScores
     quality: MapQuality
     overlap: float
     queries: int
@@ -110,50 +100,44 @@ def migrate(
                 f"collection {name} holds vectors of {encoder} by {new.spec.method} already; name another encoder"
             )
         active = calibration_table.active(opened.engine, opened.collection)
-        samples = paired_samples(opened.store, old, new, sample, seed, console)
-        recipe, mates, quality = choose_recipe(samples, seed)
-        every = {lang: np.ones(len(paired.old), dtype=np.bool_) for lang, paired in samples.items()}
-        weights = map_learner(samples, every)(recipe)
-        text_hashes = [document.text_hash for paired in samples.values() for document in paired.documents]
+        paired = paired_sample(opened.store, old, new, sample, seed, console)
+        weights, recipe, quality = learn_map(paired, seed)
         encoders = [(opened.collection.encoder, opened.collection.method), (encoder, new.spec.method)]
-        taught = taught_shares(encoders, lambda: text_hashes, console)
-    documents = {lang: len(paired.documents) for lang, paired in samples.items()}
+        taught = taught_shares(encoders, lambda: [document.text_hash for document in paired.documents], console)
     about = {
         "method": f"migration to {encoder} by {new.spec.method}",
         **asdict(recipe),
-        "documents": sum(documents.values()),
+        "documents": len(paired.documents),
         "before": calibration_to_return_to(active, new.spec.model),
         "to": new.spec.model,
         **asdict(quality),
     }
     maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, query_encoder=query_encoder)
-    inherited, stored = _inherited_choice(active), None
+    # the old weights are of the old encoder's parts
+    inherited = replace(InheritedInput.of(active, None), weights=()) if active else InheritedInput()
+    stored = None
     with Searcher.open(name, settings, device=device, console=console) as searcher:
         compared = ComparedQueries.on(name, searcher.store, model, settings)
         hits_before = compared.first(searcher)
         if dry_run or not (quality.pays or anyway):
             calibration_samples = draw_samples(searcher.store, new, document_spec=old.spec, seed=seed, console=console)
-            mapped = MappedCalibration.on(fit_statistics(calibration_samples, model), maps)
-            hits_after = compared.first(_ranking_by(searcher, mapped, inherited.choice or DEFAULT, new))
+            balance = BALANCE if inherited.balance is None else inherited.balance
+            decision = decide(searcher.store, calibration_samples, model, balance=balance, maps=maps, seed=seed)
+            mapped = decision.calibration
+            hits_after = compared.first(replace(searcher, encoder=new, calibration=mapped, ranking=RankingOptions()))
         else:
             request = CalibrationRequest(maps=maps, seed=seed)
             stored = calibrate(name, settings, request, inherited=inherited, device=device, console=console).stored
             with Searcher.open(name, settings, device=device, console=console, encoder=new) as migrated:
                 hits_after = compared.first(migrated)
-    shared = overlap(hits_before, hits_after)
     return MigrationReport(
-        query_encoder, documents, recipe, mates, quality, shared, len(compared.queries), compared.logged, stored, taught
+        query_encoder,
+        Counter(document.lang for document in paired.documents),
+        recipe,
+        quality,
+        overlap(hits_before, hits_after),
+        len(compared.queries),
+        compared.logged,
+        stored,
+        taught,
     )
-
-
-def _ranking_by(searcher: Searcher, calibration: Calibration, choice: CalibrationChoice, encoder: Encoder) -> Searcher:
-    """A searcher by a calibration that is not stored; it shares the store of ``searcher``, which the caller closes."""
-    adjusted = calibration.with_choice(choice)
-    return replace(searcher, encoder=encoder, calibration=adjusted, choice=SearchChoice.of(adjusted))
-
-
-def _inherited_choice(active: StoredCalibration | None) -> InheritedInput:
-    """The collection's present choice, without the weights of a combined encoder's parts."""
-    if active is None:
-        return InheritedInput()
-    return InheritedInput(replace(active.summary.choice, weights=()), active.summary.decided_by)

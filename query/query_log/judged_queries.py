@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,10 +27,6 @@ from query.query_log.tables import ClickRow, SearchRow
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
-
-
-_LATEST = 10_000
-"""Latest searches from which ``most_shown`` counts the documents shown."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +81,6 @@ def with_judgements(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> 
         if qrel.relevance > 0:
             relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
     return [replace(search, relevant=relevant[search.qid]) for search in searches if search.qid in relevant]
-
-
-def most_shown(engine: sa.Engine, collection: str) -> list[str]:
-    """Ids of the documents that the latest searches showed, by the number of searches, most first."""
-    query = sa.select(SearchRow.hits).where(SearchRow.collection == collection).order_by(SearchRow.created.desc())
-    with transaction(engine) as session:
-        hit_counts = Counter(doc_id for hits in session.scalars(query.limit(_LATEST)) for doc_id in hits)
-    return [doc_id for doc_id, _ in hit_counts.most_common()]
 
 
 def logged_queries(collection: str, settings: Settings) -> list[Document]:

@@ -28,14 +28,13 @@ class BankNeighbourhoods:
         self._known: dict[type[CandidateDocuments], dict[str, int]] = {}
         """By kind of comparison and by id: a float32 in the upper half of 64 bits, the digest in the lower."""
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
         """Number of neighbourhoods that are kept."""
         return sum(map(len, self._known.values()))
 
     def of(self, documents: CandidateDocuments) -> FloatArray:
-        """(n,) neighbourhoods of documents; (q, n) if the bank has the queries themselves."""
-        if self._bank.own_rows is not None:
-            return self._computed(documents)
+        """(n,) neighbourhoods of documents."""
         known = self._known.setdefault(type(documents), {})
         digests = documents.digests.astype(np.uint64)
         for lang, rows in documents.languages.items():
@@ -53,9 +52,7 @@ class BankNeighbourhoods:
         return values
 
     def _computed(self, documents: CandidateDocuments) -> FloatArray:
-        cosines = documents.cosines(self._bank.queries)
-        self._bank.exclude_sources(cosines, documents.doc_ids)
-        return self._bank.neighbourhoods(cosines)
+        return self._bank.neighbourhoods(documents.cosines(self._bank.queries), documents.doc_ids)
 
 
 _HALF, _LOWER = np.uint64(32), np.uint64((1 << 32) - 1)

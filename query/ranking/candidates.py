@@ -14,7 +14,6 @@ from encoders.document import BoolArray, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import LexicalHits, NearestDocuments
 from indexer.stores.matrix import Rows
-from query.calibration.calibration_choice import Mix
 from query.calibration.corrected_queries import CorrectedQueries
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 from query.ranking.hits import Detail, Ranking
@@ -32,28 +31,30 @@ class RetrievedDocuments:
     Attributes:
         nearest: the documents nearest to each query.
         lexical_hits: each query's lexical hits; empty without hybrid search.
-        near_hits: the documents nearest to each query and its best hits together; empty without a second look.
     """
 
     nearest: NearestByLanguage
     lexical_hits: Sequence[LexicalHits] = ()
-    near_hits: NearestByLanguage = ()
 
-    def without(self, doc_ids: Collection[str]) -> RetrievedDocuments:
-        """What was found, without some documents."""
-        if not doc_ids:
+    def without(self, doc_ids: Sequence[Collection[str]]) -> RetrievedDocuments:
+        """What was found, for each query without its documents of ``doc_ids``, which may be empty."""
+        if not any(doc_ids):
             return self
-        lexical_hits = [
-            {lang: [hit for hit in hits if hit[0] not in doc_ids] for lang, hits in of_query.items()}
-            for of_query in self.lexical_hits
+        nearest = [
+            (lang, [hits.without(gone) for hits, gone in zip(by_query, doc_ids, strict=True)])
+            for lang, by_query in self.nearest
         ]
-        return RetrievedDocuments(_without(self.nearest, doc_ids), lexical_hits, _without(self.near_hits, doc_ids))
+        lexical_hits = [
+            {lang: [hit for hit in hits if hit[0] not in gone] for lang, hits in of_query.items()}
+            for of_query, gone in zip(self.lexical_hits, doc_ids, strict=False)
+        ]
+        return RetrievedDocuments(nearest, lexical_hits)
 
     def vectors(self, doc_ids: Sequence[str]) -> FloatArray | None:
         """(ids, dim) vectors of documents as the store returned them; none if it did not return all."""
         doc_ids_of_rows: list[str] = []
         vectors = []
-        for _, by_query in (*self.nearest, *self.near_hits):
+        for _, by_query in self.nearest:
             for hits in by_query:
                 if hits.vectors is not None:
                     doc_ids_of_rows += hits.doc_ids
@@ -63,10 +64,6 @@ class RetrievedDocuments:
         row_of = {doc_id: row for row, doc_id in enumerate(doc_ids_of_rows)}
         rows = [row_of.get(doc_id, -1) for doc_id in doc_ids]
         return None if not rows or -1 in rows else np.concatenate(vectors)[rows]
-
-
-def _without(nearest: NearestByLanguage, doc_ids: Collection[str]) -> NearestByLanguage:
-    return [(lang, [hits.without(doc_ids) for hits in by_query]) for lang, by_query in nearest]
 
 
 @dataclass(frozen=True)
@@ -122,6 +119,10 @@ class CandidateDocuments:
         )
 
 
+_WEIGHTS = (1, 1, 1, 2)
+"""Weights of the parts of ``CosinesByPart`` in the cosine that documents are compared by (docs/decisions/0005)."""
+
+
 class CosinesByPart(NamedTuple):
     """(n, queries) cosines of n documents, of their titles, openings and best passages."""
 
@@ -142,7 +143,6 @@ class CandidatesWithPassages(CandidateDocuments):
         passage_languages: rows of each language's passages, as a slice.
         has_title: (n,) whether the title is a passage of its own.
         openings: (n, dim) corrected unit vectors of the openings; none if each is its document's first passage.
-        mix: weights of the cosines.
         passage_digests: (p,) digest of each stored passage.
     """
 
@@ -152,7 +152,6 @@ class CandidatesWithPassages(CandidateDocuments):
     passage_languages: Mapping[str, slice]
     has_title: BoolArray
     openings: FloatArray | None
-    mix: Mix
     passage_digests: Digests
 
     @property
@@ -182,14 +181,16 @@ class CandidatesWithPassages(CandidateDocuments):
             passage_rows_by_language(documents.languages, borders),
             self.has_title[rows],
             None if self.openings is None else self.openings[rows],
-            self.mix,
             self.passage_digests[passage_rows],
         )
 
     def cosines(self, queries: CorrectedQueries) -> FloatArray:
-        """(n, queries) mean of the cosines of document, title, opening and best passage, by their weights."""
-        weights = np.tile(np.array(self.mix, dtype=np.float32), (len(self.doc_ids), 1))
-        weights[~self.has_title, Mix._fields.index("title")] = 0
+        """(n, queries) mean of the cosines of document, title, opening and, with twice the weight, best passage.
+
+        A document without a title passage is compared by the other cosines.
+        """
+        weights = np.tile(np.array(_WEIGHTS, dtype=np.float32), (len(self.doc_ids), 1))
+        weights[~self.has_title, CosinesByPart._fields.index("title")] = 0
         weights /= weights.sum(axis=1, keepdims=True)
         by_part = zip(weights.T, self.cosines_by_part(queries)[0], strict=True)
         return np.asarray(sum(weight[:, None] * cosines for weight, cosines in by_part), dtype=np.float32)

@@ -1,15 +1,15 @@
 """Fair ranking: search each target language with a corrected query, compare candidates by margin, then by passages.
 
-Mates among the candidates of the first stretch lift each other (``query/ranking/mates.py``).
+Mates among the candidates of the first stretch take part in each other's scores (``query/ranking/mates.py``).
 
 Queries of one language are ranked together, so that the stored vectors are read once for all of them. So are queries of
 several threads that differ in nothing else, if they wait because the process ranks as many as it may at once.
 
-A ranking is made in stretches: hits 1–50 come from fifty candidates of each language (more in one or two languages, and
-in large collections), the hits to 1,000 from a thousand, and so on. Each stretch ranks the candidates that earlier
+A ranking is made in stretches: hits 1–150 come from fifty candidates of each language (more in one or two languages,
+and in large collections), the hits to 1,000 from a thousand, and so on. Each stretch ranks the candidates that earlier
 stretches left, by the neighbourhoods of the first stretch. So the first hits do not depend on the number of hits asked
 for: an evaluation to depth 1,000 scores what a search shows.
-(A store with approximate kNN may find slightly more for the first fifty if a thousand are asked for.)
+(A store with approximate kNN may find slightly more for the first stretch if a thousand are asked for.)
 """
 
 from __future__ import annotations
@@ -18,51 +18,46 @@ import json
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 
 from encoders.cores import available_cores
-from encoders.document import BoolArray, FloatArray, unit_rows
-from encoders.largest import largest
-from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorStore
+from encoders.document import BoolArray, FloatArray
+from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorQuery, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
 from query.calibration.corrected_queries import CorrectedQueries
-from query.calibration.margin import best_of_languages, centring, exponent, margin
-from query.calibration.old_and_new_calibration import OldAndNewCalibration
+from query.calibration.margin import best_of_languages, centring, exponent, language_neighbourhoods, margin
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidates import (
     CandidateDocuments,
     CandidatesWithPassages,
     CosinesByPart,
-    NearestByLanguage,
     RetrievedDocuments,
 )
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking
 from query.ranking.mates import Mates, counterparts
 from query.ranking.merged_candidates import MergedCandidates
-from query.ranking.old_and_new_vectors import OldAndNewVectors
 from query.ranking.passages import with_passages
 from query.ranking.scores import ScoredCandidates
-from query.ranking.search_choice import SearchChoice
-from query.ranking.stored_vectors import StoredVectors
 from query.ranking.waiting_calls import WaitingCalls
 
-STRETCHES = (50, 1_000, 10_000)
-"""Last rank of each stretch, and its candidates per language by raw vectors: fifty hold 99.5 % of the exact ten best
+
+class Stretch(NamedTuple):
+    """Ranks that are ranked together: the last, and candidates per language by raw vectors."""
+
+    last: int
+    candidates: int
+
+
+STRETCHES = (Stretch(150, 50), Stretch(1_000, 1_000), Stretch(10_000, 10_000))
+"""The stretches of a ranking. Fifty candidates hold 99.5 % of the exact ten best of a language
 (docs/methods/fair-ranking.md)."""
-_FIRST_LOOK = 20
-"""Candidates per language that the query alone finds before a second look, where the first stretch has fifty."""
-_SECOND_LOOK = 400
-"""Candidates of a second look over all languages; at least ``_FIRST_LOOK`` and at most fifty a language, in proportion
-more where the first stretch is longer."""
-_BEST = 3
-"""Number of best hits, each of another language, that are added to the query of a second look."""
 MANY = 10_000
 """Documents of the largest language above which the first stretch has twice as many candidates. Among 228,206 vectors
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
@@ -72,8 +67,6 @@ _NEIGHBOURHOODS = 200_000
 """Neighbourhoods in memory, of all banks, above which the bank that was asked longest ago is dropped: 30 MB."""
 _TOGETHER = 8
 """Maximum waiting queries that are ranked together: each has its own candidates in memory."""
-RESCORED = 150
-"""Documents at the head of the merged ranking that are compared by passages too; more if a stretch ends later."""
 
 
 @dataclass(frozen=True)
@@ -97,37 +90,32 @@ class _Query(NamedTuple):
 
 
 class FairRanker:
-    """Ranks a collection's documents by a calibration and a choice."""
+    """Ranks a collection's documents by a calibration."""
 
     def __init__(
         self,
         store: VectorStore,
         calibration: Calibration,
-        choice: SearchChoice,
+        balance: float | None = None,
+        *,
+        hybrid: bool = False,
+        passages: bool = True,
         largest_language: int | None = None,
-        stored: StoredVectors | None = None,
     ) -> None:
-        """Rank a store's vectors of the calibration's model.
+        """Rank a store's vectors of the calibration's model, by the calibration's balance unless another is given.
 
-        ``largest_language`` is the number of documents of the language that has most; unless given, the store counts.
-        ``stored`` finds and reads the vectors; unless given, they are the store's.
+        ``hybrid``: by shared words, too. ``passages=False``: by documents' vectors alone. ``largest_language`` is the
+        number of documents of the language that has most; unless given, the store counts.
         """
         self._store = store
         self._largest_language = largest_language
         self.calibration = calibration
-        if isinstance(calibration, OldAndNewCalibration):  # whose two kinds of cosines have no common scale yet
-            choice = replace(choice, second_look=False)
-        self.choice = choice
-        self._stored: StoredVectors | OldAndNewVectors = stored or (
-            OldAndNewVectors(store, calibration, choice)
-            if isinstance(calibration, OldAndNewCalibration)
-            else StoredVectors(store, calibration, choice)
-        )
-        self._share = centring(choice.balance)
-        self._beta = exponent(choice.balance)
+        self._hybrid, self._passages = hybrid, passages
+        self.balance = calibration.balance if balance is None else balance
+        self._share = centring(self.balance)
+        self._beta = exponent(self.balance)
         self._banks: dict[str, BankNeighbourhoods] = {}
         self._lock = Lock()
-        self._rankers: dict[str, FairRanker] = {}
 
     def rank(
         self,
@@ -146,10 +134,6 @@ class FairRanker:
         hit shows; those of all take too much memory for an evaluation. Documents that are deleted during the ranking
         are left out.
         """
-        if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
-            return self._ranker(calibration, lang).rank(
-                queries, lang, targets, k, filters, texts=texts, detailed=detailed
-            )
         as_json = json.dumps(filters, sort_keys=True, default=repr)
         search = _Search(self, lang, tuple(targets), k, as_json, detailed, filters)
         if len(queries) == 1:
@@ -158,62 +142,71 @@ class FairRanker:
 
     def rank_together(self, search: _Search, queries: FloatArray, texts: Sequence[str]) -> list[Ranking]:
         """The rankings of (queries, dim) unit vectors by one search."""
-        lang, targets, k, detailed = search.lang, search.targets, search.k, search.detailed
-        corrected = self.calibration.correct_queries(queries, lang, self._share)
-        plain = self.calibration.queries_in_stored_space(queries, lang) if detailed else None
-        return self._rank(corrected, lang, targets, k, search.filters, texts=texts, plain=plain, detailed=detailed)
+        corrected = self.calibration.correct_queries(queries, search.lang, self._share)
+        plain = self.calibration.queries_in_stored_space(queries, search.lang) if search.detailed else None
+        return self._rank(search, corrected, texts=texts, plain=plain)
+
+    def rank_without(
+        self, queries: FloatArray, lang: str, targets: Sequence[str], k: int, without: Sequence[Collection[str]]
+    ) -> list[Ranking]:
+        """The same as ``rank``, as if each query's documents of ``without`` were not stored."""
+        search = _Search(self, lang, tuple(targets), k, "", 0, None)
+        return self._rank(search, self.calibration.correct_queries(queries, lang, self._share), without=without)
 
     def rank_similar(
         self, doc_id: str, lang: str, targets: Sequence[str], k: int, filters: Filters | None = None
     ) -> tuple[Ranking, FloatArray]:
         """The k documents of the target languages that are most similar to a document of a language, with details.
 
-        Both sides are documents, and each loses the component of its language's documents. The document itself is left
-        out.
+        Both sides are documents, and each loses the mean of its language's documents. The document itself is left out.
 
         Returns:
-            The ranking, and the (1, dim) stored vector of the document; in a collection that is being encoded again
-            as old and new vector.
+            The ranking, and the (1, dim) stored vector of the document.
 
         Raises:
             MissingDocuments: the document is not stored.
         """
-        if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
-            return self._ranker(calibration, lang).rank_similar(doc_id, lang, targets, k, filters)
-        raw = self._stored.vectors([doc_id])
-        corrected = self.calibration.correct_documents(raw, {lang: slice(0, 1)}, self._share)
-        plain = self.calibration.comparable_with_stored(raw, lang)
-        return self._rank(corrected, lang, targets, k, filters, plain=plain, detailed=k, without=(doc_id,))[0], plain
+        raw = self._store.vectors(self.calibration.model, [doc_id])
+        corrected = self.calibration.correct_documents(raw, {lang: slice(0, 1)}, self._share, query_lang=lang)
+        search = _Search(self, lang, tuple(targets), k, "", k, filters)
+        return self._rank(search, corrected, plain=raw, without=[{doc_id}])[0], raw
 
     def _rank(
         self,
+        search: _Search,
         corrected: FloatArray,
-        lang: str,
-        targets: Sequence[str],
-        k: int,
-        filters: Filters | None,
         *,
         texts: Sequence[str] = (),
         plain: FloatArray | None = None,
-        detailed: int = 0,
-        without: Collection[str] = (),
+        without: Sequence[Collection[str]] = (),
     ) -> list[Ranking]:
-        """The rankings of corrected queries; ``plain`` are the queries in the stored space, for the details."""
-        asked = self.calibration.compared(corrected, lang, self._share)
-        ends = self._ends(k, len(targets))
+        """The rankings of corrected queries; ``plain`` are the queries in the stored space, for the details.
+
+        ``without`` are the documents that each query does not meet; empty: all meet all.
+        """
+        calibration, lang, targets = self.calibration, search.lang, search.targets
+        asked = calibration.compared(corrected, lang, self._share)
+        stretches = self._stretches(search.k, len(targets))
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
-        hybrid = self.choice.hybrid and texts
-        lexical = LexicalQuery(texts, langs, DEPTH, filters, self._stored.models) if hybrid else None
-        count = self._candidates(ends)[-1] + len(without)
-        nearest, lexical_hits = self._stored.search(asked, targets, count, filters, lexical)
-        retrieved = RetrievedDocuments(nearest, lexical_hits).without(without)
+        vectors = {
+            target: calibration.queries_for_store(asked.toward(target), target, self._share, lang=lang)
+            for target in targets
+        }
+        count = stretches[-1].candidates + max(map(len, without), default=0)
+        with_vectors = len(asked) == 1 and not self._hybrid
+        query = VectorQuery(calibration.model, vectors, count, search.filters, with_vectors)
+        lexical_hits: Sequence[LexicalHits] = []
+        if self._hybrid and texts:
+            lexical = LexicalQuery(texts, langs, DEPTH, search.filters, (calibration.model,))
+            nearest, lexical_hits = self._store.search_with_words(query, lexical)
+        else:
+            nearest = self._store.search(query)
+        retrieved = RetrievedDocuments(list(nearest.items()), lexical_hits).without(without)
         while True:
             try:
-                if self.choice.second_look and not retrieved.near_hits:
-                    retrieved = replace(retrieved, near_hits=self._near_hits(retrieved, asked, targets, filters))
-                return self._ranked(retrieved, asked, lang, ends, k, plain, detailed)
+                return self._ranked(retrieved, asked, search, stretches, plain)
             except MissingDocuments as missing:
-                retrieved = retrieved.without(missing.doc_ids)
+                retrieved = retrieved.without([missing.doc_ids] * len(asked))
 
     def counterparts(self, ranking: Ranking, lang: str) -> dict[str, list[str]]:
         """For hits of a query in a language, the other hits about the same thing; none if mates don't count.
@@ -221,146 +214,102 @@ class FairRanker:
         Raises:
             MissingDocuments: hits were deleted since they were ranked.
         """
-        if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
-            return self._ranker(calibration, lang).counterparts(ranking, lang)
-        if not self.choice.lift:
+        if not self.calibration.mates:
             return {}
-        documents = self._documents(ranking)
+        documents = self._documents(ranking, lang)
         doc_ids = documents.doc_ids
-        same = counterparts(documents, np.arange(len(doc_ids)), self.choice.bar)
+        same = counterparts(documents, np.arange(len(doc_ids)))
         return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
 
-    def lifted(self, ranking: Ranking, scores: FloatArray, lang: str) -> FloatArray:
-        """(n,) other scores of a ranking's hits for a query in a language, lifted by mates among these hits.
+    def with_mates(self, ranking: Ranking, scores: FloatArray, lang: str) -> FloatArray:
+        """(n,) other scores of a ranking's hits for a query in a language, with what mates among these hits add.
 
         Raises:
             MissingDocuments: hits were deleted since they were ranked.
         """
-        if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
-            return self._ranker(calibration, lang).lifted(ranking, scores, lang)
-        if not self.choice.lift or len(set(ranking.langs)) < 2:
+        if not self.calibration.mates or self._share < 1.0 or len(set(ranking.langs)) < 2:
             return scores
-        documents = self._documents(ranking)
+        documents = self._documents(ranking, lang)
         row_of = {doc_id: row for row, doc_id in enumerate(documents.doc_ids)}
         rows = np.array([row_of[doc_id] for doc_id in ranking.doc_ids], dtype=np.intp)
         by_row = np.empty_like(scores)
         by_row[rows] = scores
-        lift, bar = self.choice.lift, self.choice.bar
-        return Mates.among(documents, np.arange(len(rows)), by_row, lift=lift, bar=bar).lifted(by_row)[rows]
+        return Mates.among(documents, np.arange(len(rows)), by_row).added(by_row)[rows]
 
-    def _documents(self, ranking: Ranking) -> CandidateDocuments:
-        """A ranking's hits, without the languages' components."""
+    def _documents(self, ranking: Ranking, query_lang: str) -> CandidateDocuments:
+        """A ranking's hits, without the means of their languages."""
         doc_ids = [doc_id for _, doc_id in sorted(zip(ranking.langs, ranking.doc_ids, strict=True))]
         langs = sorted(ranking.langs)
         languages = {lang: slice(bisect_left(langs, lang), bisect_right(langs, lang)) for lang in dict.fromkeys(langs)}
-        raw = self._stored.vectors(doc_ids)
-        vectors = self.calibration.correct_documents(raw, languages)
+        raw = self._store.vectors(self.calibration.model, doc_ids)
+        vectors = self.calibration.correct_documents(raw, languages, query_lang=query_lang)
         return CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
-
-    def _ranker(self, calibration: Calibration, lang: str) -> FairRanker:
-        """The ranker of queries in a language whose calibration is another."""
-        with self._lock:
-            ranker = self._rankers.pop(lang, None)
-            if ranker is None:
-                ranker = FairRanker(self._store, calibration, self.choice, self._largest_language)
-            self._rankers[lang] = ranker
-            while len(self._rankers) > _BANKS:
-                self._rankers.pop(next(iter(self._rankers)))
-        return ranker
 
     def _ranked(
         self,
         retrieved: RetrievedDocuments,
         queries: CorrectedQueries,
-        lang: str,
-        ends: Sequence[int],
-        k: int,
+        search: _Search,
+        stretches: Sequence[Stretch],
         plain: FloatArray | None,
-        detailed: int,
     ) -> list[Ranking]:
         """The rankings of the documents found; the first have details if ``plain`` has the queries in the stored space.
 
         Raises:
             MissingDocuments: candidates were deleted since they were found.
         """
-        lexical_hits = retrieved.lexical_hits
+        lexical_hits, lang = retrieved.lexical_hits, search.lang
         merged = MergedCandidates.of(retrieved)
-        in_stretches = [merged.in_stretch(count) for count in self._candidates(ends)]
-        candidates = self._read(retrieved, merged)
+        in_stretches = [merged.in_stretch(stretch.candidates) for stretch in stretches]
+        ends = [stretch.last for stretch in stretches]
+        candidates = self._read(retrieved, merged, lang)
         scored = self._scored(candidates, queries, lang, in_stretches)
         mates = self._mates(scored, in_stretches[0])
-        if self.choice.passages:
-            scored = scored.lifted(mates)
+        if self._passages:
+            scored = scored.with_mates(mates)
             in_stretches = [shortlist | merged.by_words for shortlist in self._shortlists(scored, in_stretches, ends)]
             rows = np.flatnonzero(in_stretches[-1].any(axis=0))
             in_stretches = [in_stretch[:, rows] for in_stretch in in_stretches]
-            scored = self._scored(self._with_passages(candidates, rows), queries, lang, in_stretches)
+            scored = self._scored(self._with_passages(candidates, rows, lang), queries, lang, in_stretches)
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
-        scored = scored.lifted(mates)
+        scored = scored.with_mates(mates)
         rankings = []
         for query in range(len(queries)):
             query_hits = lexical_hits[query] if lexical_hits else None
             of_query = [in_stretch[query] for in_stretch in in_stretches]
             rows, scores = _rank_stretches(scored, query, of_query, ends, query_hits)
-            rows, scores = rows[:k], scores[:k]
+            rows, scores = rows[: search.k], scores[: search.k]
             details = (
-                self._details(scored, query, rows[:detailed], plain[query], queries.selected(query), query_hits)
+                self._details(scored, query, rows[: search.detailed], plain[query], queries, query_hits, lang)
                 if plain is not None
                 else None
             )
             rankings.append(scored.documents.ranking(rows, scores, details))
         return rankings
 
-    def _ends(self, k: int, languages: int) -> list[int]:
-        """Last ranks of the stretches that k hits need; a ranking by plain cosines of one part is a single stretch.
+    def _stretches(self, k: int, languages: int) -> list[Stretch]:
+        """The stretches that k hits need; a ranking by plain cosines of one part is a single stretch.
 
-        In few languages the first stretch is longer, so that as many documents are compared by passages as in many.
+        In few languages the first stretch has more candidates, so that as many documents are compared by passages.
         """
-        choice, one_part = self.choice, len(self.calibration.vector_parts.widths) == 1
-        compared = self._share or self._beta or choice.passages or choice.hybrid or choice.lift or choice.second_look
-        if one_part and not compared:  # kNN takes candidates before several parts are on one scale
-            return [k]
+        one_part = len(self.calibration.vector_parts.widths) == 1
+        if one_part and not (self._share or self._passages or self._hybrid or self.calibration.mates):
+            return [Stretch(k, k)]  # kNN takes candidates before several parts are on one scale
         if self._largest_language is None:
             self._largest_language = max(self._store.count().values(), default=0)
-        first = STRETCHES[0] * (1 if self._largest_language <= MANY else 2)
-        stretches = (max(first, -(-RESCORED // max(1, languages))), *STRETCHES[1:])
-        needed = [end for end, before in zip(stretches, (0, *stretches), strict=False) if before < k]
-        return [*needed, k] if k > stretches[-1] else needed
+        last, candidates = STRETCHES[0]
+        candidates *= 1 if self._largest_language <= MANY else 2
+        stretches = (Stretch(last, max(candidates, -(-last // max(1, languages)))), *STRETCHES[1:])
+        before = (0, *(stretch.last for stretch in stretches))
+        needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]
+        return [*needed, Stretch(k, k)] if k > stretches[-1].last else needed
 
-    def _candidates(self, ends: Sequence[int]) -> list[int]:
-        """Candidates per language by raw vectors of each stretch, by the stretches' last ranks."""
-        first = ends[0] * _FIRST_LOOK // STRETCHES[0] if self.choice.second_look else ends[0]
-        return [first, *ends[1:]]
-
-    def _near_hits(
-        self, retrieved: RetrievedDocuments, queries: CorrectedQueries, targets: Sequence[str], filters: Filters | None
-    ) -> NearestByLanguage:
-        """The documents of each language nearest to the query and its best hits together (Rocchio, weights of 1).
-
-        The best hits are the nearest document of each of the best languages.
-        """
-        best = RetrievedDocuments(
-            [(lang, [hits.first(1) for hits in by_query]) for lang, by_query in retrieved.nearest]
-        )
-        merged = MergedCandidates.of(best)
-        documents = self._read(best, merged)
-        cosines = documents.cosines(queries).T
-        best_hits = np.zeros_like(queries.vectors)
-        for query, rows_by_language in enumerate(merged.nearest):
-            rows = np.array([row for rows in rows_by_language for row in rows], dtype=np.intp)
-            if len(rows):
-                rows = rows[largest(cosines[query, rows], _BEST)]
-                best_hits[query] = unit_rows(documents.vectors[rows].mean(axis=0, keepdims=True))[0]
-        each = min(STRETCHES[0], max(_FIRST_LOOK, _SECOND_LOOK // len(targets)))
-        count = each * self._candidates(self._ends(1, len(targets)))[0] // _FIRST_LOOK
-        return self._stored.search(queries.moved(best_hits), targets, count, filters, None)[0]
-
-    def _read(self, retrieved: RetrievedDocuments, candidates: MergedCandidates) -> CandidateDocuments:
+    def _read(self, retrieved: RetrievedDocuments, candidates: MergedCandidates, query_lang: str) -> CandidateDocuments:
         """The candidates with their vectors: those that the store returned if it returned all, else read anew."""
         raw = retrieved.vectors(candidates.doc_ids)
         if raw is None:
-            raw = self._stored.vectors(candidates.doc_ids)
-        vectors = self.calibration.correct_documents(raw, candidates.languages, self._share)
+            raw = self._store.vectors(self.calibration.model, candidates.doc_ids)
+        vectors = self.calibration.correct_documents(raw, candidates.languages, self._share, query_lang=query_lang)
         return CandidateDocuments(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.vector_parts)
 
     def _scored(
@@ -372,39 +321,33 @@ class FairRanker:
     ) -> ScoredCandidates:
         """Margins of the last stretch's candidates, with neighbourhoods among the first stretch's candidates."""
         cosines = documents.cosines(queries).T
-        scale = self._stored.scale(documents, queries, in_stretches[0])
-        if self._beta == 0.0 or self.choice.margin == "absolute":
-            scores = cosines * scale.score_factor
-            return ScoredCandidates(
-                documents, cosines, None, None, np.where(in_stretches[-1], scores, np.float32(-np.inf))
-            )
-        fwd = (
-            self._stored.neighbourhoods(documents, np.where(in_stretches[0], cosines, np.float32(-np.inf)))
-            + scale.neighbourhood_offset
-        )
-        bwd = self._bank(query_lang).of(documents)
-        scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * scale.score_factor
+        fwd = bwd = None
+        scores = cosines
+        if self._beta:
+            in_first = np.where(in_stretches[0], cosines, np.float32(-np.inf))
+            fwd = language_neighbourhoods(in_first, documents.languages.values())
+            bwd = self._bank(query_lang).of(documents)
+            scores = margin(cosines, fwd, bwd, self._beta)
         return ScoredCandidates(documents, cosines, fwd, bwd, np.where(in_stretches[-1], scores, np.float32(-np.inf)))
 
     def _mates(self, scored: ScoredCandidates, in_first_stretch: BoolArray) -> list[Mates]:
-        """The mates among each query's candidates of the first stretch; none if mates don't count."""
-        if not self.choice.lift or len(scored.documents.languages) < 2:
+        """The mates among each query's candidates of the first stretch; none if mates don't count.
+
+        They don't where the languages' means are not wholly taken out: there, scores of two languages have two scales.
+        """
+        if not self.calibration.mates or self._share < 1.0 or len(scored.documents.languages) < 2:
             return []
-        documents, lift, bar = scored.documents, self.choice.lift, self.choice.bar
-        if self._share < 1.0:
-            vectors = self.calibration.correct_documents(documents.raw, documents.languages)
-            documents = replace(documents, vectors=vectors)
         return [
-            Mates.among(documents, rows, scores[rows], lift=lift, bar=bar)
+            Mates.among(scored.documents, rows, scores[rows])
             for scores, rows in zip(scored.scores, map(np.flatnonzero, in_first_stretch), strict=True)
         ]
 
     def _bank(self, lang: str) -> BankNeighbourhoods:
         """The neighbourhoods in a language's bank; those of the languages asked last are kept."""
         with self._lock:
-            bank = self._banks.pop(lang) if lang in self._banks else BankNeighbourhoods(self._stored.bank(lang))
+            bank = self._banks.pop(lang, None) or BankNeighbourhoods(self.calibration.bank(lang, self._share))
             self._banks[lang] = bank
-            kept = sum(map(len, self._banks.values()))
+            kept = sum(bank.count for bank in self._banks.values())
             if len(self._banks) > _BANKS or (kept > _NEIGHBOURHOODS and len(self._banks) > 1):
                 del self._banks[next(iter(self._banks))]
             return bank
@@ -419,18 +362,18 @@ class FairRanker:
         """
         shortlists: list[BoolArray] = []
         first = np.where(in_stretches[0], scored.scores, np.float32(-np.inf))
-        shortlist = best_of_languages(first, scored.documents.languages.values(), self.calibration.neighbours)
+        shortlist = best_of_languages(first, scored.documents.languages.values())
         for in_stretch, end in zip(in_stretches, ends, strict=True):
             for query, among in enumerate(in_stretch):
-                shortlist[query, scored.best(query, max(end, RESCORED), among)[0]] = True
+                shortlist[query, scored.best(query, end, among)[0]] = True
             shortlists.append(shortlist.copy())
         return shortlists
 
-    def _with_passages(self, candidates: CandidateDocuments, rows: Rows) -> CandidatesWithPassages:
+    def _with_passages(self, candidates: CandidateDocuments, rows: Rows, query_lang: str) -> CandidatesWithPassages:
         """The candidates of the rows, ascending, with passages."""
         documents = candidates.selected(rows)
-        stored = self._stored.passages(documents.doc_ids, documents.raw)
-        return with_passages(documents, stored, self.calibration, self._share, self.choice.mix)
+        stored = self._store.passages(self.calibration.model, documents.doc_ids)
+        return with_passages(documents, stored, self.calibration, self._share, query_lang)
 
     def _details(
         self,
@@ -438,17 +381,20 @@ class FairRanker:
         query: int,
         rows: Rows,
         raw: FloatArray,
-        corrected: CorrectedQueries,
+        queries: CorrectedQueries,
         lexical_hits: LexicalHits | None,
+        query_lang: str,
     ) -> list[Detail]:
         """Details of the hits; passages are read from the store only if the ranking did not use them."""
         documents = scored.documents
         order = np.argsort(rows)
         shown = (
-            documents if isinstance(documents, CandidatesWithPassages) else self._with_passages(documents, rows[order])
+            documents
+            if isinstance(documents, CandidatesWithPassages)
+            else self._with_passages(documents, rows[order], query_lang)
         )
         shown_rows = rows if shown is documents else np.argsort(order)
-        by_part, passages = shown.cosines_by_part(corrected)
+        by_part, passages = shown.cosines_by_part(queries.selected(query))
         of_rows = CosinesByPart(*(cosines[shown_rows, 0] for cosines in by_part))
         parts = scored.parts_of_scores(query, rows, raw, of_rows, lexical_hits)
         starts, ends = shown.borders[:-1], shown.borders[1:] - shown.has_title

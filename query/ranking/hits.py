@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+
+import numpy as np
 
 from encoders.document import Document, FloatArray, Passages
 from indexer.elastic.values import filter_texts
@@ -59,13 +61,14 @@ class ScoreParts:
         compared: the cosine that the margin is taken of: the corrected cosine, or a mean of it and those of the parts.
         fwd: mean compared cosine of the query's nearest documents in this language; none without a margin.
         bwd: mean compared cosine of the pseudo-queries nearest to the document, in the query's language; none likewise.
-        score: the margin score. ``Hit.score`` differs by the lift, where hybrid search moved the hit, and
-            beyond the first stretch of fifty hits, where scores are lowered below those of the stretch before.
-        mate: id of the document about the same thing, in another language, that lifted the hit; none: no mate did.
-        lift: what the mate added to the margin score; none likewise.
+        score: the margin score. ``Hit.score`` differs by what mates add, where hybrid search moved the hit, and
+            beyond the first stretch of 150 hits, where scores are lowered below those of the stretch before.
+        mate: id of the document about the same thing, in another language, that is most ahead of the hit by score, or
+            least behind; none: no mate is among the best candidates.
+        mates: what mates add to the margin score, which may be less than 0; none likewise.
         words: BM25 score as a share of the best in any language; none without hybrid search.
-        reranked: the reranker's score, without what the language adds to it, and lifted by mates; it orders the
-            first hits, and ``Hit.score`` stays with the place. None if the hit was not reranked.
+        reranked: the reranker's score, with what mates add; it orders the first hits, and ``Hit.score`` stays with the
+            place. None if the hit was not reranked.
     """
 
     cosine: float
@@ -78,7 +81,7 @@ class ScoreParts:
     bwd: float | None
     score: float
     mate: str | None
-    lift: float | None
+    mates: float | None
     words: float | None
     reranked: float | None = None
 
@@ -116,7 +119,7 @@ class Hit:
         passage: the best passage; none if the document has no passages, or its owner has edited the text since they
             were made.
         parts: the parts of the score; none unless asked for.
-        also: documents about the same thing in other languages, best first, that a folded search shows under the hit.
+        also: other documents about the same thing, best first, where subjects are asked for.
         fits: as in ``ScoreParts``.
         passages: the best passages, best first, if several are asked for.
     """
@@ -210,6 +213,22 @@ class Ranking:
         details = None if self.details is None else self.details[:k]
         return Ranking(self.doc_ids[:k], self.langs[:k], self.scores[:k], details)
 
+    def selected(self, rows: Sequence[int]) -> Ranking:
+        """The documents of some rows, whose details there are, with their own scores."""
+        doc_ids, langs = ([values[row] for row in rows] for values in (self.doc_ids, self.langs))
+        return Ranking(doc_ids, langs, self.scores[list(rows)], [(self.details or ())[row] for row in rows])
+
+    def followed_by(self, longer: Ranking) -> Ranking:
+        """The ranking, and below it the other documents of a longer one; both have details of all documents."""
+        known = set(self.doc_ids)
+        rest = longer.selected([row for row, doc_id in enumerate(longer.doc_ids) if doc_id not in known])
+        return Ranking(
+            [*self.doc_ids, *rest.doc_ids],
+            [*self.langs, *rest.langs],
+            np.concatenate((self.scores, rest.scores)),
+            [*(self.details or ()), *(rest.details or ())],
+        )
+
     def without(self, doc_ids: Collection[str]) -> Ranking:
         """The ranking without some documents."""
         return self.ordered([row for row, doc_id in enumerate(self.doc_ids) if doc_id not in doc_ids])
@@ -258,22 +277,27 @@ def as_json(hit: Hit) -> dict[str, object]:
     }
 
 
-def subjects(doc_ids: Sequence[str], mates: Mapping[str, Sequence[str]]) -> list[list[int]]:
-    """The ranks of hits by subjects: of the best hit first, and then of the hits that are its mates.
+def grouped(
+    ranking: Ranking, groups: Sequence[Sequence[int]], counterparts: Mapping[str, Sequence[str]]
+) -> list[list[int]]:
+    """The ranks of hits by subjects, in the order of their best hits; a subject has one hit of a language.
 
-    ``mates`` are the ids of each hit's mates.
+    ``counterparts`` are the ids of each hit's counterparts. A hit joins the best subject that has a counterpart of it.
+    The ``groups`` made of a shorter ranking stay; other hits join them or make new ones.
     """
-    ranks: dict[str, list[int]] = {}
-    head_of: dict[str, str] = {}
-    for rank, doc_id in enumerate(doc_ids):
-        head = head_of.setdefault(doc_id, doc_id)
-        ranks.setdefault(head, []).append(rank)
-        for mate in mates.get(doc_id, ()) if head == doc_id else ():
-            head_of.setdefault(mate, head)
-    return list(ranks.values())
-
-
-def folded(hits: Sequence[Hit], mates: Mapping[str, Sequence[str]]) -> list[Hit]:
-    """Hits with each subject once: the best hit, and under it the hits that are its mates."""
-    by_subject = subjects([hit.doc_id for hit in hits], mates)
-    return [replace(hits[head], also=tuple(hits[rank] for rank in also)) for head, *also in by_subject]
+    subjects = [list(group) for group in groups]
+    subject_of = {rank: number for number, group in enumerate(subjects) for rank in group}
+    rank_of = {doc_id: rank for rank, doc_id in enumerate(ranking.doc_ids)}
+    for rank, doc_id in enumerate(ranking.doc_ids):
+        if rank in subject_of:
+            continue
+        ranks = (rank_of[other] for other in counterparts.get(doc_id, ()) if other in rank_of)
+        for number in sorted(subject_of[other] for other in ranks if other in subject_of):
+            if ranking.langs[rank] not in {ranking.langs[other] for other in subjects[number]}:
+                break
+        else:
+            number = len(subjects)
+            subjects.append([])
+        subjects[number].append(rank)
+        subject_of[rank] = number
+    return subjects

@@ -1,11 +1,13 @@
-"""Mates: candidates about the same thing in different languages lift each other.
+"""Mates: candidates about the same thing in different languages take part in each other's scores.
 
-Documents know their counterparts in other languages far better than queries know documents. So a candidate takes on a
-part of the score of its mate: its nearest candidate in another language, if the candidate is in turn the mate's nearest
-in its own language. Only the best candidates by vectors can lift; a candidate is never lowered.
+Documents know their counterparts in other languages far better than queries know documents. A candidate's mate is its
+nearest candidate in another language, if the candidate is in turn the mate's nearest in its own language. A candidate
+takes half of the largest lead that a mate has over it, and half of the mean difference to its mates and itself.
+The largest alone has a winner's luck: the best of twelve noisy scores is high, whatever the subject, and a document
+without mates has one score. The mean has none, and it lowers a lucky version (docs/decisions/0005).
 
-Mates are compared by vectors without the languages' components. There, documents about other things are nearly
-orthogonal, and mates are not; ``docs/methods/fair-ranking.md`` has what the weight of a mate rests on.
+Mates are compared by vectors without the languages' means. There, documents about other things are nearly orthogonal,
+and mates are not.
 """
 
 from __future__ import annotations
@@ -21,17 +23,18 @@ from encoders.largest import largest
 from indexer.stores.matrix import Rows
 from query.ranking.candidates import CandidateDocuments
 
-LIFTERS = 50
-"""Best candidates of a query, by vectors, that lift their mates; twice as many hardly change a ranking."""
-RAMP = np.float32(0.4)
-"""Cosines over which a mate's weight grows from 0 to 1; at the bar it is 1."""
-
+LIFTERS = 150
+"""Best candidates of a query, by vectors, that are mates of others: a mean of fewer is too high."""
+BAR, RAMP = np.float32(0.5), np.float32(0.4)
+"""Cosine from which a mate counts fully, and the range of cosines below it over which its weight grows from 0."""
 SAME = np.float32(0.4)
-"""Cosine from which mates are shown as one subject; or the cosine from which they count for half, if that is more."""
+"""Cosine from which mates are one subject."""
+_GAIN = np.float32(0.98)
+"""Share of what mates add: the whole would leave the versions of a subject without an order."""
 
 
-class Lift(NamedTuple):
-    """By how much its mate lifts a document, and the row of the mate."""
+class MateGain(NamedTuple):
+    """What mates add to a document's score, and the row of the mate that is most ahead, or least behind."""
 
     gain: float
     mate: int
@@ -44,7 +47,7 @@ class Mates:
     Attributes:
         rows: (n,) rows of the candidates, ascending.
         mates: (n, m) row of each candidate's mate in each of m languages.
-        weights: (n, m) float32 share of the mate's lead that the candidate gains, 0 to 1; 0 if it has no mate there.
+        weights: (n, m) float32, 0 to 1: how much the mate counts; 0 if the candidate has no mate there.
     """
 
     rows: Rows
@@ -52,40 +55,43 @@ class Mates:
     weights: FloatArray
 
     @classmethod
-    def among(cls, documents: CandidateDocuments, rows: Rows, scores: FloatArray, *, lift: float, bar: float) -> Mates:
-        """The mates of the documents in some rows, ascending; the best by their (n,) scores lift.
-
-        ``lift`` is the weight of a mate whose cosine is at the bar or above.
-        """
+    def among(cls, documents: CandidateDocuments, rows: Rows, scores: FloatArray) -> Mates:
+        """The mates of the documents in some rows, ascending; the best by their (n,) scores are mates of others."""
         mates, cosines = _mutual(documents, rows, np.sort(largest(scores, LIFTERS)))
-        weights = np.clip((cosines - (np.float32(bar) - RAMP)) / RAMP, 0, 1) * np.float32(lift)
-        return cls(rows, mates, weights)
+        return cls(rows, mates, np.clip((cosines - (BAR - RAMP)) / RAMP, 0, 1))
 
-    def lifted(self, scores: FloatArray) -> FloatArray:
-        """The scores of all candidates, with those of the rows lifted; −∞ stays."""
-        lifted = scores.copy()
+    def added(self, scores: FloatArray) -> FloatArray:
+        """The scores of all candidates, with what mates add to those of the rows; −∞ stays."""
+        result = scores.copy()
         if self.weights.size:
-            lifted[self.rows] += self._gains(scores).max(axis=1)
-        return lifted
+            result[self.rows] += self._gains(self._leads(scores))
+        return result
 
-    def lifts(self, scores: FloatArray) -> dict[int, Lift]:
-        """The lift of each row that its mate lifts."""
+    def gains(self, scores: FloatArray) -> dict[int, MateGain]:
+        """What mates add, of each row that has a mate."""
         if not self.weights.size:
             return {}
-        gains = self._gains(scores)
-        best = gains.argmax(axis=1)
+        leads = self._leads(scores)
+        gains = self._gains(leads).tolist()
+        ahead = np.where(self.weights > 0, self.weights * leads, np.float32(-np.inf)).argmax(axis=1)
         return {
-            int(row): Lift(float(of_row[column]), int(mates[column]))
-            for row, of_row, mates, column in zip(self.rows, gains, self.mates, best, strict=True)
-            if of_row[column] > 0
+            int(row): MateGain(gain, int(mates[column]))
+            for row, gain, mates, weights, column in zip(self.rows, gains, self.mates, self.weights, ahead, strict=True)
+            if weights.any()
         }
 
-    def _gains(self, scores: FloatArray) -> FloatArray:
-        """(n, m) what each mate adds to a candidate's score."""
-        lower, higher = scores[self.rows, None], scores[self.mates]
-        ahead = (higher > lower) & np.isfinite(lower)
-        lead = np.subtract(higher, lower, out=np.zeros_like(higher), where=ahead)
-        return np.asarray(self.weights * lead, dtype=np.float32)
+    def _leads(self, scores: FloatArray) -> FloatArray:
+        """(n, m) how far each mate's score is above the candidate's."""
+        own, others = scores[self.rows, None], scores[self.mates]
+        counts = (self.weights > 0) & np.isfinite(own) & np.isfinite(others)
+        return np.subtract(others, own, out=np.zeros_like(others), where=counts)
+
+    def _gains(self, leads: FloatArray) -> FloatArray:
+        """(n,) what mates add to each candidate's score."""
+        weighted = self.weights * leads
+        best = np.maximum(weighted.max(axis=1), np.float32(0))
+        mean = weighted.sum(axis=1) / (np.float32(1) + self.weights.sum(axis=1))
+        return np.asarray(_GAIN * (best + mean) / 2, dtype=np.float32)
 
     def selected(self, rows: Rows, counted: BoolArray) -> Mates:
         """The mates among some rows, ascending, by their positions there; only rows that are ``counted`` have mates."""
@@ -97,13 +103,13 @@ class Mates:
         return Mates(np.searchsorted(rows, self.rows[kept]), np.where(known, mates, 0), weights)
 
 
-def counterparts(documents: CandidateDocuments, rows: Rows, bar: float) -> dict[int, list[int]]:
+def counterparts(documents: CandidateDocuments, rows: Rows) -> dict[int, list[int]]:
     """For documents in some rows, ascending, the rows among them of the same subject in other languages, ascending.
 
     Only documents with a counterpart.
     """
     mates, cosines = _mutual(documents, rows, np.arange(len(rows)))
-    same = cosines >= max(SAME, np.float32(bar) - RAMP / 2)
+    same = cosines >= SAME
     return {
         int(row): np.unique(of_row[is_same]).tolist()
         for row, of_row, is_same in zip(rows, mates, same, strict=True)

@@ -20,14 +20,12 @@ class MergedCandidates:
         languages: rows of each language, as a slice.
         nearest: rows of each query's nearest documents in each language, best first.
         by_words: (queries, n) whether the query's lexical search found the candidate.
-        near_hits: (queries, n) whether the candidate is near the query's best hits.
     """
 
     doc_ids: Sequence[str]
     languages: Mapping[str, slice]
     nearest: Sequence[Sequence[Sequence[int]]]
     by_words: BoolArray
-    near_hits: BoolArray
 
     @classmethod
     def of(cls, retrieved: RetrievedDocuments) -> MergedCandidates:
@@ -37,38 +35,29 @@ class MergedCandidates:
         queries = len(retrieved.nearest[0][1]) if retrieved.nearest else 0
         nearest: list[list[list[int]]] = [[] for _ in range(queries)]
         by_words: list[list[int]] = [[] for _ in range(queries)]
-        near_hits: list[list[int]] = [[] for _ in range(queries)]
 
         def rows(doc_ids: Iterable[str]) -> list[int]:
             return [row_of.setdefault(doc_id, len(row_of)) for doc_id in doc_ids]
 
-        for number, (lang, by_query) in enumerate(retrieved.nearest):
+        for lang, by_query in retrieved.nearest:
             start = languages[lang].start if lang in languages else len(row_of)
             for query_rows, hits in zip(nearest, by_query, strict=True):
                 query_rows.append(rows(hits.doc_ids))
-            for query, hits in enumerate(retrieved.near_hits[number][1] if retrieved.near_hits else ()):
-                near_hits[query] += rows(hits.doc_ids)
             for query, lexical_hits in enumerate(retrieved.lexical_hits):
                 by_words[query] += rows(doc_id for doc_id, _ in lexical_hits[lang])
             languages[lang] = slice(start, len(row_of))
-        flags = [_flags(of_queries, len(row_of)) for of_queries in (by_words, near_hits)]
-        return cls(list(row_of), languages, nearest, *flags)
+        flags = np.zeros((queries, len(row_of)), dtype=np.bool_)
+        for query, of_query in enumerate(by_words):
+            flags[query, of_query] = True
+        return cls(list(row_of), languages, nearest, flags)
 
     def in_stretch(self, count: int) -> BoolArray:
         """(queries, n) whether the query has the candidate in a stretch with ``count`` candidates of each language.
 
-        Each stretch also has what words found, and what is near the best hits.
+        Each stretch also has what words found.
         """
-        in_stretch = self.by_words | self.near_hits
+        in_stretch = self.by_words.copy()
         for query, rows_by_language in enumerate(self.nearest):
             for rows in rows_by_language:
                 in_stretch[query, rows[:count]] = True
         return in_stretch
-
-
-def _flags(rows_of_queries: Sequence[Sequence[int]], count: int) -> BoolArray:
-    """(queries, count) whether a row is among the query's rows."""
-    flags = np.zeros((len(rows_of_queries), count), dtype=np.bool_)
-    for query, rows in enumerate(rows_of_queries):
-        flags[query, list(rows)] = True
-    return flags

@@ -10,7 +10,6 @@ from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import Mix
 from query.ranking.candidates import (
     CandidateDocuments,
     CandidatesWithPassages,
@@ -24,7 +23,7 @@ _WINDOW = 500
 
 
 def with_passages(
-    documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float, mix: Mix
+    documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float, query_lang: str
 ) -> CandidatesWithPassages:
     """Documents with their (n,) stored passages, corrected; a document without passages is its own segment."""
     dim = documents.raw.shape[1]
@@ -37,7 +36,7 @@ def with_passages(
     vectors[~filled] = documents.raw[counts == 0]
     spans = passage_rows_by_language(documents.languages, borders)
     digests = row_digests(vectors)
-    corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage")
+    corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage", query_lang=query_lang)
     lengths = opening_lengths([passages.offsets for passages in stored], has_title)
     return CandidatesWithPassages(
         documents.doc_ids,
@@ -51,7 +50,6 @@ def with_passages(
         spans,
         has_title,
         _openings(documents.vector_parts, corrected, borders[:-1], lengths),
-        mix,
         digests,
     )
 

@@ -14,7 +14,6 @@ from indexer.collection.collection import Collection
 from indexer.collection.encoder import open_encoder_of
 from onnx_export.models import open_named
 from query.calibration.calibration import Calibration
-from query.calibration.mapped_calibration import MappedCalibration
 
 
 class NoQueries:
@@ -37,7 +36,7 @@ _NO_ENCODER = "this searcher was opened without an encoder, to compare stored do
 
 def query_encoder_spec(calibration: Calibration | None) -> QueryEncoderSpec | None:
     """The encoder of queries that a migration's calibration names; none for other calibrations."""
-    return calibration.maps.query_encoder if isinstance(calibration, MappedCalibration) else None
+    return calibration.space.query_encoder if calibration else None
 
 
 def effective_query_encoder(collection: Collection, calibration: Calibration | None) -> QueryEncoderSpec:

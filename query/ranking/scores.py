@@ -20,23 +20,6 @@ _SMALLEST_BM25 = 1e-9
 
 
 @dataclass(frozen=True)
-class ScoreScale:
-    """Corrections that put documents with different kinds of vectors on one scale.
-
-    Attributes:
-        neighbourhood_offset: (queries, n) addend of the neighbourhoods.
-        score_factor: (queries, n) factor of the scores.
-    """
-
-    neighbourhood_offset: FloatArray | np.float32
-    score_factor: FloatArray | np.float32
-
-
-ONE_SCALE = ScoreScale(np.float32(0), np.float32(1))
-"""No correction: all documents have the same kind of vector."""
-
-
-@dataclass(frozen=True)
 class ScoredCandidates:
     """Candidates compared with queries.
 
@@ -45,7 +28,7 @@ class ScoredCandidates:
         fwd: (queries, n) mean of the query's k largest cosines in the document's language; none without a margin.
         bwd: (n,) mean of the document's k largest cosines with the bank's pseudo-queries; none without a margin.
         scores: (queries, n) scores to rank by; −∞ if a document is not a candidate of the query.
-        margins: (queries, n) scores before mates lifted them; none if mates don't count.
+        margins: (queries, n) scores before mates took part; none if mates don't count.
         mates: each query's mates; empty if mates don't count.
     """
 
@@ -57,11 +40,11 @@ class ScoredCandidates:
     margins: FloatArray | None = None
     mates: Sequence[Mates] = ()
 
-    def lifted(self, mates: Sequence[Mates]) -> ScoredCandidates:
-        """The same candidates, lifted by each query's mates."""
+    def with_mates(self, mates: Sequence[Mates]) -> ScoredCandidates:
+        """The same candidates, in whose scores each query's mates take part."""
         if not mates:
             return self
-        scores = np.stack([of_query.lifted(row) for of_query, row in zip(mates, self.scores, strict=True)])
+        scores = np.stack([of_query.added(row) for of_query, row in zip(mates, self.scores, strict=True)])
         return replace(self, scores=scores, margins=self.scores, mates=mates)
 
     def best(self, query: int, k: int, among: BoolArray) -> tuple[Rows, FloatArray]:
@@ -89,7 +72,7 @@ class ScoredCandidates:
         """
         documents = self.documents
         margins = self.scores[query] if self.margins is None else self.margins[query]
-        lifts = self.mates[query].lifts(margins) if self.mates else {}
+        gains = self.mates[query].gains(margins) if self.mates else {}
         with_passages = documents if isinstance(documents, CandidatesWithPassages) else None
         lexical = None
         if lexical_hits is not None:
@@ -107,8 +90,8 @@ class ScoredCandidates:
                 fwd=float(self.fwd[query, row]) if self.fwd is not None else None,
                 bwd=float(self.bwd[row]) if self.bwd is not None else None,
                 score=float(margins[row]),
-                mate=documents.doc_ids[lifts[row].mate] if row in lifts else None,
-                lift=lifts[row].gain if row in lifts else None,
+                mate=documents.doc_ids[gains[row].mate] if row in gains else None,
+                mates=gains[row].gain if row in gains else None,
                 words=float(lexical[row]) if lexical is not None else None,
             )
             for number, row in enumerate(rows.tolist())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -15,10 +15,9 @@ from encoders.console import Console
 from encoders.devices import Device
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, HasQueryLimit, short_hash
 from encoders.errors import BadInput, StoreError
-from encoders.languages import UNDETERMINED, normalise, require_list
+from encoders.languages import UNDETERMINED, normalise, normalised_list, require_list
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
-from encoders.reranker import Reranker
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
@@ -28,29 +27,34 @@ from indexer.text.language_detection import Detection, Detector
 from onnx_export.models import open_reranker
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.margin import centring
-from query.calibration.searched_calibration import load_searched
 from query.ranking.best_passage import best_passage, best_passages
-from query.ranking.fair_ranker import MANY, FairRanker
+from query.ranking.fair_ranker import MANY, STRETCHES, FairRanker
 from query.ranking.hit_reranker import HitReranker
-from query.ranking.hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, folded, subjects
-from query.ranking.open_reranker import open_hit_reranker
+from query.ranking.hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, grouped
 from query.ranking.query_encoder import open_query_encoder, without_queries
-from query.ranking.search_choice import MATES, PLAIN, RankingOptions, SearchChoice, choose
+from query.ranking.ranking_options import RankingOptions
 
 _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
 _DOCUMENTS_A_SECOND = 1_000
 """Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
-_FOLDED = (50, 1_000)
-"""Hits ranked before folding; and the maximum if the first are about fewer than k subjects."""
+_POOLS = (STRETCHES[0].last, STRETCHES[1].last)
+"""Hits that subjects are made of: those of the first stretch; if these are about fewer than k, those of the second."""
 _REACH = 50
 """Minimum hits that facets count: those of the first stretch, which are ranked anyway."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
-_WEIGHTS = 4
 _BLOCK = 64
 """Queries ranked at once: candidates to depth 1,000 in many languages take much memory."""
+
+
+class _RankerKey(NamedTuple):
+    """What rankers of one searcher differ in."""
+
+    balance: float | None
+    hybrid: bool
+    passages: bool
+    many: bool
 
 
 class EmptyCollection(BadInput):
@@ -85,7 +89,7 @@ class Searcher:
         languages: number of documents by language.
         detector: detects a query's language among the collection's languages.
         calibration: makes languages comparable; none: documents are ranked by plain cosine.
-        weights: weights of the parts of combined vectors instead of the calibration's; empty: the calibration's.
+        ranking: how to rank, unless a search says otherwise; its balance is the calibration's unless stated.
         opening: the opening of the store; searchers made from this one share it.
         reranker: orders the best hits of searches that don't refuse it; none: the fair ranking stays.
     """
@@ -96,19 +100,16 @@ class Searcher:
     languages: Mapping[str, int]
     detector: Detector
     calibration: Calibration | None = None
-    choice: SearchChoice = PLAIN
-    weights: tuple[float, ...] = ()
+    ranking: RankingOptions = field(default_factory=RankingOptions)
     opening: Opening = field(default_factory=Opening)
     reranker: HitReranker | None = None
     _applied: Calibration = field(init=False, repr=False)
-    _rankers: dict[tuple[SearchChoice, bool], FairRanker] = field(default_factory=dict, init=False, repr=False)
-    _weighed: dict[tuple[float, ...], Searcher] = field(default_factory=dict, init=False, repr=False)
+    _rankers: dict[_RankerKey, FairRanker] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Apply the weights to the calibration."""
+        """Rank by the calibration's balance unless another is stated."""
         self._applied = self.calibration or Calibration.none(self.spec.model, VectorParts.of(self.spec))
-        if self.calibration and self.weights:
-            self._applied = self.calibration.with_weights(self.weights)
+        self.ranking = self.ranking.of(self.collection, self.calibration)
 
     def __repr__(self) -> str:
         """The collection, its size, the encoder and the calibration, on one line."""
@@ -150,9 +151,13 @@ class Searcher:
             row = collections.require(engine, collection)
             row.check_store(settings)
             plain = ranking.calibration == calibration_table.NONE
-            calibration = None if plain else load_searched(engine, row, ranking.calibration)
-        choice = choose(collection, calibration, ranking)
+            calibration = None if plain else calibration_table.load(engine, row, ranking.calibration)
+            active = None if ranking.calibration else calibration_table.active(engine, row)
+        ranking = ranking.of(collection, calibration)
         console = console or Console(quiet=True)
+        if active and active.summary.is_earlier:
+            anew = f"make its calibration anew: dragoman calibrate -c {collection}"
+            console.warn_once(f"{collection} was calibrated by an earlier version; {anew}")
         with ExitStack() as stack:
             store = stack.enter_context(closing(row.open_store(settings)))
             languages = store.count()
@@ -166,11 +171,11 @@ class Searcher:
             detector = Detector(languages.keys())
             open_encoder = open_query_encoder if queries else without_queries
             encoder = encoder or open_encoder(row, calibration, device, console)
-            if choice.hybrid:
+            if ranking.hybrid:
                 _index_words(store, languages, console)
-            searcher = cls(collection, encoder, store, languages, detector, calibration, choice, ranking.weights)
+            searcher = cls(collection, encoder, store, languages, detector, calibration, ranking)
             if ranking.rerank:
-                searcher.add_reranker(open_reranker(ranking.rerank, console, device), settings, console)
+                searcher.reranker = HitReranker(open_reranker(ranking.rerank, console, device))
             stack.pop_all()
         return searcher
 
@@ -191,7 +196,7 @@ class Searcher:
 
     @property
     def space(self) -> str:
-        """Id of the space of rankings: hash of the model and of the calibration with its weights."""
+        """Id of the space of rankings: hash of the model and of the calibration."""
         return short_hash(self.spec.model, self._applied.id if self.calibration else "no calibration")
 
     def describe(self) -> dict[str, Any]:
@@ -204,45 +209,13 @@ class Searcher:
             "space": self.space,
             "calibration": self.calibration.id if self.calibration else None,
             "weights": list(self._applied.vector_parts.weights) if self.calibration else [],
-            **asdict(self.choice),
+            "maps": self._applied.space.name,
+            "mates": self._applied.mates,
+            "balance": self.ranking.balance,
+            "hybrid": self.ranking.hybrid,
             **(self.reranker.describe() if self.reranker else {}),
             "languages": dict(self.languages),
         }
-
-    def weighed(self, weights: Sequence[float]) -> Searcher:
-        """The same searcher with other weights of the vectors' parts; itself without weights or a calibration.
-
-        Raises:
-            BadInput: there are not as many weights as parts, or a weight is not valid.
-        """
-        if self.calibration is None or not weights:
-            return self
-        key = tuple(weights)
-        searcher = self._weighed.get(key)
-        if searcher is None:
-            searcher = self._weighed[key] = replace(self, weights=key)
-            for oldest in list(self._weighed)[:-_WEIGHTS]:
-                self._weighed.pop(oldest, None)
-        searcher.languages, searcher.detector = self.languages, self.detector  # documents may have come since
-        searcher.reranker = self.reranker
-        return searcher
-
-    def add_reranker(self, reranker: Reranker, settings: Settings, console: Console) -> None:
-        """Let a reranker order the best hits.
-
-        Which languages it favours is read from the calibration, or learnt from searches and kept there; nothing is
-        known of it without a calibration, or in a collection of one language.
-        """
-        calibration = self.calibration
-        if calibration is None or len(self.languages) == 1:
-            self.reranker = HitReranker(reranker)
-            return
-        unweighed, choice = replace(self, weights=(), reranker=None), SearchChoice.of(calibration)
-
-        def search(query: Document, k: int) -> Hits:
-            return unweighed.search(query.text, lang=query.lang, k=k, choice=choice)
-
-        self.reranker = open_hit_reranker(reranker, self.collection, calibration, self.store, search, settings, console)
 
     def detect(self, text: str) -> Detection:
         """Detect the language of a query among the collection's languages."""
@@ -262,36 +235,41 @@ class Searcher:
         to: Sequence[str] | None = None,
         k: int = 10,
         filters: Filters | None = None,
-        choice: SearchChoice | None = None,
+        ranking: RankingOptions | None = None,
         explain: bool = False,
-        fold: bool = False,
+        subjects: bool = False,
+        prefer: Sequence[str] = (),
         passages: int = 0,
         facets: Sequence[str] = (),
-        rerank: bool = True,
     ) -> Hits:
         """The k best documents for a query, best first, with their best passages.
 
         Unless given, the query's language is detected, documents are of all languages of the collection, and the
-        ranking is by the searcher's choice. Filters are values that a document's fields must have. ``explain`` adds the
-        parts of each hit's score. ``fold`` shows documents about the same thing once, the others under the best.
-        ``passages`` is the number of best passages that each hit has in ``Hit.passages``.
+        ranking is by the searcher's options. Filters are values that a document's fields must have. ``explain`` adds
+        the parts of each hit's score. ``passages`` is the number of best passages that each hit has in
+        ``Hit.passages``.
+
+        ``subjects`` makes one hit of documents about the same thing: the version in the first of the languages
+        ``prefer`` that there is, unless given the query's, else the best version; ``Hit.also`` has the others. A
+        subject stands where its best version would. The same subjects come first whatever k is.
+
         ``facets`` are names of fields, or ``lang``: the best documents are counted by their values, those of the first
-        fifty hits, or of all if k is more; with ``fold`` those of the subjects that were ranked. ``rerank=False``
-        leaves the fair ranking as it is where the searcher has a reranker.
+        fifty hits, or of all if k is more; with ``subjects`` those of the subjects shown.
 
         Returns:
             A list of hits, which also has ``lang``, the language of the query, and ``facets``.
 
         Raises:
-            BadInput: the text is empty, k is below 1, ``to`` or ``facets`` is a string, a language is not in the
-                collection, nothing is found as no document has a field of the filters, or no document has a field of
-                the facets.
+            BadInput: the text is empty, k is below 1, ``to``, ``prefer`` or ``facets`` is a string, a language is not
+                in the collection, nothing is found as no document has a field of the filters, or no document has a
+                field of the facets.
             StoreError: the searcher is closed, or another process opened it.
         """
         self._check(k)
         require_list(facets, "facets", "fields")
         paths = self._facet_paths(facets)
         query, confidence = self._read_query(text, lang)
+        preferred = normalised_list(prefer, "prefer") or [query.lang]
         vectors = self.encoder.encode_queries([query])
         if not self.vector_parts.comparable(vectors).any():
             known = self.spec.languages
@@ -300,34 +278,55 @@ class Searcher:
                 "use other words, or say its language with --lang"
                 + (f" (it knows {', '.join(known)})" if known and query.lang not in known else "")
             )
-        targets, ranker = self.targets(to), self._ranker(choice or self.choice)
+        options = (ranking or self.ranking).of(self.collection, self.calibration)
+        targets, ranker = self.targets(to), self._ranker(options)
         plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
-        reranker = self.reranker if rerank else None
+        reranker = None if ranking and not ranking.rerank else self.reranker
         reach = max(k, _REACH) if facets else k
 
-        def ranked(count: int) -> tuple[Ranking, Mapping[str, Sequence[str]]]:
-            """The fair ranking, and the mates of each hit that is folded."""
-            texts = [query.content]
-            (ranking,) = ranker.rank(vectors, query.lang, targets, count, filters, texts=texts, detailed=count)
-            return ranking, ranker.counterparts(ranking, query.lang) if fold else {}
+        def ranked(count: int) -> Ranking:
+            (best,) = ranker.rank(vectors, query.lang, targets, count, filters, texts=[query.content], detailed=count)
+            return best
 
         for depth in _DEPTHS:
             try:
-                count = max(reach, depth, RERANKED if reranker else 1, _FOLDED[0] if fold else 1)
-                deeper = min(k * len(targets), _FOLDED[1]) if fold else 0
-                ranking, mates = ranked(count)
-                if len(ranking.doc_ids) == count < deeper and len(subjects(ranking.doc_ids, mates)) < k:
-                    ranking, mates = ranked(deeper)
-                ranking, seconds = self._reranked(reranker, ranking, query, plain, ranker)
-                shown = ranking if fold else ranking.first(reach)
-                hits = folded(self._hits(shown, plain, explain=explain, passages=passages), mates)
+                count = _POOLS[0] if subjects else max(reach, depth, RERANKED if reranker else 1)
+                best, seconds = self._reranked(reranker, ranked(count), query, plain, ranker)
+                if subjects:
+                    groups = grouped(best, [], ranker.counterparts(best, query.lang))
+                    if len(groups) < k and len(best.doc_ids) == _POOLS[0]:
+                        best = best.followed_by(ranked(_POOLS[1]))
+                        groups = grouped(best, groups, ranker.counterparts(best, query.lang))
+                    hits = self._subjects(best, groups[:k], preferred, plain, explain=explain, passages=passages)
+                else:
+                    hits = self._hits(best.first(reach), plain, explain=explain, passages=passages)
             except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
                 continue
             if not hits and filters and isinstance(self.store, ChecksFields):
                 self.store.require_fields(filters)
-            counts = self._facets(hits[:reach], paths, targets, filters) if paths else None
+            counts = self._facets(hits, paths, targets, filters) if paths else None
             return Hits(hits[:k], query.lang, confidence, counts, seconds if reranker else None)
         raise self._vanishing()
+
+    def _subjects(
+        self,
+        ranking: Ranking,
+        groups: Sequence[Sequence[int]],
+        preferred: Sequence[str],
+        query: FloatArray,
+        *,
+        explain: bool,
+        passages: int,
+    ) -> list[Hit]:
+        """A hit for each group of ranks: its version in a preferred language, else its best, above the others."""
+        ranks = [rank for group in groups for rank in group]
+        hits_of_ranks = self._hits(ranking.selected(ranks), query, explain=explain, passages=passages)
+        shown = dict(zip(ranks, hits_of_ranks, strict=True))
+        hits = []
+        for group in groups:
+            face = next((rank for lang in preferred for rank in group if ranking.langs[rank] == lang), group[0])
+            hits.append(replace(shown[face], also=tuple(shown[rank] for rank in group if rank != face)))
+        return hits
 
     def _facets(
         self,
@@ -381,7 +380,7 @@ class Searcher:
             StoreError: the searcher is closed, or another process opened it.
         """
         self._check(k)
-        ranker = self._ranker(replace(MATES, lift=self.choice.lift, bar=self.choice.bar) if self.calibration else PLAIN)
+        ranker = self._ranker(RankingOptions(balance=0.5) if self.calibration else RankingOptions(), passages=False)
         document = self.document(doc_id)
         targets = self._other_languages(document.lang) if to is None else self.targets(to)
         for depth in _DEPTHS:
@@ -469,8 +468,7 @@ class Searcher:
         best = ranking.first(min(RERANKED, len(ranking.details or ())))
         try:
             hits = self._hits(best, plain, explain=False, passages=0)
-            scores = reranker.scores(query, hits, centring(ranker.choice.balance))
-            scores = ranker.lifted(best, scores, query.lang)
+            scores = ranker.with_mates(best, reranker.scores(query, hits), query.lang)
         except MissingDocuments as missing:
             return self._reranked(reranker, ranking.without(missing.doc_ids), query, plain, ranker)
         details = [
@@ -490,7 +488,7 @@ class Searcher:
         k: int = 1000,
         to: Sequence[str] | None = None,
         filters: Filters | None = None,
-        choice: SearchChoice | None = None,
+        ranking: RankingOptions | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> list[Ranking]:
         """The k best documents for each query, without their content: what an evaluation needs.
@@ -503,7 +501,8 @@ class Searcher:
             StoreError: the searcher is closed, or another process opened it.
         """
         self._check(k)
-        targets, ranker = self.targets(to), self._ranker(choice or self.choice)
+        options = (ranking or self.ranking).of(self.collection, self.calibration)
+        targets, ranker = self.targets(to), self._ranker(options)
         reranker = self.reranker
         depth, detailed = (max(k, RERANKED), RERANKED) if reranker else (k, 0)
         vectors = self.encoder.encode_queries(queries)
@@ -557,17 +556,26 @@ class Searcher:
         """
         return _targets(self.collection, self.languages, to)
 
-    def _ranker(self, choice: SearchChoice) -> FairRanker:
-        """A choice's ranker with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached.
+    def _ranker(self, options: RankingOptions, *, passages: bool = True) -> FairRanker:
+        """The ranker of options with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached.
 
         Rankings of many documents have more candidates, so a collection that grows gets another ranker.
         """
         largest = max(self.languages.values(), default=0)
-        key = (choice, largest > MANY)
+        plain = options.balance is None
+        key = _RankerKey(options.balance, options.hybrid, passages and not plain, largest > MANY)
         ranker = self._rankers.get(key)
         if ranker is None:
-            ranker = self._rankers[key] = FairRanker(self.store, self._applied, choice, largest)
-            usual = (self.choice, largest > MANY)
+            ranker = self._rankers[key] = FairRanker(
+                self.store,
+                Calibration.none(self.stored_model, VectorParts.of(self.spec)) if plain else self._applied,
+                options.balance,
+                hybrid=options.hybrid,
+                passages=key.passages,
+                largest_language=largest,
+            )
+            balance = self.ranking.balance
+            usual = _RankerKey(balance, self.ranking.hybrid, balance is not None, largest > MANY)
             for oldest in [cached for cached in list(self._rankers) if cached != usual][:-_RANKERS]:
                 self._rankers.pop(oldest, None)
         return ranker

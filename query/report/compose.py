@@ -26,14 +26,14 @@ from query.evaluation.measures import mean_name
 from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.qrels import read_qrels
 from query.evaluation.scored_runs import languages_of
-from query.fitting.bias import VectorSample
 from query.report import sections
+from query.report.bias import VectorSample
 from query.report.evaluations import ShownEvaluation, by_topic, common_topics, evaluations, main_measure
 from query.report.first_hits import FirstHits
 from query.report.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
 from query.report.page import ReportPage, Section, Table, render
 
-_SECTIONS = 5
+_SECTIONS = 4
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,12 @@ def _page(subject: _Subject, console: Console) -> ReportPage:
 
 
 def _sections(subject: _Subject, languages: Sequence[str], console: Console) -> Iterator[Section]:
-    """The five sections of the report, each drawn when it is asked for."""
+    """The sections of the report, each drawn when it is asked for."""
     if len(languages) < 2:
         yield from sections.nothing_to_compare(languages)
     else:
         sample = VectorSample.draw(subject.store, subject.collection.model, subject.calibration)
         yield sections.languages_section(sample, _how_to_calibrate(subject))
-        yield sections.separability_section(sample)
         yield _dial(subject)
         yield _pairs(subject, console)
     yield _topics(subject)
@@ -132,9 +131,9 @@ def _how_to_calibrate(subject: _Subject) -> str:
 
 
 def _dial(subject: _Subject) -> Section:
-    if subject.calibration is None or subject.stored_calibration is None:
+    if subject.calibration is None:
         return Section(sections.BALANCE, "", _how_to_calibrate(subject))
-    return sections.balance_section(subject.store, subject.calibration, subject.stored_calibration.summary)
+    return sections.balance_section(subject.store, subject.calibration)
 
 
 def _pairs(subject: _Subject, console: Console) -> Section:
@@ -262,12 +261,9 @@ def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
         "Calibration": "none: plain cosine",
     }
     if stored is not None:
-        choice = stored.summary.choice
-        removed = f"{counted(choice.rank, 'direction')} of each language" if choice.rank else "each language's mean"
-        mates = f"mates lift by {choice.lift:g}, " if choice.lift else ""
+        mates = "mates count, " if subject.calibration and subject.calibration.mates else ""
         facts["Calibration"] = (
-            f"{stored.id}: balance {choice.balance:g}, {choice.margin} margin, {removed} taken out, {mates}"
-            f"decided by {stored.summary.decided_by}"
+            f"{stored.id}: balance {stored.summary.balance:g}, {mates}decided by {stored.summary.decided_by}"
         )
     for evaluation in subject.evaluations:
         run = evaluation.run

@@ -149,8 +149,6 @@ def _ranked_by(run: LoggedRun) -> dict[str, object]:
 def _label(run: LoggedRun) -> str:
     settings = run.setup.settings
     label = "calibrated" if run.calibrated else "plain cosine"
-    if run.calibrated and not settings.get("lift"):
-        label += ", without mates"
     return f"{label}, hybrid" if settings.get("hybrid") else label
 
 

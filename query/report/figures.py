@@ -6,7 +6,6 @@ import io
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -36,20 +35,6 @@ _MOST_SIDE_BY_SIDE = 24
 
 Panels = Mapping[str, FloatArray]
 """Points in the plane, (n, 2), by title."""
-
-
-@dataclass(frozen=True)
-class BalancePoint:
-    """Results at one balance.
-
-    Attributes:
-        own_language: share of the first hits that are in the query's language.
-        value: value of the quality measure; None if it was not measured.
-    """
-
-    balance: float
-    own_language: float
-    value: float | None
 
 
 def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
@@ -142,55 +127,23 @@ def _name_clusters(axes: Axes, points: FloatArray, langs: npt.NDArray[np.str_], 
             )
 
 
-def separability_figure(accuracies: Mapping[str, float], chance: float) -> Figure:
-    """Bars of accuracy, 0 to 1, with a line at the accuracy of guessing."""
-    figure = empty_figure(_WIDTH, 0.75 + 0.42 * len(accuracies))
-    axes = figure.subplots()
-    places = np.arange(len(accuracies))[::-1]
-    values = list(accuracies.values())
-    axes.barh(places, values, height=0.62, color=[_COLOURS[4], _COLOURS[0]][: len(values)])
-    for place, value in zip(places, values, strict=True):
-        label_position = chance if chance - 0.05 < value < chance else value  # keeps the number off the line
-        axes.annotate(f"{value:.0%}", (label_position, place), (6, 0), textcoords="offset points", va="center")
-    axes.axvline(chance, color=_INK, linewidth=1, linestyle="--")
-    axes.annotate(
-        f"guessing: {chance:.0%}",
-        (chance, 1.0),
-        (4, 2),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        va="bottom",
-        fontsize=8,
-    )
-    axes.set_yticks(places, list(accuracies))
-    axes.set_xlim(0, 1.08)
-    axes.set_xticks(np.linspace(0, 1, 6), [f"{share:.0%}" for share in np.linspace(0, 1, 6)])
-    axes.tick_params(axis="y", length=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
-def balance_figure(points: Sequence[BalancePoint], chosen: float, fair: float, measure: str) -> Figure:
-    """Share of own-language hits against balance, with the quality measure if it was measured."""
+def balance_figure(shares: Mapping[float, float], chosen: float, fair: float) -> Figure:
+    """Share of own-language hits against balance."""
     figure = empty_figure(_WIDTH, 3.6)
     axes = figure.subplots()
-    balances = [point.balance for point in points]
     axes.axhline(fair, color=_COLOURS[4], linewidth=1, linestyle="--", label=f"fair share ({fair:.0%})")
     axes.plot(
-        balances,
-        [point.own_language for point in points],
+        list(shares),
+        list(shares.values()),
         color=_COLOURS[4],
         marker="o",
         label="own-language share of the first hits",
     )
-    measured = [(point.balance, point.value) for point in points if point.value is not None]
-    if measured:
-        axes.plot(*zip(*measured, strict=True), color=_COLOURS[0], marker="s", label=measure)
     axes.axvline(chosen, color=_INK, linewidth=1, linestyle=":", label=f"balance that searches use ({chosen:g})")
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(0, 1.0)
     axes.set_xlabel("balance: 0 nothing balanced … 1 every language equal")
-    axes.set_ylabel("share, or value of the measure" if measured else "share of the first hits")
+    axes.set_ylabel("share of the first hits")
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

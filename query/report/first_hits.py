@@ -1,4 +1,4 @@
-"""Languages of the first hits of pseudo-queries under a choice of ranking: shows bias without judgements."""
+"""Languages of the first hits of pseudo-queries: shows bias without judgements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.evaluation.fairness import own_language_share
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.search_choice import SearchChoice
 
 QUERIES = 128
 """Most pseudo-queries over all languages, except that every language has at least ``_EACH``."""
@@ -39,13 +38,12 @@ class FirstHits:
         return float(np.mean(shares)) if shares else 0.0
 
 
-def first_hits(store: VectorStore, calibration: Calibration, choice: SearchChoice, depth: int) -> FirstHits:
+def first_hits(store: VectorStore, calibration: Calibration, balance: float, depth: int) -> FirstHits:
     """First ``depth`` hits of a sample of the calibration's pseudo-queries, each without the document it comes from.
 
-    The ``choice`` says how to rank; balance 0 is plain cosine.
+    Documents are ranked by their vectors alone. Balance 0 without mates is plain cosine.
     """
-    counts = store.count()
-    ranker, targets = FairRanker(store, calibration, choice, max(counts.values(), default=0)), sorted(counts)
+    ranker, targets = FairRanker(store, calibration, balance, passages=False), sorted(store.count())
     queries_per_language = max(_EACH, QUERIES // max(len(calibration.languages), 1))
     generator = np.random.default_rng(0)
     query_langs: list[str] = []

@@ -11,43 +11,25 @@ import numpy as np
 
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import differing_in_balance
-from query.calibration.summary import Summary
 from query.evaluation.measures import mean_name
 from query.evaluation.significance import Comparison
-from query.fitting import bias
-from query.fitting.bias import NEIGHBOURS, VectorSample
-from query.fitting.probe import BALANCES
-from query.fitting.separability import separability
-from query.ranking.search_choice import PLAIN, SearchChoice
-from query.report.figures import (
-    BalancePoint,
-    balance_figure,
-    inline_svg,
-    languages_figure,
-    pairs_figure,
-    separability_figure,
-)
+from query.report import bias
+from query.report.bias import NEIGHBOURS, VectorSample
+from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
 from query.report.first_hits import first_hits
 from query.report.language_pairs import PairTable, shares_by_pair
 from query.report.page import Section, Table
 
 LANGUAGES = "Where the languages lie"
-SEPARABILITY = "Whether a classifier can tell the languages apart"
 BALANCE = "What the balance does"
 PAIRS = "Which languages find which"
 TOPICS = "Topic by topic"
 
 FIRST = 10
 """Hits per query whose languages are counted if there are no judgements."""
+BALANCES = (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
+"""Balances of the picture of the dial."""
 _FEWEST = NEIGHBOURS + 1
-_EVIDENCE = {
-    "judgements": "MAP of held-out topics",
-    "concepts": "MAP of held-out pseudo-queries",
-    "mates": "MAP of held-out pseudo-queries",
-    "titles": "MRR of a title's own document",
-    "languages": "MRR of a title's own document",
-}
 
 
 def languages_section(sample: VectorSample, without: str) -> Section:
@@ -71,87 +53,30 @@ def languages_section(sample: VectorSample, without: str) -> Section:
     return Section(LANGUAGES, inline_svg(partial(languages_figure, panels, sample.langs), "languages", text), text)
 
 
-def separability_section(sample: VectorSample) -> Section:
-    """Accuracy of the language classifier, raw and corrected."""
-    raw = separability(sample.raw, sample.langs)
-    if raw is None:
-        return Section(SEPARABILITY, "", "Telling languages apart takes five documents in each of two languages.")
-    accuracies = {"as the encoder made them": raw.accuracy}
-    corrected = separability(sample.corrected, sample.langs) if sample.corrected is not None else None
-    if corrected:
-        accuracies["corrected"] = corrected.accuracy
-    chance = 1 / raw.languages
-    text = (
-        "A linear classifier (SVM) learns the languages of four fifths of the sample and guesses those of the rest: "
-        f"it is right for {_percent(raw.accuracy)} of them as the encoder made them"
-    )
-    text += f", and for {_percent(corrected.accuracy)} corrected" if corrected else ""
-    text += f"; blind guessing gives {_percent(chance)}."
-    if corrected and corrected.accuracy < chance:
-        text += " Below guessing is no better than it: the means that were taken out are those of these very documents."
-    picture = inline_svg(partial(separability_figure, accuracies, chance), "separability", text)
-    return Section(SEPARABILITY, picture, text)
-
-
-def balance_section(store: VectorStore, calibration: Calibration, summary: Summary) -> Section:
-    """Own-language share and quality against balance: from the probe's table, or measured by pseudo-queries."""
-    points = _probed(summary)
-    measure = _EVIDENCE.get(summary.decided_by, "")
+def balance_section(store: VectorStore, calibration: Calibration) -> Section:
+    """Own-language share of the pseudo-queries' first hits against balance."""
+    depth, without_mates = len(store.count()), replace(calibration, mates=False)
+    hits = {balance: first_hits(store, without_mates, balance, depth) for balance in BALANCES}
+    if not hits[0.0].query_langs:
+        return Section(BALANCE, "", "The calibration has no pseudo-queries: there was no text to make them of.")
+    shares = {balance: of_balance.own_language(depth) for balance, of_balance in hits.items()}
     fair = 1 / max(len(calibration.languages), 1)
-    share = "the share of the first hits that are no answers"  # the hits that the probe counts
-    if len(points) < 3:
-        points = _measured(store, calibration)
-        share = "by documents' vectors alone, the share of the pseudo-queries' first hits"
-        measure = ""
-        if not points:
-            return Section(BALANCE, "", "The calibration has no pseudo-queries: there was no text to make them of.")
-    first, last = points[0], points[-1]
     text = (
-        f"From balance {first.balance:g} to {last.balance:g}, {share} that "
-        f"are in the query's own language goes from {_percent(first.own_language)} to {_percent(last.own_language)}; "
-        f"{_percent(fair)} would be fair."
+        "From balance 0 to 1, by documents' vectors alone, the share of the pseudo-queries' first hits that are in the "
+        f"query's own language goes from {_percent(shares[0.0])} to {_percent(shares[1.0])}; {_percent(fair)} would be "
+        f"fair. Searches use balance {calibration.balance:g}."
     )
-    if first.value is not None and last.value is not None:
-        best = max(points, key=lambda point: point.value or 0.0)
-        text += (
-            f" Meanwhile {measure} goes from {first.value:.3f} to {last.value:.3f}, and is best at balance "
-            f"{best.balance:g}."
-        )
-    text += f" Searches use balance {calibration.balance:g}."
-    draw = partial(balance_figure, points, calibration.balance, fair, measure)
+    draw = partial(balance_figure, shares, calibration.balance, fair)
     return Section(BALANCE, inline_svg(draw, "dial", text), text)
-
-
-def _probed(summary: Summary) -> list[BalancePoint]:
-    """The probe's trials that differ from the chosen trial in nothing but the balance, sorted by balance."""
-    chosen = next((trial.choice for trial in summary.tried if trial.chosen), None)
-    points = [
-        BalancePoint(trial.choice.balance, trial.own_language, trial.held_out)
-        for trial in (differing_in_balance(summary.tried, chosen) if chosen else ())
-    ]
-    return sorted(points, key=lambda point: point.balance)
-
-
-def _measured(store: VectorStore, calibration: Calibration) -> list[BalancePoint]:
-    depth = len(store.count())
-    points = []
-    for balance in BALANCES:
-        hits = first_hits(store, calibration, SearchChoice(balance, calibration.margin, passages=False), depth)
-        if not hits.query_langs:
-            return []
-        points.append(BalancePoint(balance, hits.own_language(depth), None))
-    return points
 
 
 def pair_shares(store: VectorStore, calibration: Calibration) -> dict[str, PairTable]:
     """Shares of the first hits by language pair for pseudo-queries, by plain cosine and calibrated."""
-    tables = {}
-    for title, choice in (
-        ("plain cosine", PLAIN),
-        ("calibrated", replace(SearchChoice.of(calibration), passages=False)),
-    ):
-        tables[title] = shares_by_pair(first_hits(store, calibration, choice, FIRST), sorted(store.count()))
-    return tables
+    hits = {
+        "plain cosine": first_hits(store, replace(calibration, mates=False), 0.0, FIRST),
+        "calibrated": first_hits(store, calibration, calibration.balance, FIRST),
+    }
+    return {title: shares_by_pair(of_title, sorted(store.count())) for title, of_title in hits.items()}
 
 
 def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> Section:
@@ -204,7 +129,7 @@ def topics_section(comparison: Comparison) -> Section:
 def nothing_to_compare(languages: Sequence[str]) -> list[Section]:
     """The sections on languages for a collection with a single language: each says that nothing can be compared."""
     text = f"All documents are in one language ({', '.join(languages)}): there is none to compare it with."
-    return [Section(title, "", text) for title in (LANGUAGES, SEPARABILITY, BALANCE, PAIRS)]
+    return [Section(title, "", text) for title in (LANGUAGES, BALANCE, PAIRS)]
 
 
 def _empty(table: PairTable) -> bool:

@@ -18,7 +18,6 @@ from encoders.errors import BadInput
 from query.alignment.matching import align
 from query.evaluation.plots import empty_figure, plain_texts
 from query.evaluation.scored_runs import ScoredRun
-from query.fitting.separability import RankChoice, accuracy_by_component, smallest_rank
 from query.reproduce.cached_encoder import SentenceVectors
 from query.reproduce.lawdr_data import Commentary, Site, match_urls, read_site
 from query.reproduce.lawdr_paper import VARIANTS, Variant
@@ -29,6 +28,7 @@ from query.reproduce.lawdr_vectors import (
     count_sentences,
     sum_sentences,
 )
+from query.reproduce.separability import RankChoice, accuracy_by_component, smallest_rank
 from query.reproduce.systems import mean_scores, runs_of_pairs
 
 if TYPE_CHECKING:

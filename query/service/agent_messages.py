@@ -126,6 +126,14 @@ class CollectionsArguments(StrictModel):
     """The tool collections has no arguments."""
 
 
+class ToolVersion(BaseModel):
+    """A document about the same thing as a hit, usually in another language."""
+
+    id: str
+    lang: str = Field(description="Language of the document.")
+    title: str
+
+
 class ToolHit(BaseModel):
     """A document that was found."""
 
@@ -134,10 +142,14 @@ class ToolHit(BaseModel):
     title: str
     passage: str = Field(description="The passage that answers best; empty if the document has none.")
     start: int = Field(description="First character of the passage in the document, for the tool document.")
-    score: float = Field(description="Hits are ordered by it; it is comparable within one search only.")
+    score: float = Field(
+        description="Hits are ordered by it, or by that of the best document in also; it is comparable within one "
+        "search only."
+    )
     why: str = Field(description="Why the document was found.")
     fields: dict[str, Any] = Field(description="Other fields of the document, such as its url.")
     omitted_fields: list[str] = Field(description=_OMITTED)
+    also: list[ToolVersion] = Field(description="Other documents about the same thing, best first.")
 
 
 class ToolFacets(FacetsAnswer):

@@ -38,6 +38,7 @@ from query.service.agent_messages import (
     ToolHit,
     ToolSearchAnswer,
     ToolSimilarAnswer,
+    ToolVersion,
     field_text,
     short_facets,
     short_fields,
@@ -109,7 +110,8 @@ class AgentTools:
             "search": _AgentTool(
                 "Find documents in any language",
                 "Finds documents about a query, best first, whatever their language. Each hit has the document's id, "
-                "language, title and fields, the passage that answers best, and why it was found.",
+                "language, title and fields, the passage that answers best, and why it was found. Documents about the "
+                "same thing are one hit, in the query's language if there is one; also has the others.",
                 SearchArguments,
                 ToolSearchAnswer,
                 self._search,
@@ -167,7 +169,8 @@ class AgentTools:
 
     async def _search(self, arguments: SearchArguments) -> ToolSearchAnswer:
         optional = {"lang": arguments.lang or None, "to": arguments.to or None}
-        request = _validated(SearchRequest, {**arguments.model_dump(), **optional, "explain": True, "log": False})
+        own = {"explain": True, "subjects": True, "log": False}
+        request = _validated(SearchRequest, {**arguments.model_dump(), **optional, **own})
         answer = await self._api.search(request)
         return ToolSearchAnswer(
             collection=answer.collection,
@@ -227,8 +230,8 @@ def explanation(parts: ScoreParts, lang: str) -> str:
             f"; the nearest documents in {lang} have {parts.fwd:.3f} on average, "
             f"other queries near this document {parts.bwd:.3f}: {fits}"
         )
-    if parts.mate is not None and parts.lift:
-        sentence += f"; {parts.mate}, a better hit about the same thing, lifts its score by {parts.lift:.3f}"
+    if parts.mates:
+        sentence += f"; documents about the same thing, {parts.mate} above all, add {parts.mates:.3f} to its score"
     if parts.words is not None:
         sentence += f"; its BM25 score is {parts.words:.2f} of the best document's"
     if parts.reranked is not None:
@@ -247,9 +250,10 @@ def _tool_hit(hit: HitAnswer) -> ToolHit:
         score=hit.score,
         why=explanation(hit.parts, hit.lang)
         if hit.parts
-        else f"Its similarity, raised by its mates, is {hit.score:.3f}.",
+        else f"Its similarity, with what its mates add, is {hit.score:.3f}.",
         fields=fields,
         omitted_fields=omitted,
+        also=[ToolVersion(id=other.id, lang=other.lang, title=other.title) for other in hit.also],
     )
 
 
@@ -261,6 +265,7 @@ def _hits_text(hits: Sequence[ToolHit]) -> list[str]:
             _fields_text(hit.fields, hit.omitted_fields),
             hit.passage,
             f"Why: {hit.why}",
+            *(f"Also: [{one.lang}] {one_line(one.title) or '(no title)'} (id {one_line(one.id)})" for one in hit.also),
         )
         for rank, hit in enumerate(hits, start=1)
     ]

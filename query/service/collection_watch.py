@@ -49,20 +49,8 @@ class CollectionWatch:
                     if self._closing.is_set():
                         return
                     self._api.state = {**self._api.state, name: self._collection_state(name, previous)}
-                self._learn_favours()
             if self._closing.wait(_EVERY):
                 return
-
-    def _learn_favours(self) -> None:
-        """Learn for each collection that can be searched which languages the reranker favours: it takes minutes."""
-        for name, state in self._api.state.items():
-            if state == READY and not self._closing.is_set():
-                try:
-                    self._open_collections.learn_favours(name)
-                except Exception as error:  # noqa: BLE001 - searches without the reranker go on
-                    self._sentence(f"{name}, reranked", error)
-                else:
-                    self._failures.pop(f"{name}, reranked", None)
 
     def _collection_state(self, name: str, previous: str) -> str:
         try:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from indexer.stores.names import NAME
-from query.calibration.margin import Margin
 from query.ranking.hits import LANGUAGE_FACET, Passage, ScoreParts
 
 MOST = 1000
@@ -31,12 +30,6 @@ def check_query(query: str) -> str:
     return query
 
 
-def _check_weights(weights: list[float]) -> list[float]:
-    if not any(weights):
-        raise ValueError("one weight must be above 0")
-    return weights
-
-
 def as_integer(value: Any) -> Any:
     """A number without a fraction as an integer: to JSON Schema 10.0 is the integer 10."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -48,11 +41,6 @@ _Query = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST, json_schema_extra={"pattern": _NOT_BLANK}),
     AfterValidator(check_query),
-]
-_Weights = Annotated[
-    list[Annotated[float, Field(ge=0, le=1_000_000)]],
-    Field(min_length=1, max_length=8, json_schema_extra={"contains": {"exclusiveMinimum": 0}}),
-    AfterValidator(_check_weights),
 ]
 _Count = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(as_integer)]
 DocumentId = Annotated[str, Field(min_length=1, max_length=600)]
@@ -115,15 +103,6 @@ class SearchRequest(StrictModel):
     to: _Languages | None = Field(None, description="Languages of documents; all unless given.")
     k: _Count = Field(10, description="How many hits.")
     balance: float | None = Field(None, ge=0, le=1, description="0: nothing is balanced, 1: every language equal.")
-    margin: Margin | None = Field(None, description="Form of the margin.")
-    weights: _Weights | None = Field(
-        None, description="Weights of the encoders that a collection combines, in their order; one is above 0."
-    )
-    passages: bool = Field(True, description="Compare the head of the ranking by passages, too.")
-    mates: bool = Field(
-        True,
-        description="Let documents about the same thing lift each other, with a second look if the calibration has it.",
-    )
     hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")
     rerank: bool = Field(False, description="Order the best 30 hits by the service's reranker, which takes longer.")
     calibration: str = Field("", max_length=64, description="Beginning of an id, or none; the active one if empty.")
@@ -133,7 +112,10 @@ class SearchRequest(StrictModel):
         max_length=MOST_FACETS,
         description=f"Names of fields, or {LANGUAGE_FACET}: count the best documents by their values.",
     )
-    fold: bool = Field(False, description="Show documents about the same thing once, the others under the best.")
+    subjects: bool = Field(False, description="Make one hit of documents about the same thing, the others under it.")
+    prefer: _Languages | None = Field(
+        None, description="Languages in which a subject is shown where it can be; the query's unless given."
+    )
     explain: bool = Field(False, description="Say what each score is made of.")
     log: bool = Field(
         True, description="Keep the query in the query log, if there is one; false for queries that nobody typed."
@@ -175,7 +157,7 @@ class HitAnswer(BaseModel):
     parts: PartsAnswer | None = None
     also: list[HitAnswer] = Field(
         default_factory=list,
-        description="Documents about the same thing in other languages, best first, if the search was folded.",
+        description="Other documents about the same thing, best first, if the search asks for subjects.",
     )
 
 
@@ -187,8 +169,8 @@ class FacetsAnswer(BaseModel):
         "the end, so not all are answers."
     )
     counted: int = Field(
-        description="The best of these, which are counted: the first fifty, or k if that is "
-        "more; of a folded search those of the subjects that were ranked."
+        description="The best of these, which are counted: the first fifty, or k if that is more; those of the k "
+        "subjects if the search asks for subjects."
     )
     counts: dict[str, dict[str, int]] = Field(
         description="By facet, how many of the counted documents have each value, the largest count first. Values are "
@@ -264,11 +246,9 @@ class CalibrationAnswer(BaseModel):
 
     id: str
     balance: float
-    margin: str
-    lift: float = Field(
-        description="Share that a document gains of the lead of its mate's score; 0: mates don't count."
+    mates: bool = Field(
+        description="Whether documents about the same thing in several languages take part in each other's scores."
     )
-    second_look: bool = Field(description="Whether candidates near the query and its best hits are looked up, too.")
 
 
 class CollectionAnswer(BaseModel):

@@ -23,19 +23,15 @@ from indexer.ledger.tables import IndexRun
 from indexer.text.language_detection import Detector
 from onnx_export.models import open_reranker
 from query.calibration.calibration import Calibration
-from query.calibration.searched_calibration import load_searched
-from query.calibration.table import NONE, CalibrationRow
+from query.calibration.table import NONE, CalibrationRow, load
 from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
-from query.ranking.search_choice import RankingOptions, choose
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.query_batcher import QueryBatcher
-from query.service.refusals import Refused
 
-_LEARNING_SECONDS = 10.0
-"""Seconds until a reranked search is tried again while it is learnt which languages the reranker favours."""
 _COUNT_SECONDS = 5.0
 """Seconds between two counts of a collection's documents by language, while no run over documents ends."""
 _RETRY_SECONDS = 60.0
@@ -54,24 +50,29 @@ _STATE = (
         Collection.model,
         Collection.encoder,
         Collection.method,
-        CalibrationRow.model,
         CalibrationRow.id,
         CalibrationRow.created,
         _LAST_RUN_ENDED,
     )
-    .outerjoin(CalibrationRow, sa.and_(CalibrationRow.collection == Collection.name, CalibrationRow.active))
+    .outerjoin(
+        CalibrationRow,
+        sa.and_(
+            CalibrationRow.collection == Collection.name,
+            CalibrationRow.model == Collection.model,
+            CalibrationRow.active,
+        ),
+    )
     .where(Collection.name == sa.bindparam("name"))
-    .order_by(CalibrationRow.model)
 )
-"""What decides how a collection is searched, a row for each active calibration; read before every search, together
-with the end of the last run over its documents.
+"""What decides how a collection is searched; read before every search, together with the end of the last run over its
+documents.
 
 The time of creation tells a collection that was deleted and made anew from the one before it.
 """
 _OF_COLLECTION = 6
-"""Number of columns of ``_STATE`` that are the collection's; then come a calibration's, and last the run's."""
-_State = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""What decides how a collection is searched: items of its own, and of its active calibrations."""
+"""Number of columns of ``_STATE`` that are the collection's; then come its calibration's, and last the run's."""
+_State = tuple[Any, ...]
+"""What decides how a collection is searched: the columns of ``_STATE`` but the last."""
 _NAMES = sa.select(Collection.name).order_by(Collection.name)
 
 
@@ -100,8 +101,6 @@ class _OpenCollection:
         counted_at: time of the last count of its documents, in seconds of ``time.monotonic``.
         counted_for: end of the last run over its documents before that count.
         counting: held while the documents are counted after a run.
-        learning: held while it is learnt which languages the reranker favours.
-        rerankers: the reranker, with what was learnt, by the ids of calibrations.
         searches: number of searches that use it now.
         retired: whether the collection was opened anew or removed; the last search then closes this one.
     """
@@ -112,8 +111,6 @@ class _OpenCollection:
     counted_at: float = 0.0
     counted_for: dt.datetime | None = None
     counting: threading.Lock = field(default_factory=threading.Lock)
-    learning: threading.Lock = field(default_factory=threading.Lock)
-    rerankers: dict[str, HitReranker | None] = field(default_factory=dict)
     searches: int = 0
     retired: bool = False
 
@@ -130,7 +127,9 @@ class OpenCollections:
             MissingPart: the requested device is missing.
         """
         self._options, self._metrics = options, metrics
-        self._reranker = open_reranker(options.rerank, Console(), options.device) if options.rerank else None
+        self._reranker = (
+            HitReranker(open_reranker(options.rerank, Console(), options.device)) if options.rerank else None
+        )
         self._engine = connect(options.settings.database)
         self._open: dict[str, _OpenCollection] = {}
         self._failures: dict[str, _OpeningFailure] = {}
@@ -149,7 +148,7 @@ class OpenCollections:
     @property
     def reranker(self) -> str | None:
         """Name of the reranker that searches may ask for; none: they can't."""
-        return self._reranker.folder.config.name if self._reranker else None
+        return self._reranker.name if self._reranker else None
 
     def names(self) -> list[str]:
         """Names of the collections that are served."""
@@ -167,11 +166,10 @@ class OpenCollections:
         ]
 
     @contextmanager
-    def searcher(self, name: str, calibration: str = "", *, rerank: bool = False) -> Iterator[Searcher]:
+    def searcher(self, name: str, calibration: str = "") -> Iterator[Searcher]:
         """A searcher of the collection as it is now, for one search.
 
-        The calibration is the beginning of an id, or ``none`` for plain cosine; empty: the active one. With ``rerank``
-        the searcher has the reranker; the first one of a calibration learns which languages the reranker favours.
+        The calibration is the beginning of an id, or ``none`` for plain cosine; empty: the active one.
 
         Raises:
             NoCollection: there is no such collection.
@@ -179,10 +177,7 @@ class OpenCollections:
             EmptyCollection: the collection holds no documents.
             ModelMismatch: the encoder is not that of the collection or of its calibration.
             StoreError: the store or the database does not answer.
-            Refused: reranking is asked for, and there is no reranker, or another thread learns for this collection.
         """
-        if rerank and self._reranker is None:
-            raise Refused(400, "this service has no reranker; start the service with --rerank FOLDER")
         served = self._options.collections
         if served and name not in served:
             raise NoCollection(
@@ -191,54 +186,21 @@ class OpenCollections:
         opened, last_run_ended = self._acquire(name)
         try:
             self._recount(opened, last_run_ended)
-            searcher = self._named_calibration(opened, calibration) if calibration else opened.searcher
-            if rerank and not self._add_reranker(opened, searcher, wait=False):
-                raise Refused(
-                    503, "it is being learnt which languages the reranker favours; try again", _LEARNING_SECONDS
-                )
-            yield searcher
+            yield self._named_calibration(opened, calibration) if calibration else opened.searcher
         finally:
             self._release(opened)
-
-    def learn_favours(self, name: str) -> None:
-        """Learn which languages the reranker favours in a collection, unless it is known; without a reranker nothing.
-
-        Raises:
-            Exception: as ``searcher``.
-        """
-        opened, _ = self._acquire(name)
-        try:
-            self._add_reranker(opened, opened.searcher, wait=True)
-        finally:
-            self._release(opened)
-
-    def _add_reranker(self, opened: _OpenCollection, searcher: Searcher, *, wait: bool) -> bool:
-        """Give a searcher the reranker; false if another thread learns for its collection, and this is not to wait."""
-        if searcher.reranker or not self._reranker:
-            return True
-        if not opened.learning.acquire(blocking=wait):
-            return False
-        try:
-            calibration = searcher.calibration.id if searcher.calibration else ""
-            if calibration not in opened.rerankers:
-                searcher.add_reranker(self._reranker, self._options.settings, Console())
-                opened.rerankers[calibration] = searcher.reranker
-            searcher.reranker = opened.rerankers[calibration]
-            return True
-        finally:
-            opened.learning.release()
 
     def _acquire(self, name: str) -> tuple[_OpenCollection, dt.datetime | None]:
         """The open collection, which counts a search more, and the end of the last run over its documents."""
         with self._engine.connect() as connection:
-            rows = connection.execute(_STATE, {"name": name}).all()
-        if not rows:
+            row = connection.execute(_STATE, {"name": name}).one_or_none()
+        if row is None:
             with self._lock:
                 self._retire(self._open.pop(name, None))
             collections.require(self._engine, name)
             raise NoCollection(f"there is no collection {name!r}")
-        state = tuple(rows[0][:_OF_COLLECTION]), tuple(tuple(row[_OF_COLLECTION:-1]) for row in rows)
-        last_run_ended = rows[0][-1]
+        *columns, last_run_ended = row
+        state = tuple(columns)
         with self._lock:
             opened = self._open.get(name)
             if opened is not None and opened.state == state:
@@ -258,7 +220,7 @@ class OpenCollections:
         failure = self._failures.get(name)
         if failure is not None and failure.state == state and time.monotonic() - failure.failed_at < _RETRY_SECONDS:
             raise copy(failure.error)  # a traceback of its own
-        same_store = previous is not None and previous.state[0] == state[0]
+        same_store = previous is not None and previous.state[:_OF_COLLECTION] == state[:_OF_COLLECTION]
         try:
             with self._opening():
                 return self._opened(name, state, last_run_ended, previous if same_store else None)
@@ -297,7 +259,7 @@ class OpenCollections:
 
     def _load(self, name: str) -> Searcher:
         collection = collections.require(self._engine, name)
-        encoder = self._query_encoder(collection, load_searched(self._engine, collection))
+        encoder = self._query_encoder(collection, load(self._engine, collection))
         ranking = RankingOptions(hybrid=self._options.hybrid)
         searcher = Searcher.open(
             name,
@@ -308,6 +270,7 @@ class OpenCollections:
             console=Console(),
         )
         searcher.detector.load()
+        searcher.reranker = self._reranker
         return searcher
 
     def _query_encoder(self, collection: Collection, calibration: Calibration | None) -> QueryBatcher:
@@ -345,12 +308,10 @@ class OpenCollections:
         """A searcher of the same store with another calibration, and the encoder of queries that it needs."""
         collection = collections.require(self._engine, searcher.collection)
         plain = calibration_id == NONE
-        calibration = None if plain else load_searched(self._engine, collection, calibration_id)
-        choice = choose(
-            collection.name, calibration, RankingOptions(calibration=calibration_id, hybrid=self._options.hybrid)
-        )
+        calibration = None if plain else load(self._engine, collection, calibration_id)
+        ranking = RankingOptions(calibration=calibration_id, hybrid=self._options.hybrid)
         encoder = self._query_encoder(collection, calibration)
-        return replace(searcher, encoder=encoder, calibration=calibration, choice=choice, reranker=None)
+        return replace(searcher, encoder=encoder, calibration=calibration, ranking=ranking)
 
     def _recount(self, opened: _OpenCollection, last_run_ended: dt.datetime | None) -> None:
         """Update the searchers' languages: at once after a run, and from time to time, as others write into a store."""
@@ -394,7 +355,7 @@ class OpenCollections:
     def warm(self, name: str) -> None:
         """Open a collection and search it once, so that the first request does not wait."""
         with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
-            searcher.search("a", lang=min(searcher.languages), k=1)
+            searcher.search("a", lang=min(searcher.languages), k=1, ranking=searcher.ranking)
 
     def close_unused(self) -> None:
         """Close the collections that were deleted, and let go the encoders that no open collection needs.

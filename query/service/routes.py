@@ -14,11 +14,10 @@ from fastapi.security import HTTPBearer
 from encoders.errors import BadInput, DragomanError
 from encoders.methods.combined import SEPARATOR
 from indexer.ledger.database import storable
-from query.calibration import table as calibration_table
 from query.query_log.tables import SearchRow
 from query.ranking.hits import Hit, Hits, as_json
 from query.ranking.query_encoder import effective_query_encoder
-from query.ranking.search_choice import RankingOptions, SearchChoice, choose
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.service.messages import (
     CalibrationAnswer,
@@ -40,7 +39,7 @@ from query.service.messages import (
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
 from query.service.query_log import QueryLog
-from query.service.refusals import refusal
+from query.service.refusals import Refused, refusal
 from query.service.search_threads import SearchThreads
 
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -73,13 +72,14 @@ class SearchResult:
 
     Attributes:
         confidence: of the language detection; none where the request gave the language.
+        balance: 0 by plain cosine.
         took: milliseconds.
         logged: id of the search in the query log; none if it was not logged.
     """
 
     hits: Hits
     confidence: float | None
-    choice: SearchChoice
+    balance: float
     took: int
     logged: str | None
 
@@ -124,8 +124,7 @@ class Api:
 
     def _search(self, request: SearchRequest) -> SearchAnswer:
         name = self._collection_name(request.collection)
-        with self._open_collections.searcher(name, request.calibration, rerank=request.rerank) as unweighted:
-            searcher = unweighted.weighed(request.weights or ())
+        with self._open_collections.searcher(name, request.calibration) as searcher:
             result = self.run_search(searcher, request, request.filters or None)
             unread = searcher.unread(request.query)
             calibration, space = searcher.calibration, searcher.space
@@ -136,7 +135,7 @@ class Api:
             collection=name,
             space=space,
             calibration=calibration.id if calibration else None,
-            balance=result.choice.balance,
+            balance=result.balance,
             took=result.took,
             reranking=None if result.hits.reranking is None else round(1000 * result.hits.reranking),
             unread=unread,
@@ -164,22 +163,23 @@ class Api:
         Raises:
             BadInput: the collection can't be searched with these settings.
             StoreError: the store does not answer.
+            Refused: reranking is requested, and there is no reranker.
         """
         begun = time.perf_counter()
-        refuse_hybrid(request.hybrid, self._hybrid)
-        choice = choose_for_request(searcher, request, hybrid=self._hybrid)
+        ranking = self._ranking(request).of(searcher.collection, searcher.calibration)
+        balance = ranking.balance or 0.0
         hits = searcher.search(
             request.query,
             lang=request.lang,
             to=request.to,
             k=request.k,
             filters=filters,
-            choice=choice,
+            ranking=ranking,
             explain=request.explain,
-            fold=request.fold,
+            subjects=request.subjects,
+            prefer=request.prefer or (),
             passages=passages,
             facets=request.facets,
-            rerank=request.rerank,
         )
         took = round(1000 * (time.perf_counter() - begun))
         counted_lang = hits.lang if hits.lang in searcher.languages else "other"
@@ -193,13 +193,33 @@ class Api:
                 query=storable(request.query),
                 lang=storable(hits.lang),
                 space=searcher.space,
-                settings={**request.model_dump(exclude=_UNLOGGED), "balance": choice.balance},
+                settings={**request.model_dump(exclude=_UNLOGGED), "balance": balance},
                 hits=[found.doc_id for hit in shown(hits) for found in (hit, *hit.also)],
                 took=took,
             )
             logged = self._log.searched(search)
         confidence = None if hits.confidence is None else round(hits.confidence, 4)
-        return SearchResult(hits, confidence, choice, took, logged)
+        return SearchResult(hits, confidence, balance, took, logged)
+
+    def _ranking(self, request: SearchRequest) -> RankingOptions:
+        """How to rank for a request: by its own settings, and where it has none by the service's.
+
+        Raises:
+            BadInput: a balance is requested by plain cosine, or hybrid search is requested and not served: to index the
+                collections' words takes minutes at the start.
+            Refused: reranking is requested, and there is no reranker.
+        """
+        if request.hybrid and not self._hybrid:
+            raise BadInput("hybrid search is not served here; start the service with dragoman serve --hybrid")
+        reranker = self._open_collections.reranker or ""
+        if request.rerank and not reranker:
+            raise Refused(400, "this service has no reranker; start the service with --rerank FOLDER")
+        return RankingOptions(
+            calibration=request.calibration,
+            balance=request.balance,
+            hybrid=self._hybrid if request.hybrid is None else request.hybrid,
+            rerank=reranker if request.rerank else "",
+        )
 
     async def similar(self, request: SimilarRequest) -> SimilarAnswer:
         """The documents that are most similar to a document, best first, in other languages than its own."""
@@ -240,21 +260,11 @@ class Api:
             try:
                 with self._open_collections.searcher(row.name) as searcher:
                     languages = dict(searcher.languages)
-                    query_encoder = effective_query_encoder(row, searcher.calibration)
-                active = calibration_table.active(self._open_collections.engine, row)
+                    calibration = searcher.calibration
+                    query_encoder = effective_query_encoder(row, calibration)
             except DragomanError as error:
                 away[row.name] = str(refusal(error))
                 continue
-            calibration = None
-            if active:
-                choice = active.summary.choice
-                calibration = CalibrationAnswer(
-                    id=active.id,
-                    balance=choice.balance,
-                    margin=choice.margin,
-                    lift=choice.lift,
-                    second_look=choice.second_look,
-                )
             answers.append(
                 CollectionAnswer(
                     name=row.name,
@@ -263,7 +273,9 @@ class Api:
                     model=query_encoder.model,
                     documents=sum(languages.values()),
                     languages=languages,
-                    calibration=calibration,
+                    calibration=CalibrationAnswer.model_validate(calibration, from_attributes=True)
+                    if calibration
+                    else None,
                     hybrid=self._hybrid,
                     reranker=self._open_collections.reranker,
                 )
@@ -309,26 +321,3 @@ class Api:
 
 def _hit_answers(hits: Sequence[Hit]) -> list[HitAnswer]:
     return [HitAnswer.model_validate(as_json(hit)) for hit in hits]
-
-
-def refuse_hybrid(requested: bool | None, served: bool) -> None:
-    """Refuse a hybrid search if the service did not index the collections' words, which takes minutes at its start.
-
-    Raises:
-        BadInput: hybrid search is requested and not served.
-    """
-    if requested and not served:
-        raise BadInput("hybrid search is not served here; start the service with dragoman serve --hybrid")
-
-
-def choose_for_request(searcher: Searcher, request: SearchRequest, *, hybrid: bool) -> SearchChoice:
-    """How to rank for a request: its own settings, and the calibration's where it has none."""
-    options = RankingOptions(
-        balance=request.balance,
-        margin=request.margin,
-        passages=request.passages,
-        hybrid=hybrid if request.hybrid is None else request.hybrid,
-        weights=tuple(request.weights or ()),
-        mates=request.mates,
-    )
-    return choose(searcher.collection, searcher.calibration, options)

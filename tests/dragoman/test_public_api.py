@@ -165,7 +165,7 @@ def test_two_processes_do_not_write_the_records_of_a_collection_at_once(settings
 
 def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoman.Settings) -> None:
     report = dragoman.calibrate("demo", settings=demo_by_words, balance=0.5, weights=[1.0], device="cpu")
-    assert (report.decision.decided_by, report.decision.choice.balance) == ("you", 0.5)
+    assert (report.stored.summary.decided_by, report.stored.summary.balance) == ("you", 0.5)
     (active,) = (one for one in dragoman.status("demo", settings=demo_by_words)["calibrations"] if one["active"])
     assert active["calibration"] == report.stored.id
 
@@ -192,7 +192,7 @@ def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoma
 
 def test_what_judged_topics_decide_is_not_stated_too(settings: dragoman.Settings) -> None:
     files = {"topics": DEMO / "topics.tsv", "qrels": str(DEMO / "qrels.txt")}
-    with pytest.raises(dragoman.BadInput, match="topics decide how to rank; leave balance, margin, rank"):
+    with pytest.raises(dragoman.BadInput, match="topics decide the balance; leave the balance out"):
         dragoman.calibrate("demo", settings=settings, balance=0.5, **files)  # type: ignore[arg-type]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from onnx_export.models import DEFAULT
 from query.cli import run
-from query.fitting import evidence, probe
 from query.fitting.calibrate import calibrate
 from tests.query.synthetic import make_token_reranker, make_word_model
 from trials import DEMO
@@ -40,26 +39,6 @@ def copied(home: Path, folder: Path) -> Settings:
     """A copy of a home, in another folder."""
     shutil.copytree(home, folder / "home")
     return Settings.read(home=folder / "home")
-
-
-@contextmanager
-def probed_quickly() -> Iterator[None]:
-    """The probe tries few settings on few hits of few queries, for tests that do not care what it chooses."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evidence, "QUERIES", 100)
-        patch.setattr(probe, "RANKS", (0, 1))
-        patch.setattr(probe, "BALANCES", (0.0, 0.75, 1.0))
-        patch.setattr(probe, "LIFTS", (0.0, 0.8))
-        patch.setattr(probe, "BARS", (0.3, 0.5))
-        patch.setattr(probe, "_DEPTH", 20)
-        yield
-
-
-@pytest.fixture
-def quick_probe() -> Iterator[None]:
-    """The same, for a test."""
-    with probed_quickly():
-        yield
 
 
 def _indexed(folder: Path, encoder: str) -> Path:
@@ -97,8 +76,8 @@ def reranker(word_model: ModelFolder) -> ModelFolder:
 class Homes:
     """Homes with the demo collection, made once for a whole test run; fixtures copy them."""
 
-    def __init__(self, encoder: str, name: str, *, quick: bool = False) -> None:
-        self._encoder, self._name, self._probed = encoder, name, probed_quickly if quick else nullcontext
+    def __init__(self, encoder: str, name: str) -> None:
+        self._encoder, self._name = encoder, name
 
     def plain(self) -> Path:
         """Without a calibration."""
@@ -106,8 +85,7 @@ class Homes:
 
     def calibrated(self) -> Path:
         """Calibrated."""
-        with self._probed():
-            return once(f"calibrated{self._name}", lambda folder: _calibrated(folder, self.plain()))
+        return once(f"calibrated{self._name}", lambda folder: _calibrated(folder, self.plain()))
 
     def migrated(self) -> Path:
         """Calibrated, and migrated to the method *first*; ``said.json`` is the migration's report."""
@@ -123,7 +101,7 @@ def homes(default_folder: ModelFolder) -> Homes:
 @pytest.fixture(scope="session")
 def homes_by_words(word_model: ModelFolder) -> Homes:
     """By the word model."""
-    return Homes(str(word_model.path), "-by-words", quick=True)
+    return Homes(str(word_model.path), "-by-words")
 
 
 def _copy_of(home: Callable[[Homes], Path], homes: str) -> Any:
@@ -175,7 +153,7 @@ def _in_halves(folder: Path, encoder: str) -> Path:
         file = folder / f"{name}.jsonl"
         file.write_text("".join(f"{json.dumps(record)}\n" for record in part), "utf-8")
         assert run(["index", str(file), "-c", name, "--encoder", encoder, "--no-calibration", *at]) == 0
-        assert run(["calibrate", "-c", name, "--balance", "1", "--rank", "0", *at]) == 0
+        assert run(["calibrate", "-c", name, "--balance", "1", *at]) == 0
     return folder / "home"
 
 

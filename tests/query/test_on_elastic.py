@@ -14,7 +14,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.cli import root
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import NoDocument, Searcher
 from tests.query import conftest
 from trials import DEMO
@@ -59,8 +59,8 @@ def hits(settings: Settings, ranking: RankingOptions) -> list[list[tuple[str, fl
 
 @pytest.mark.parametrize(
     "ranking",
-    [RankingOptions(calibration="none"), RankingOptions(), RankingOptions(passages=False), RankingOptions(balance=1.0)],
-    ids=["plain", "calibrated", "without passages", "every language equal"],
+    [RankingOptions(calibration="none"), RankingOptions(), RankingOptions(balance=1.0)],
+    ids=["plain", "calibrated", "every language equal"],
 )
 def test_the_same_hits_scores_and_passages_from_both_stores(
     calibrated: Settings, moved: Settings, ranking: RankingOptions

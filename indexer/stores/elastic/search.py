@@ -37,8 +37,6 @@ def _knn_body(
 ) -> dict[str, Any]:
     """The body of a search for the documents of one language nearest to one vector, (dim,) float32."""
     field, clauses = layout.vector(query.model), layout.filters(lang, query.filters)
-    if query.lacking:
-        clauses.append({"bool": {"must_not": [{"exists": {"field": layout.vector(query.lacking)}}]}})
     columns = [layout.vector_column(query.model)] if query.with_vectors else []
     body: dict[str, Any] = {"size": query.k, "track_total_hits": False, **layout.bare(columns)}
     norm = np.linalg.norm(vector)

@@ -15,16 +15,16 @@ from encoders.methods.vector_parts import shown_weights
 from encoders.printable import one_line
 from encoders.text.segmentation import cut_at_blanks
 from indexer.text.language_detection import SURE
-from query.calibration.calibration_choice import Mix
-from query.calibration.margin import centring, exponent
+from query.calibration.margin import NEIGHBOURS, centring, exponent
 from query.ranking.hits import RERANKED, Facets, Hit, ScoreParts, good_hits
 
 if TYPE_CHECKING:
-    from query.ranking.search_choice import SearchChoice
+    from query.calibration.calibration import Calibration
+    from query.ranking.ranking_options import RankingOptions
 
 _PASSAGE_CHARACTERS = 240
 _TITLE_COLUMNS = 48
-"""Columns of the title of a document that a folded search shows under a hit."""
+"""Columns of the title of a document that is shown under a hit about the same thing."""
 _FACET_VALUES = 20
 """Values of a facet that are shown; JSON has all."""
 _INDENT = 11
@@ -47,8 +47,8 @@ def show_detected(lang: str, confidence: float, console: Console) -> None:
 def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> None:
     """Print each hit: rank, score, language, title, id, the cosine if the score is another number, and the passage.
 
-    Below stand the documents about the same thing, if the search was folded. ``balance`` is the search's, for the
-    parts of the scores. A line marks where the good hits end, if they end in the list.
+    Below stand its other documents, if a hit is a subject. ``balance`` is the search's, for the parts of the scores. A
+    line marks where the good hits end, if they end in the list.
     """
     good = good_hits(hits)
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
@@ -112,9 +112,9 @@ def parts_line(parts: ScoreParts, balance: float) -> str:
         line += f", opening {parts.opening:.3f}, best passage {parts.passage:.3f}: mean {parts.compared:.3f}"
     if parts.fwd is not None and parts.bwd is not None:
         line += f"; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}: by the margin {parts.score:.3f}"
-    lifted = round(parts.score + (parts.lift or 0.0), 3) - round(parts.score, 3)  # so that the shown numbers add up
-    if parts.mate is not None and f"{lifted:.3f}" != "0.000":
-        line += f"; lifted by its mate [{one_line(parts.mate)}] by {lifted:.3f}"
+    added = round(parts.score + (parts.mates or 0.0), 3) - round(parts.score, 3)  # so that the shown numbers add up
+    if parts.mate is not None and f"{abs(added):.3f}" != "0.000":
+        line += f"; its mates, such as [{one_line(parts.mate)}], add {added:.3f}"
     if parts.words is not None:
         line += f"; BM25 score {parts.words:.2f} of the best document's"
     if parts.reranked is not None:
@@ -122,33 +122,26 @@ def parts_line(parts: ScoreParts, balance: float) -> str:
     return line
 
 
-def score_formula(choice: SearchChoice, weights: Sequence[float] = (), *, reranked: bool = False) -> str:
+def score_formula(ranking: RankingOptions, calibration: Calibration | None) -> str:
     """A sentence that says how a score is computed from its parts, and the weights of several encoders."""
-    beta = exponent(choice.balance)
-    nearness = "the mean of near the query and near the document"
-    formulas = {"ratio": f"divided by {nearness}, to the power {beta:g}", "distance": f"less {beta:g} times {nearness}"}
-    formula = formulas[choice.margin] if beta and choice.margin in formulas else "and nothing else"
-    lifting = f"; a hit gains up to {choice.lift:g} of the lead of its mate, a better hit about the same thing"
-    mates_clause = lifting if choice.lift else ""
-    words_clause = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
-    reranker_clause = f"; a reranker orders the first {RERANKED}, scores stay with the places" if reranked else ""
-    weights_clause = f"; the encoders' cosines count {weights_text}" if (weights_text := shown_weights(weights)) else ""
-    compared = _compared(choice.mix) if choice.passages else "the document's cosine"
-    corrected = "corrected for languages, " if centring(choice.balance) else ""
-    return (
-        f"balance {choice.balance:g}: a score is {compared}, {corrected}{formula}{mates_clause}{words_clause}"
-        f"{weights_clause}{reranker_clause}"
-    )
-
-
-def _compared(mix: Mix) -> str:
-    """How the cosines of a document's parts are made one."""
-    names = ("document", "title", "opening", "best passage")
-    counted = [(name, weight) for name, weight in zip(names, mix, strict=True) if weight]
-    listed = f"{', '.join(name for name, _ in counted[:-1])} and {counted[-1][0]}"
-    if len({weight for _, weight in counted}) == 1:
-        return f"the mean of {listed}"
-    return f"the mean of {listed}, counted {', '.join(f'{weight:g}' for _, weight in counted)} times"
+    formula = "plain cosine: a score is the document's cosine"
+    if calibration and ranking.balance is not None:
+        formula = (
+            f"balance {ranking.balance:g}: a score is the mean of document, title, opening and best passage, counted "
+            "1, 1, 1 and 2 times"
+        )
+        formula += ", corrected for languages" if centring(ranking.balance) else ""
+        if beta := exponent(ranking.balance):
+            formula += (
+                f", divided by the mean of near the query and near the document, of {NEIGHBOURS} neighbours each, to "
+                f"the power {beta:g}"
+            )
+        formula += "; documents about the same thing add to it or take from it" if calibration.mates else ""
+        weights = shown_weights(calibration.vector_parts.weights)
+        formula += f"; the encoders' cosines count {weights}" if weights else ""
+    formula += "; words change the order within a language, scores stay with the places" if ranking.hybrid else ""
+    formula += f"; a reranker orders the first {RERANKED}, scores stay with the places" if ranking.rerank else ""
+    return formula
 
 
 def _lines(text: str, columns: int) -> list[str]:

@@ -7,11 +7,12 @@ from dataclasses import asdict
 from encoders.console import Console
 from encoders.wording import counted
 from query.commands.output.calibrations import show_taught
-from query.migration.candidate_maps import FEWEST
 from query.migration.finish import ReencodingReport
-from query.migration.migrate import KEPT, MigrationReport
+from query.migration.migrate import MigrationReport
+from query.migration.sample import FEWEST
 
-_EXPECTED_ANSWERS = {"concepts": "a document of their concept in another language", "titles": "their own document"}
+_KEPT = 0.95
+"""Least share of re-encoding's mean reciprocal rank that a map should keep."""
 
 
 def show_migration(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
@@ -25,7 +26,6 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
             "encoder": asdict(report.query_encoder),
             "documents": dict(report.documents),
             "way": asdict(report.recipe),
-            "mates": asdict(report.mates),
             **asdict(quality),
             "kept": quality.kept,
             "overlap": report.overlap,
@@ -42,11 +42,11 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
             ["new encoder", "old vectors, through the map", f"{quality.mapped:.3f}"],
         ],
         title=f"{counted(quality.queries, 'pseudo-query', 'pseudo-queries')} of held-out documents, answered by "
-        + _EXPECTED_ANSWERS[quality.kind],
+        "their own document",
     )
     console.say(
-        f"the map, learnt of {counted(sum(report.documents.values()), 'document')}, finds {report.mates.rate:.1%} of "
-        f"held-out documents' new vectors, and keeps {quality.kept:.0%} of what encoding everything again would give"
+        f"the map, learnt from {counted(sum(report.documents.values()), 'document')}, keeps {quality.kept:.0%} of what "
+        "encoding everything again would give"
     )
     show_taught(report.taught, "the documents that the map was learnt from", console)
     if quality.queries < FEWEST:
@@ -63,8 +63,8 @@ def _show_outcome(report: MigrationReport, name: str, console: Console, *, dry_r
     if calibration:
         if not quality.pays:
             console.warn("the sample says that staying with the old encoder is better: dragoman rollback")
-        elif quality.kept < KEPT:
-            console.warn(f"the map keeps less than {KEPT:.0%}; a larger --sample, or encoding again, finds more")
+        elif quality.kept < _KEPT:
+            console.warn(f"the map keeps less than {_KEPT:.0%}; a larger --sample, or encoding again, finds more")
         console.result(
             f"{name} is asked by {report.query_encoder.encoder} from now on (calibration {calibration.id}); "
             f"back again: dragoman rollback -c {name}"

@@ -46,11 +46,6 @@ def _show_status(status: dict[str, Any], console: Console, *, full: bool) -> Non
         console.result(
             f"  {counted(absent, 'of them has', 'of them have')} no vector of this model: not found until indexed again"
         )
-    if re_encoding := status["encoding_again"]:
-        searched = re_encoding["searched"]
-        advice = "the same dragoman migrate --re-encode goes on" if searched else "it is not asked by them now"
-        having = counted(re_encoding["documents"], "of them has", "of them have")
-        console.result(f"  {having} a vector of model {re_encoding['model']} too; {advice}")
     _show_generations(status, console)
     _show_calibrations(status, console, full=full)
     _show_runs(status, console, full=full)
@@ -107,8 +102,8 @@ def _show_calibrations(status: dict[str, Any], console: Console, *, full: bool) 
     active = [calibration for calibration in status["calibrations"] if calibration["active"]]
     for calibration in status["calibrations"] if full else active:
         weights = f", weights {weights_text}" if (weights_text := shown_weights(calibration["weights"])) else ""
-        mates = f", lift {calibration['lift']:g}" if calibration["lift"] else ""
-        setting = f"balance {calibration['balance']:g}, {calibration['margin']} margin{mates}{weights}"
+        mates = ", mates count" if calibration["mates"] else ""
+        setting = f"balance {calibration['balance']:g}{weights}{mates}"
         state = ", active" if calibration["active"] and full else ""
         console.result(
             f"  calibration {calibration['calibration']}: {setting}, decided by {calibration['decided_by']}{state}"

@@ -185,15 +185,11 @@ class ElasticEndpoint:
                 "calibration can't be combined with several indices, as a calibration is of one collection; "
                 f"leave it out, or take {NONE}",
             )
-        if len(places) > 1 and search.asked.rerank:
-            raise Refused(
-                400, "rerank can't be combined with several indices: which languages it favours is learnt in each alone"
-            )
         with ExitStack() as stack:
             collections = self._collections(places, search, caller, stack)
             if len(collections) > 1:
                 search = _without_words(search)
-            searched = Searched.of(collections, search.asked.weights or ())
+            searched = Searched.of(collections)
             groups_once: list[list[Group]] = []
 
             def grouped(hits: Sequence[Hit]) -> list[Group]:
@@ -236,11 +232,9 @@ class ElasticEndpoint:
         for named in places:
             try:
                 self._check_credentials(named.place, search, caller)
-                searcher = self._open_collections.searcher(
-                    named.place.collection, search.asked.calibration, rerank=search.asked.rerank
-                )
-                weighed = stack.enter_context(searcher).weighed(search.asked.weights or ())
-                collection = SearchedCollection.of(named.place, weighed, search, caller.authorization)
+                opened = self._open_collections.searcher(named.place.collection, search.asked.calibration)
+                searcher = stack.enter_context(opened)
+                collection = SearchedCollection.of(named.place, searcher, search, caller.authorization)
                 if len(places) > 1:
                     collection.require_visible()
             except (Refused, DragomanError) as error:

@@ -15,9 +15,7 @@ from query.service.messages import MOST, SearchRequest
 from query.service.refusals import Refused
 
 NAME = "cross_lingual"
-_REQUEST_NAMES = (
-    "query", "lang", "to", "balance", "margin", "weights", "hybrid", "rerank", "passages", "mates", "calibration",
-)  # fmt: skip
+_REQUEST_NAMES = ("query", "lang", "to", "balance", "hybrid", "rerank", "calibration")
 """Names in the clause that ``SearchRequest`` has, too."""
 _OWN_NAMES = ("filter", "inner_hits")
 """Other names in the clause, as in Elasticsearch's ``knn``."""

@@ -108,7 +108,7 @@ def _hit(search: CrossLingual, hit: Hit, shown: Mapping[str, ShownDocument]) -> 
         hit_json["inner_hits"] = {search.passages.name: {"hits": _passages(search.passages, hit, document)}}
     if hit.parts:
         mate = shown.get(hit.parts.mate or "")
-        descriptions = {"lift": f"lift by the mate {mate.doc_id}" if mate else "lift by a mate"}
+        descriptions = {"mates": f"added by mates, the best of them {mate.doc_id}" if mate else "added by mates"}
         details = [
             {"value": value, "description": descriptions.get(name, name), "details": []}
             for name, value in asdict(hit.parts).items()

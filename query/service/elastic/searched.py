@@ -13,12 +13,12 @@ from indexer.stores.attached.companion_index import CompanionStore
 from indexer.stores.contract import ChecksFields, Filters, OnServer
 from query.ranking.hits import Hit
 from query.ranking.searcher import Searcher
-from query.ranking.several_collections import joined, name_and_id
 from query.service.elastic import query_clause
 from query.service.elastic.collapsed import Group, collapsed
 from query.service.elastic.places import Place
 from query.service.elastic.query_clause import CrossLingual
 from query.service.elastic.response import ShownDocument
+from query.service.elastic.several_collections import joined, name_and_id
 from query.service.refusals import Refused
 
 
@@ -121,11 +121,11 @@ class Searched:
     searcher: Searcher
 
     @classmethod
-    def of(cls, collections: Sequence[SearchedCollection], weights: Sequence[float]) -> Self:
-        """One collection, or several as one, with weights of the vectors' parts.
+    def of(cls, collections: Sequence[SearchedCollection]) -> Self:
+        """One collection, or several as one.
 
         Raises:
-            BadInput: the collections can't be ranked together, or the weights don't fit.
+            BadInput: the collections can't be ranked together.
         """
         by_name = {collection.place.collection: collection for collection in collections}
         if len(collections) == 1:
@@ -134,7 +134,8 @@ class Searched:
             {name: collection.searcher for name, collection in by_name.items()},
             {name: collection.filters for name, collection in by_name.items()},
         )
-        return cls(by_name, searcher.weighed(weights))
+        searcher.reranker = collections[0].searcher.reranker
+        return cls(by_name, searcher)
 
     @property
     def filters(self) -> Filters | None:

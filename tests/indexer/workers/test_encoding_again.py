@@ -59,9 +59,9 @@ def indexed(field: Field) -> Field:
     return field
 
 
-def hand_out(field: Field, new: FakeEncoder, first: Sequence[str] = ()) -> Ledger:
+def hand_out(field: Field, new: FakeEncoder) -> Ledger:
     return hand_out_stored(
-        first, "new", new.spec, field.store, field.engine, "c",
+        "new", new.spec, field.store, field.engine, "c",
         generation=1, check=lambda: None, console=Console(quiet=True),
     )  # fmt: skip
 
@@ -78,15 +78,12 @@ def held(store: VectorStore, model: str) -> dict[str, tuple[str, bytes]]:
     }
 
 
-def test_it_ends_as_one_process_ends_those_asked_for_first_and_the_old_vectors_stay(
-    indexed: Field, new: FakeEncoder, tmp_path: Path
-) -> None:
-    before, first = held(indexed.store, indexed.model), ["gone", "d0200", "d0007"]
-    run = hand_out(indexed, new, first).run
+def test_it_ends_as_one_process_ends_and_the_old_vectors_stay(indexed: Field, new: FakeEncoder, tmp_path: Path) -> None:
+    before = held(indexed.store, indexed.model)
+    run = hand_out(indexed, new).run
     assert (run.model, run.again) == (new.spec.model, {"encoder": "new", "method": "first"})
     assert not indexed.worker().work(run.id, 0)  # of the first encoder: not its chunks
     end(indexed, new)
-    assert new.encoded[:2] == ["d0200", "d0007"]
     assert len(new.encoded) == len(set(new.encoded)) == len(before)
     assert held(indexed.store, indexed.model) == before
 
@@ -94,7 +91,7 @@ def test_it_ends_as_one_process_ends_those_asked_for_first_and_the_old_vectors_s
     with closing(StoreLocation(alone.store, "c").open()) as store:
         engine, quiet = connect(alone.database), Console(quiet=True)
         pipeline.index([str(indexed.source)], ReadOptions(), indexed.encoder, store, engine, "c", console=quiet)
-        reencode(first, new, store, engine, "c", generation=1, check=lambda: None, console=quiet)
+        reencode(new, store, engine, "c", generation=1, check=lambda: None, console=quiet)
         assert held(indexed.store, new.spec.model) == held(store, new.spec.model)
         engine.dispose()
 
@@ -135,7 +132,7 @@ def test_what_is_changed_or_deleted_while_the_encoder_is_at_it_stays_so(
         end(indexed, new)
     else:
         quiet = Console(quiet=True)
-        reencode([], new, indexed.store, indexed.engine, "c", generation=1, check=lambda: None, console=quiet)
+        reencode(new, indexed.store, indexed.engine, "c", generation=1, check=lambda: None, console=quiet)
     assert indexed.store.get(["d0001"]) == [changed]
     assert "d0002" not in indexed.store.ids()
     again = [stored for page in indexed.store.scan(new.spec.model) for stored in page]
@@ -146,11 +143,12 @@ def test_what_is_changed_or_deleted_while_the_encoder_is_at_it_stays_so(
         assert stored.passages.vectors.tobytes() == expected.passages.vectors.tobytes()
 
 
-def test_what_workers_are_at_is_looked_at_though_other_documents_are_asked_for_by_now(
+def test_what_workers_are_at_is_looked_at_though_there_are_other_documents_by_now(
     indexed: Field, new: FakeEncoder
 ) -> None:
-    run = hand_out(indexed, new, ["d0007"]).run
-    again = hand_out(indexed, new, ["d0200"])
+    run = hand_out(indexed, new).run
+    indexed.store.delete(["d0200"])
+    again = hand_out(indexed, new)
     assert (again.run.id, again.resumed) == (run.id, True)
     other = FakeEncoder()
     other.spec = replace(new.spec, model="model-other")
@@ -172,7 +170,7 @@ def test_a_run_that_workers_are_done_with_is_begun_again_only_for_what_may_be_en
     run = hand_out(indexed, new).run
     end(indexed, new)
     assert [note.doc_id for note in findings_of(indexed.engine, [run.id])] == ["d0005"]
-    again = hand_out(indexed, new, ["d0200"])
+    again = hand_out(indexed, new)
     assert (again.run.id, again.run.state) == (run.id, DONE)
     with transaction(indexed.engine) as session:
         session.add(Finding.refusal("d0005", "it can't be encoded: its worker died").row(run.id))
@@ -195,7 +193,7 @@ def test_cancelled_while_it_is_handed_out_it_ends_in_a_true_sentence(
         hand_out(indexed, new)
 
 
-def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_another_order_begins_anew(
+def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_with_other_documents_it_begins_anew(
     indexed: Field, new: FakeEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stamps, calls = indexed.store.stamps, list[str]()
@@ -207,15 +205,16 @@ def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_another_ord
         return stamps(model, doc_ids)
 
     monkeypatch.setattr(indexed.store, "stamps", broken)
-    for first in ([], ["d0200"]):
+    for deleted in ([], ["d0200"]):
+        indexed.store.delete(deleted)
         with pytest.raises(StoreError, match="the store is away"):
-            hand_out(indexed, new, first)
+            hand_out(indexed, new)
         assert index_runs.runs(indexed.engine, "c")[-1].state == READING
-    again = hand_out(indexed, new, ["d0200"])
+    again = hand_out(indexed, new)
     assert (again.resumed, len(calls)) == (True, 5 + CHUNKS - 1)
     assert [run.state for run in index_runs.runs(indexed.engine, "c")] == [DONE, ABANDONED, "running"]
     end(indexed, new)
-    assert new.encoded[0] == "d0200"
+    assert held(indexed.store, new.spec.model).keys() == held(indexed.store, indexed.model).keys()
 
 
 def test_a_worker_of_the_collection_loads_the_encoder_that_it_is_encoded_again_by(
@@ -266,13 +265,10 @@ def test_nothing_else_is_indexed_meanwhile_not_even_by_the_same_encoder(indexed:
 
 
 def test_pruning_afterwards_removes_what_the_sources_lost(indexed: Field, new: FakeEncoder) -> None:
-    quiet = Console(quiet=True)
-    first = partial(reencode, ["d0003"], new, indexed.store, indexed.engine, "c", generation=1, check=lambda: None)
-    first(only_first=True, console=quiet)
     hand_out(indexed, new)
     end(indexed, new)
     indexed.write(records(10))
-    source = [str(indexed.source)]
+    source, quiet = [str(indexed.source)], Console(quiet=True)
     pipeline.index(
         source, ReadOptions(), indexed.encoder, indexed.store, indexed.engine, "c", prune=True, console=quiet
     )
@@ -298,7 +294,7 @@ def test_encoding_again_keeps_what_is_done_of_a_long_document(indexed: Field, ne
 
     new.encode_documents = watching  # type: ignore[method-assign]
     reencode(
-        ["book"], new, indexed.store, indexed.engine, "c",
+        new, indexed.store, indexed.engine, "c",
         generation=1, check=lambda: None, checkpoints=tmp_path / "encoding", console=Console(quiet=True),
     )  # fmt: skip
     assert [type(checkpoint) for checkpoint in checkpoints] == [Checkpoint]

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from query.alignment import matching
-from query.alignment.matching import Pairs, align, candidates, match, neighbour_means
-from query.calibration.margin import MARGINS, Margin
-from query.calibration.margin import margin as margin_of
+from query.alignment.matching import MARGINS, Margin, Pairs, align, candidates, match, neighbour_means
+from query.calibration.margin import FLOOR
 
 
 def random_sides(n: int, m: int, dim: int = 24, seed: int = 0) -> tuple[FloatArray, FloatArray]:
@@ -26,7 +25,9 @@ def whole_matrix(x: FloatArray, y: FloatArray, k: int, margin: Margin) -> FloatA
     cosines = x @ y.T
     forward = np.sort(cosines, axis=1)[:, -k:].mean(axis=1)
     backward = np.sort(cosines, axis=0)[-k:].mean(axis=0)
-    return margin_of(cosines, forward[:, None], backward[None], margin, 1.0)
+    means = (forward[:, None] + backward[None]) / np.float32(2)
+    scores: FloatArray = {"ratio": cosines / np.maximum(means, FLOOR), "distance": cosines - means}.get(margin, cosines)
+    return scores
 
 
 def competitive(scores: FloatArray) -> dict[int, int]:

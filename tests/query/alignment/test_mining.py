@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray, Passages, int8_rows, unit_rows
 from query.alignment import coverage as coverage_module
 from query.alignment.coverage import PassageRows, coverage
-from query.alignment.matching import NeighbourMeans, Pairs, candidates
+from query.alignment.matching import Margin, NeighbourMeans, Pairs, candidates
 from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.pair_map import clear_pairs, fit_pair_maps, helpful_maps
 from query.alignment.side import Side, debiased
-from query.calibration.margin import Margin
 
 
 def side(vectors: FloatArray, passages: list[FloatArray] | None = None) -> Side:

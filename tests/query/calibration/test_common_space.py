@@ -8,8 +8,7 @@ import numpy as np
 
 from encoders.document import Float64Array, FloatArray, unit_rows
 from query.calibration.calibration import Calibration
-from query.calibration.common_space import CommonSpaceCalibration
-from query.calibration.mapped_calibration import read_calibration
+from query.calibration.space import PLAIN_SPACE, CommonSpace
 from query.fitting.statistics import fit_statistics
 from tests.query.calibration.test_calibration import DIM, samples, some
 
@@ -21,9 +20,10 @@ def maps() -> dict[str, Float64Array]:
     return {lang: np.eye(DIM) + 0.2 * chance.standard_normal((DIM, DIM)) for lang in ("de", "fr")}
 
 
-def calibration() -> CommonSpaceCalibration:
+def calibration() -> Calibration:
     """A calibration where Swahili has statistics and no map."""
-    return CommonSpaceCalibration.on(fit_statistics(samples({"de": 40, "fr": 40, "sw": 40}), "m"), maps())
+    statistics = fit_statistics(samples({"de": 40, "fr": 40, "sw": 40}), "m")
+    return replace(statistics, space=CommonSpace.rounded(maps()))
 
 
 def cosines(made: Calibration, lang: str, documents: FloatArray, queries: FloatArray, share: float = 1.0) -> FloatArray:
@@ -54,17 +54,25 @@ def test_queries_take_the_maps_of_both_languages() -> None:
 
 def test_without_centring_nothing_is_mapped() -> None:
     documents, queries = some(11), some(3, 2)
-    found = cosines(calibration(), "de", documents, queries, 0.0)
-    assert np.allclose(found, documents @ queries.T, atol=1e-6)
+    for share in (0.0, 0.6):
+        found = cosines(calibration(), "de", documents, queries, share)
+        assert np.allclose(found, documents @ queries.T, atol=1e-6)
+
+
+def test_documents_stay_as_they_are() -> None:
+    made = calibration()
+    plain = replace(made, space=PLAIN_SPACE)
+    corrected = made.correct_documents(some(11), LANGUAGES, query_lang="de")
+    assert np.array_equal(corrected, plain.correct_documents(some(11), LANGUAGES))
 
 
 def test_the_store_finds_what_is_compared() -> None:
     """The inner product of raw documents with the query for kNN differs from the compared one by a constant."""
     documents, made = some(5), calibration()
     asked = made.compared(some(1, 2), "de")
-    centred = documents - made.component("document", "fr").mean
+    centred = documents - made.mean("document", "fr")
     compared = asked.cosines(centred, {"fr": slice(0, 5)}, made.vector_parts)[:, 0]
-    assert np.ptp(documents @ made.queries_for_store(asked.toward("fr"), "fr")[0] - compared) < 1e-5
+    assert np.ptp(documents @ made.queries_for_store(asked.toward("fr"), "fr", lang="de")[0] - compared) < 1e-5
 
 
 def test_pseudo_queries_are_mapped_as_queries_are_and_once() -> None:
@@ -75,27 +83,20 @@ def test_pseudo_queries_are_mapped_as_queries_are_and_once() -> None:
     assert pseudo_queries.toward("fr") is pseudo_queries.toward("fr")
 
 
-def test_one_of_the_queries_and_moved_queries_are_mapped_too() -> None:
-    asked, addends = calibration().compared(some(3, 2), "de"), some(3, 4)
+def test_one_of_the_queries_is_mapped_too() -> None:
+    asked = calibration().compared(some(3, 2), "de")
     for lang in LANGUAGES:
         assert np.array_equal(asked.selected(1).toward(lang), asked.toward(lang)[1:2])
-        assert np.allclose(asked.moved(addends).toward(lang), unit_rows(asked.toward(lang) + addends))
 
 
 def test_it_is_stored_and_read_with_its_id() -> None:
     made = calibration()
-    again = read_calibration(made.to_bytes())
+    again = Calibration.from_bytes(made.to_bytes())
     assert again.id == made.id
+    assert again.space.name == "common space"
     asked = "de", some(11), some(3, 2)
     assert np.array_equal(cosines(again, *asked), cosines(made, *asked))
-    assert replace(made, maps={}).id != made.id
-
-
-def test_a_choice_keeps_the_space() -> None:
-    made = calibration()
-    changed = made.with_choice(replace(made.choice, balance=1.0))
-    assert isinstance(changed, CommonSpaceCalibration)
-    assert changed.maps is made.maps
+    assert replace(made, space=CommonSpace({})).id != made.id
 
 
 def test_a_zero_query_stays_zero() -> None:

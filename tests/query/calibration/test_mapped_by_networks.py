@@ -1,6 +1,7 @@
 """NCA rescores candidates: found as without maps, they are compared through the network of both languages."""
 
 import json
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -14,12 +15,11 @@ from encoders.maps.networks import Networks, read_mapping
 from indexer.collection.settings import Settings
 from indexer.training.mapping import write
 from query.calibration.calibration import Calibration
-from query.calibration.mapped_calibration import MappedCalibration, read_calibration
+from query.calibration.space import MappedSpace
 from query.cli import run
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.search_choice import SearchChoice
 from query.ranking.searcher import Searcher
-from tests.query.calibration.test_mapped_calibration import CENTRED, LANGS, collection
+from tests.query.calibration.test_mapped_space import CENTRED, LANGS, collection
 from tests.query.conftest import copied
 from tests.query.synthetic import DIM, page
 from trials import DEMO
@@ -74,13 +74,13 @@ def test_documents_are_compared_through_the_network_of_their_language_and_the_qu
 ) -> None:
     store, statistics, encoder = collection(tmp_path)
     query = encoder.encode_queries([page(query_lang, "topic7")])
-    ranker = FairRanker(store, MappedCalibration.on(statistics, networks), CENTRED)  # type: ignore[arg-type]
+    ranker = CENTRED(store, replace(statistics, space=MappedSpace(networks)))
     (ranking,) = ranker.rank(query, query_lang, LANGS, 90)
-    asked = unit_rows(query - statistics.component("query", query_lang).mean)[0]
+    asked = unit_rows(query - statistics.mean("query", query_lang))[0]
     expected = {}
     for lang in LANGS:
-        for items in store.scan("topics", lang=lang):  # type: ignore[attr-defined]
-            left = np.stack([item.vector for item in items]) - statistics.component("document", lang).mean
+        for items in store.scan("topics", lang=lang):
+            left = np.stack([item.vector for item in items]) - statistics.mean("document", lang)
             for item, vector in zip(items, by_hand(networks, lang, query_lang, left), strict=True):
                 expected[item.document.doc_id] = float(vector @ asked)
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
@@ -91,13 +91,13 @@ def test_documents_are_compared_through_the_network_of_their_language_and_the_qu
 def test_passages_are_compared_through_it_too(tmp_path: Path, networks: Networks) -> None:
     store, statistics, encoder = collection(tmp_path)
     query = encoder.encode_queries([page("de", "topic7")])
-    ranker = FairRanker(store, MappedCalibration.on(statistics, networks), SearchChoice(0.5, "absolute"))  # type: ignore[arg-type]
+    ranker = FairRanker(store, replace(statistics, space=MappedSpace(networks)), 0.5)
     (ranking,) = ranker.rank(query, "de", ["en"], 5, detailed=5)
-    asked = unit_rows(query - statistics.component("query", "de").mean)[0]
+    asked = unit_rows(query - statistics.mean("query", "de"))[0]
     assert ranking.details is not None
     for doc_id, detail in zip(ranking.doc_ids, ranking.details, strict=True):
-        (stored,) = store.passages("topics", [doc_id])  # type: ignore[attr-defined]
-        left = unit_rows(stored.vectors) - statistics.component("passage", "en").mean
+        (stored,) = store.passages("topics", [doc_id])
+        left = unit_rows(stored.vectors) - statistics.mean("passage", "en")
         assert detail.parts.passage == pytest.approx(
             float((by_hand(networks, "en", "de", left) @ asked).max()), abs=1e-5
         )
@@ -108,8 +108,8 @@ def test_candidates_are_those_that_are_found_without_networks(tmp_path: Path, ne
     store, statistics, encoder = collection(tmp_path, 160)
     query = encoder.encode_queries([page("de", "topic7")])
     plain, found = (
-        FairRanker(store, one, CENTRED).rank(query, "de", ["en"], 150)[0]  # type: ignore[arg-type]
-        for one in (statistics, MappedCalibration.on(statistics, networks))
+        CENTRED(store, one).rank(query, "de", ["en"], 150)[0]
+        for one in (statistics, replace(statistics, space=MappedSpace(networks)))
     )
     assert len(found.doc_ids) == 150
     assert set(found.doc_ids) == set(plain.doc_ids)
@@ -120,13 +120,14 @@ def test_the_artifact_with_its_networks_survives_writing_and_its_id_depends_on_t
     tmp_path: Path, networks: Networks
 ) -> None:
     store, statistics, encoder = collection(tmp_path)
-    made = MappedCalibration.on(statistics, networks)
-    read = read_calibration(made.to_bytes())
+    made = replace(statistics, space=MappedSpace(networks))
+    read = Calibration.from_bytes(made.to_bytes())
     assert read.id == made.id != statistics.id
-    assert isinstance(read, MappedCalibration)
-    assert [lang for lang in LANGS if read.maps.knows(lang)] == ["de", "en"]
+    maps = read.space.maps_of_documents
+    assert isinstance(maps, Networks)
+    assert [lang for lang in LANGS if maps.knows(lang)] == ["de", "en"]
     query = encoder.encode_queries([page("de", "topic7")])
-    before, after = (FairRanker(store, one, CENTRED).rank(query, "de", LANGS, 20)[0] for one in (made, read))  # type: ignore[arg-type]
+    before, after = (CENTRED(store, one).rank(query, "de", LANGS, 20)[0] for one in (made, read))
     assert before.doc_ids == after.doc_ids
 
 
@@ -171,8 +172,8 @@ def test_networks_are_learnt_ranked_with_and_left_again(
     assert run(["calibrate", "-c", "demo", "--map", folder, "--balance", f"{before.balance:g}", "-q"]) == 0
     assert "the maps know nothing of ar, es, fr, ja, pt, ru, tr, zh: ranked as without maps" in capsys.readouterr().err
     mapped, found = scores()
-    assert isinstance(mapped, MappedCalibration)
-    assert isinstance(mapped.maps, Networks)
+    assert mapped is not None
+    assert isinstance(mapped.space.maps_of_documents, Networks)
     assert found != plain
     assert run(["calibrate", "-c", "demo", "-q"]) == 0
     assert "the previous calibration ranked with maps" in capsys.readouterr().err

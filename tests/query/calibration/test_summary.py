@@ -3,49 +3,52 @@
 import json
 from dataclasses import replace
 
-from query.calibration.calibration_choice import CalibrationChoice, TriedChoice
-from query.calibration.summary import CommonSpaceSummary, MatesSummary, Separability, Summary
+import pytest
 
-CHOICE = CalibrationChoice(
-    rank=2, margin="distance", balance=0.3, weights=(0.2, 0.8), lift=0.95, bar=0.7, second_look=True
-)
+from encoders.methods.vector_parts import VectorParts
+from query.calibration.summary import CommonSpaceSummary, MapSummary, MatesSummary, Summary
+from query.fitting.statistics import fit_statistics
+from tests.query.calibration.test_calibration import samples
+
 SUMMARY = Summary(
-    CHOICE,
-    3,
+    0.3,
+    (0.2, 0.8),
     {"de": {"documents": 40, "pseudo_queries": 30}},
-    "mates",
-    [TriedChoice(CHOICE, 0.5, 0.4, 0.3, chosen=True), TriedChoice(replace(CHOICE, lift=0.0), 0.4, 0.3, 0.3)],
-    separability=Separability(0.9, 2, 0.6),
-    mates=MatesSummary(0.75, 0.95, 1.1),
+    "documents",
+    few={"de": 40},
+    drift={"de": 0.25},
+    maps=MapSummary({"method": "lca", "before": "a", "to": "b"}, ["fr"], stands_in=True),
+    mates=MatesSummary(True, 0.75, 0.95, 120, 0.5, 0.6),
     common_space=CommonSpaceSummary(853, 3.0, 0.7, 0.73),
 )
+BARE = Summary(0.75, (), {}, "default")
 
 
-def stored(summary: Summary) -> dict[str, object]:
-    """The summary as it is read from the database."""
-    values: dict[str, object] = json.loads(json.dumps(summary.as_json()))
-    return values
+@pytest.mark.parametrize("summary", [SUMMARY, BARE, replace(SUMMARY, mates=MatesSummary(False, 0.1, None))])
+def test_a_summary_comes_back_as_it_was(summary: Summary) -> None:
+    """Through JSON, as the database keeps it."""
+    assert Summary.from_json(json.loads(json.dumps(summary.as_json()))) == summary
 
 
-def test_a_summary_comes_back_as_it_was() -> None:
-    assert Summary.from_json(stored(SUMMARY)) == SUMMARY
+def test_a_summary_says_what_there_is_not() -> None:
+    values = BARE.as_json()
+    assert (values["map"], values["mates"], values["common_space"]) == (None, None, None)
 
 
-def test_in_a_summary_that_knows_nothing_of_mates_they_do_not_count() -> None:
-    """As an earlier version wrote it."""
-    earlier = stored(SUMMARY)
-    rows = earlier["probe"]
-    assert isinstance(rows, list)
-    for values in (earlier, *rows):
-        for name in ("lift", "bar", "second_look"):
-            del values[name]
-    del earlier["mates"], earlier["common_space"]
-    summary = Summary.from_json(earlier)
-    assert summary.choice == replace(CHOICE, lift=0.0, bar=0.5, second_look=False)
-    assert {tried.choice for tried in summary.tried} == {summary.choice}
-    assert summary.mates is None
-    assert summary.common_space is None
+def test_a_summary_is_of_the_calibrations_balance_weights_and_languages() -> None:
+    calibration = replace(fit_statistics(samples({"de": 40, "fr": 5}), "m"), balance=0.6)
+    summary = Summary.of(calibration, "you", few={"fr": 5})
+    assert (summary.balance, summary.decided_by, summary.few, summary.weights) == (0.6, "you", {"fr": 5}, ())
+    assert summary.languages == {
+        "de": {"documents": 40, "pseudo_queries": 40},
+        "fr": {"documents": 5, "pseudo_queries": 5},
+    }
+    two = replace(calibration, vector_parts=VectorParts((5, 7), (0.3, 0.7)))
+    assert Summary.of(two, "you").weights == (0.3, 0.7)
 
 
-def test_a_summary_without_mined_mates_says_nothing_of_them() -> None:
-    assert "mates" not in replace(SUMMARY, mates=None).as_json()
+def test_a_migration_says_where_it_comes_from_and_leads_to() -> None:
+    assert (SUMMARY.migrated_from, SUMMARY.migrated_to) == ("a", "b")
+    assert (BARE.migrated_from, BARE.migrated_to) == ("", "")
+    assert replace(BARE, maps=MapSummary({})).migrated_from == ""
+    assert MapSummary({"method": "lca"}).method == "lca"

@@ -72,7 +72,7 @@ def test_an_agent_finds_what_the_command_finds(calibrated_by_words: Settings, tm
         return [hit["id"] for hit in result.structured_content["hits"]]
 
     with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
-        assert asyncio.run(found()) == [hit.doc_id for hit in searcher.search(QUERY, lang="de", k=5)]
+        assert asyncio.run(found()) == [hit.doc_id for hit in searcher.search(QUERY, lang="de", k=5, subjects=True)]
     assert log.read_text() == WAITING
 
 

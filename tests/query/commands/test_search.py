@@ -5,19 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
+from encoders.methods.vector_parts import VectorParts
 from indexer.collection.settings import Settings
+from indexer.ledger.database import connect, transaction
+from query.calibration.calibration import Calibration
+from query.calibration.table import CalibrationRow
 from query.cli import run
-from query.commands.output.hits import parts_line, show_hits
+from query.commands.output.hits import parts_line, score_formula, show_hits
 from query.ranking.hits import Hit, Passage, ScoreParts, as_json, good_hits
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
+from tests.query.calibration.earlier import earlier_artifact, earlier_summary
+from tests.query.conftest import copied
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
 Ask = Callable[..., list[dict[str, Any]]]
@@ -40,9 +48,7 @@ def ask(calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]) -> As
     ("options", "ranking"),
     [
         (["--balance", "0"], RankingOptions(balance=0.0)),
-        (["--balance", "1", "--margin", "distance"], RankingOptions(balance=1.0, margin="distance")),
-        (["--no-passages"], RankingOptions(passages=False)),
-        (["--no-mates"], RankingOptions(mates=False)),
+        (["--balance", "1"], RankingOptions(balance=1.0)),
         (["--hybrid"], RankingOptions(hybrid=True)),
         (["--calibration", "none"], RankingOptions(calibration="none")),
     ],
@@ -52,9 +58,9 @@ def test_an_option_of_the_ranking_ranks_so(
 ) -> None:
     with Searcher.open("demo", calibrated_by_words, device="cpu", ranking=ranking) as searcher:
         expected = [(hit.doc_id, pytest.approx(hit.score, abs=1e-6)) for hit in searcher.search(QUERY, lang="de", k=20)]
-    found = [(hit["id"], hit["score"]) for hit in ask(*options)]
+    found = [(hit["id"], hit["score"]) for hit in ask("--flat", *options)]
     assert found == expected
-    assert found != [(hit["id"], hit["score"]) for hit in ask()]
+    assert found != [(hit["id"], hit["score"]) for hit in ask("--flat")]
 
 
 def test_a_query_without_quotes_is_refused_with_the_quotes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +71,7 @@ def test_a_query_without_quotes_is_refused_with_the_quotes(capsys: pytest.Captur
 def test_languages_and_fields_bound_what_is_found(ask: Ask) -> None:
     assert {hit["lang"] for hit in ask("--to", "ar,ja")} == {"ar", "ja"}
     concept = ask()[0]["fields"]["concept"]
-    among = ask("--filter", f"concept={concept}")
+    among = ask("--flat", "--filter", f"concept={concept}")
     assert {hit["fields"]["concept"] for hit in among} == {concept}
     assert len(among) > 1
 
@@ -75,6 +81,7 @@ def test_facets_are_counted_for_a_program_and_for_a_person(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "--facets", "lang, label,concept"]
+    place += ["--flat"]
     with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
         facets = searcher.search(QUERY, lang="de", facets=["lang", "label", "concept"]).facets
     assert facets
@@ -148,28 +155,50 @@ def test_explain_says_what_a_score_is_made_of(
     assert f"{by_part}: mean {parts['compared']:.3f}" in said
 
 
-def test_each_subject_is_shown_once_where_hits_are_folded(ask: Ask, calibrated_by_words: Settings) -> None:
+def test_each_subject_is_a_hit_unless_every_document_is_asked_for(ask: Ask, calibrated_by_words: Settings) -> None:
     with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
-        expected = [as_json(hit) for hit in searcher.search(QUERY, lang="de", k=20, fold=True)]
-    folded = ask("--fold")
-    assert folded == expected
-    assert any("also" in hit for hit in folded)
+        subjects = searcher.search(QUERY, lang="de", k=20, subjects=True)
+        preferring = searcher.search(QUERY, lang="de", k=20, subjects=True, prefer=["ja", "fr"])
+        documents = searcher.search(QUERY, lang="de", k=20)
+    found = ask()
+    assert found == list(map(as_json, subjects))
+    assert any("also" in hit for hit in found)
+    assert ask("--prefer", "ja,fr") == list(map(as_json, preferring)) != found
+    flat = ask("--flat")
+    assert flat == list(map(as_json, documents))
+    assert not any("also" in hit for hit in flat)
 
 
-def test_documents_about_the_same_thing_stand_under_the_best_in_lines_of_the_terminals_width(
+def test_documents_about_the_same_thing_stand_under_their_subject_in_lines_of_the_terminals_width(
     calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de"]
-    assert run(["search", QUERY, *place, "--fold"]) == 0
-    said = capsys.readouterr()
-    assert "           also in " in said.out
-    assert "warning" not in said.err
-    for option in (["--no-mates"], ["--to", "fr"]):
-        assert run(["search", QUERY, *place, "--fold", *option]) == 0
-        said = capsys.readouterr()
-        assert "also in" not in said.out
-        assert "warning: nothing is folded: in this search documents have no mates" in said.err
+    for options, shown in (
+        ([], True),
+        (["--flat"], False),
+        (["--to", "fr"], False),
+        (["--calibration", "none"], False),
+    ):
+        assert run(["search", QUERY, *place, *options]) == 0
+        assert ("           also in " in capsys.readouterr().out) == shown
+
+
+def test_a_calibration_of_an_earlier_version_is_to_be_made_anew(
+    calibrated_by_words: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = copied(calibrated_by_words.home, tmp_path)
+    engine = connect(home.database)
+    with transaction(engine) as session:
+        row = session.scalars(sa.select(CalibrationRow)).one()
+        calibration = Calibration.from_bytes(row.artifact)
+        row.artifact, row.summary = earlier_artifact(calibration), earlier_summary(calibration, "concepts")
+    engine.dispose()
+    place = ["-c", "demo", "--home", str(home.home), "--lang", "de", "-q"]
+    advice = "demo was calibrated by an earlier version; make its calibration anew: dragoman calibrate -c demo"
+    for options, warned in ((["--calibration", "none"], 0), ([], 1)):
+        assert run(["search", QUERY, *place, *options]) == 0
+        assert capsys.readouterr().err.count(advice) == warned
 
 
 def hit(lang: str, title: str, also: list[Hit] | None = None) -> Hit:
@@ -203,24 +232,47 @@ def test_the_shown_part_of_a_passage_ends_with_a_whole_word(
     assert "".join("".join(lines[1:]).split()) == shown
 
 
-def test_explain_names_the_mate_that_lifts_a_hit_so_that_the_numbers_add_up(
+def test_explain_names_a_mate_so_that_the_numbers_add_up(
     ask: Ask, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lifted = next(found for found in ask("--explain") if found["parts"]["mate"])
-    parts = lifted["parts"]
-    assert lifted["score"] == pytest.approx(parts["score"] + parts["lift"], abs=1e-5)
-    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "-k", "20"]
-    for options, spoken_of in (([], True), (["--no-mates"], False)):
-        assert run(["search", QUERY, *place, "--explain", *options]) == 0
+    with_mates = next(found for found in ask("--explain", "--flat") if found["parts"]["mate"])
+    parts = with_mates["parts"]
+    assert with_mates["score"] == pytest.approx(parts["score"] + parts["mates"], abs=1e-5)
+    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "-k", "20", "--flat", "--explain"]
+    for options, spoken_of in (([], True), (["--calibration", "none"], False)):
+        assert run(["search", QUERY, *place, *options]) == 0
         said = capsys.readouterr()
-        assert (f"; lifted by its mate [{parts['mate']}] by " in said.out) == spoken_of
-        assert ("of the lead of its mate, a better hit about the same thing" in said.err) == spoken_of
+        assert (f"; its mates, such as [{parts['mate']}], add " in said.out) == spoken_of
+        assert ("documents about the same thing add to it or take from it" in said.err) == spoken_of
 
 
-def test_the_shown_lift_is_the_difference_of_the_shown_scores() -> None:
-    parts = ScoreParts(0.5, 0.5, None, None, None, 0.5, None, None, score=1.0004, mate="x", lift=0.1004, words=None)
-    assert parts_line(parts, 0.0) == "cosine 0.500; lifted by its mate [x] by 0.101"
-    assert "mate" not in parts_line(replace(parts, lift=0.00001), 0.0)
+@pytest.mark.parametrize(("mates", "shown"), [(0.1004, "0.101"), (-0.0508, "-0.050")])
+def test_what_mates_add_is_shown_as_the_difference_of_the_shown_scores(mates: float, shown: str) -> None:
+    parts = ScoreParts(0.5, 0.5, None, None, None, 0.5, None, None, score=1.0004, mate="x", mates=mates, words=None)
+    assert parts_line(parts, 0.0) == f"cosine 0.500; its mates, such as [x], add {shown}"
+    assert "mate" not in parts_line(replace(parts, mates=0.00001), 0.0)
+
+
+def test_the_formula_is_that_of_the_options_and_of_the_calibration() -> None:
+    parts, ranking = VectorParts((2, 2), (0.3, 0.7)), RankingOptions(balance=0.75, hybrid=True, rerank="tokens")
+    plain = "plain cosine: a score is the document's cosine"
+    assert score_formula(RankingOptions(), None) == plain
+    calibration = Calibration.none("model", parts)
+    for balance, clauses in {
+        0.0: "counted 1, 1, 1 and 2 times; the encoders' cosines count 0.3,0.7",
+        0.5: "counted 1, 1, 1 and 2 times, corrected for languages; the encoders' cosines count 0.3,0.7",
+        0.75: "corrected for languages, divided by the mean of near the query and near the document, of 3 neighbours "
+        "each, to the power 0.5; the encoders' cosines count 0.3,0.7",
+    }.items():
+        formula = score_formula(RankingOptions(balance=balance), calibration)
+        assert formula.startswith(f"balance {balance:g}: a score is the mean of document, title, opening and best")
+        assert formula.endswith(clauses)
+    formula = score_formula(ranking, replace(calibration, mates=True))
+    assert formula.endswith(
+        "to the power 0.5; documents about the same thing add to it or take from it; the encoders' cosines count "
+        "0.3,0.7; words change the order within a language, scores stay with the places; a reranker orders the first "
+        "30, scores stay with the places"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Calibrating a collection: what is kept, when it is made anew, what decides."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,25 +19,25 @@ from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import connect, open_database, transaction
 from query.calibration import table as calibration_table
-from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import CalibrationChoice
-from query.calibration.common_space import CommonSpaceCalibration
-from query.calibration.summary import Summary
+from query.calibration.calibration import BALANCE, Calibration
+from query.calibration.space import CommonSpace
+from query.calibration.summary import MatesSummary, Summary
 from query.cli import run
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.fitting.calibrate import calibrate
-from query.fitting.probe import UNBALANCED
+from query.fitting.decision import BALANCES
 from query.fitting.request import CalibrationRequest, JudgedTopics
 from query.fitting.upkeep import is_calibrated, keep_calibrated
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
+from tests.query.calibration.earlier import make_earlier
 from tests.query.conftest import copied
 from trials import DEMO
 
 
 @pytest.fixture
-def home(tmp_path: Path, calibrated_by_words: Settings, quick_probe: None) -> Settings:
+def home(tmp_path: Path, calibrated_by_words: Settings) -> Settings:
     """A copy of the calibrated demo by the word model, to change."""
     return copied(calibrated_by_words.home, tmp_path)
 
@@ -67,13 +68,10 @@ def test_the_same_sample_gives_the_same_calibration(home: Settings) -> None:
 
 def test_calibrations_are_switched_without_touching_the_index(home: Settings) -> None:
     (first,) = kept(home)
-    other = calibrate(
-        "demo", home, CalibrationRequest(choice=CalibrationChoice(rank=1, margin="distance", balance=0.6)), device="cpu"
-    )
+    other = calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu")
     assert {one.id: one.active for one in kept(home)} == {first.id: False, other.stored.id: True}
     with Searcher.open("demo", home, device="cpu") as opened:
-        assert opened.choice is not None
-        assert (opened.choice.balance, opened.choice.margin) == (0.6, "distance")
+        assert opened.ranking.balance == 0.6
         spaces = {opened.space}
         assert len(opened.search("Schach", lang="de")) == 10
     calibration_table.use(connect(home.database), "demo", first.id[:6])
@@ -90,9 +88,7 @@ def test_calibrations_are_switched_without_touching_the_index(home: Settings) ->
 
 def test_an_evaluation_is_by_the_calibration_it_names(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     (first,) = kept(home)
-    calibrate(
-        "demo", home, CalibrationRequest(choice=CalibrationChoice(rank=0, margin="ratio", balance=0.0)), device="cpu"
-    )
+    calibrate("demo", home, CalibrationRequest(balance=0.0), device="cpu")
     topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
     command = ["evaluate", "-c", "demo", "--home", str(home.home), *topics, "--baseline", "none", "--json", "-q"]
 
@@ -142,7 +138,7 @@ def test_a_database_that_fails_is_no_damaged_calibration(home: Settings, monkeyp
     def fail(*_: object) -> None:
         raise StoreError("the database is locked")
 
-    monkeypatch.setattr(calibration_table, "read_calibration", fail)
+    monkeypatch.setattr(calibration_table, "read", fail)
     with pytest.raises(StoreError, match="is locked"):
         keep_calibrated("demo", home, device="cpu")
 
@@ -164,23 +160,30 @@ def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> Non
     assert "as you chose" in upkeep.reason
 
 
+def judged_topics(langs: Sequence[str] | None = None) -> JudgedTopics:
+    """The demo's topics in some languages, or in all."""
+    topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
+    chosen = [topic for topic in topics if langs is None or topic.lang in langs]
+    return JudgedTopics(chosen, read_qrels([DEMO / "qrels.txt"]))
+
+
 @pytest.mark.parts
 def test_judgements_decide_where_they_are_given(real: Settings) -> None:
-    topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
-    report = calibrate(
-        "demo", real, CalibrationRequest(judged=JudgedTopics(topics, read_qrels([DEMO / "qrels.txt"]))), device="cpu"
-    )
-    assert report.decision.decided_by == "judgements"
-    chosen = next(one for one in report.decision.tried if one.chosen)
-    raw = next(one for one in report.decision.tried if one.choice == replace(chosen.choice, balance=0.0))
-    assert chosen.held_out > 1.2 * raw.held_out  # mates lift without a balance, too
+    judged = judged_topics()
+    summary = calibrate("demo", real, CalibrationRequest(judged=judged), device="cpu").stored.summary
+    assert summary.decided_by == "judgements"
+    assert summary.balance in BALANCES
+    assert summary.balance >= 0.5  # the encoder is biased
+    few = CalibrationRequest(judged=JudgedTopics(judged.topics[:3], judged.qrels))
     with pytest.raises(BadInput, match="too few of the topics"):
-        calibrate(
-            "demo",
-            real,
-            CalibrationRequest(judged=JudgedTopics(topics[:3], read_qrels([DEMO / "qrels.txt"]))),
-            device="cpu",
-        )
+        calibrate("demo", real, few, device="cpu")
+
+
+def test_judgements_and_a_balance_do_not_go_together() -> None:
+    with pytest.raises(BadInput, match="the topics decide the balance; leave the balance out, or the topics"):
+        CalibrationRequest(balance=0.5, judged=judged_topics(["de"]))
+    with pytest.raises(BadInput, match="balance goes from 0"):
+        CalibrationRequest(balance=1.5)
 
 
 LANGS = ("de", "en", "ja", "ru")
@@ -188,8 +191,8 @@ ALONE = "segments"
 """Method for 23 documents without counterparts: by *windows* half of them, whose titles ask, would decide nothing."""
 
 
-def articles(path: Path, *, concepts: bool, counterparts: bool) -> Path:
-    """The demo's articles in four languages, all or each in one language alone, with their concepts or without."""
+def articles(path: Path, *, counterparts: bool) -> Path:
+    """The demo's articles in four languages, all or each in one language alone, without their concepts."""
     records = [
         json.loads(line)
         for lang in LANGS
@@ -200,84 +203,69 @@ def articles(path: Path, *, concepts: bool, counterparts: bool) -> Path:
         record for record in records if counterparts or LANGS[names.index(record["concept"]) % 4] == record["lang"]
     ]
     for record in taken:
-        record["concept"] = record["concept"] if concepts else ""
+        record["concept"] = ""
     path.write_text("\n".join(map(json.dumps, taken)), encoding="utf-8")
     return path
 
 
 @pytest.mark.parametrize(
-    ("decided_by", "concepts", "counterparts"),
-    [("judgements", True, True), ("concepts", True, True), ("mates", False, True), ("titles", False, False)],
+    ("decided_by", "counterparts", "request_of"),
+    [
+        ("judgements", True, lambda: CalibrationRequest(judged=judged_topics(LANGS))),
+        ("you", True, lambda: CalibrationRequest(balance=0.6)),
+        ("documents", True, CalibrationRequest),
+        ("default", False, CalibrationRequest),
+    ],
 )
-def test_judgements_decide_before_concepts_and_these_before_mates_and_these_before_titles(
+def test_judgements_or_a_person_decide_before_the_documents_and_these_where_they_have_counterparts(
     settings: Settings,
     tmp_path: Path,
     word_model: ModelFolder,
-    quick_probe: None,
     decided_by: str,
-    concepts: bool,
     counterparts: bool,
+    request_of: Callable[[], CalibrationRequest],
 ) -> None:
-    source = articles(tmp_path / "articles.jsonl", concepts=concepts, counterparts=counterparts)
+    source = articles(tmp_path / "articles.jsonl", counterparts=counterparts)
     method = None if counterparts else ALONE
     index([str(source)], "demo", settings=settings, encoder=str(word_model.path), method=method, device="cpu")
-    topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
-    judged = JudgedTopics([topic for topic in topics if topic.lang in LANGS], read_qrels([DEMO / "qrels.txt"]))
-    request = CalibrationRequest(judged=judged if decided_by == "judgements" else None)
-    decision = calibrate("demo", settings, request, device="cpu").decision
-    assert decision.decided_by == decided_by
-    assert kept(settings)[-1].summary.mates == decision.mates
-    if decided_by in {"judgements", "concepts"}:
-        assert decision.mates is None
-    else:
-        assert decision.mates is not None
-        assert decision.mates.confirmed is not None
-        assert (decision.mates.confirmed >= 0.85) == (decided_by == "mates")
+    summary = calibrate("demo", settings, request_of(), device="cpu").stored.summary
+    assert kept(settings)[-1].summary == summary
+    assert summary.decided_by == decided_by
+    assert summary.mates is not None
+    assert summary.mates.confirmed is not None
+    assert (summary.mates.confirmed >= 0.85) == counterparts
+    assert bool(summary.mates.queries) == counterparts
+    if decided_by != "judgements":
+        assert summary.balance == (0.6 if decided_by == "you" else BALANCE)
+        gained = summary.mates.with_mates > summary.mates.without
+        assert gained or not summary.mates.count
+    with Searcher.open("demo", settings, device="cpu") as opened:
+        assert opened.calibration is not None
+        assert opened.calibration.mates == summary.mates.count
+        assert opened.ranking.balance == summary.balance
 
 
 @pytest.mark.parts
-def test_mates_decide_where_documents_share_no_concept(settings: Settings, tmp_path: Path) -> None:
-    source = articles(tmp_path / "articles.jsonl", concepts=False, counterparts=True)
+def test_mates_count_where_documents_have_counterparts(settings: Settings, tmp_path: Path) -> None:
+    """Of the default encoder; nothing of the documents says which belong together."""
+    source = articles(tmp_path / "articles.jsonl", counterparts=True)
     index([str(source)], "demo", settings=settings, device="cpu")
-    report = calibrate("demo", settings, device="cpu")
-    assert report.decision.decided_by == "mates"
-    assert report.decision.mates is not None
-    assert report.decision.mates.share > 0.6
-    assert report.decision.choice.balance >= 0.5  # the encoder is biased
-    assert kept(settings)[-1].summary.mates == report.decision.mates
-    chosen = report.decision.choice
-    of_balances = [one for one in report.decision.tried if replace(one.choice, balance=chosen.balance) == chosen]
-    shares = [one.own_language for one in sorted(of_balances, key=lambda one: one.choice.balance)]
-    assert shares[0] > 0.5
-    assert shares[-1] == pytest.approx(1 / 4, abs=0.05)  # fair; between the ends, mates level languages at any balance
+    mates = calibrate("demo", settings, device="cpu").stored.summary.mates
+    assert mates is not None
+    assert mates.share > 0.6
+    assert mates.queries >= 20
+    assert mates.count
+    assert mates.with_mates > mates.without
 
 
 @pytest.mark.parts
-def test_titles_decide_where_documents_have_no_counterparts(settings: Settings, tmp_path: Path) -> None:
-    source = articles(tmp_path / "alone.jsonl", concepts=False, counterparts=False)
+def test_mates_do_not_count_where_documents_have_no_counterparts(settings: Settings, tmp_path: Path) -> None:
+    source = articles(tmp_path / "alone.jsonl", counterparts=False)
     index([str(source)], "demo", settings=settings, method=ALONE, device="cpu")
-    report = calibrate("demo", settings, device="cpu")
-    assert report.decision.decided_by == "titles"
-    assert replace(report.decision.choice, balance=0.0) == UNBALANCED  # mates as where nothing is known of them
-
-
-@pytest.mark.parts
-def test_languages_that_are_but_labels_are_not_balanced(settings: Settings, tmp_path: Path) -> None:
-    """Documents of one passage: no title finds the rest of its own, and what tells languages apart decides."""
-    labels = ("cs", "da", "de", "en", "es", "fi", "fr", "it", "nl")
-    records = [
-        {"id": f"{at}", "lang": labels[at % 9], "title": "", "text": f"Haus Nummer {at} an der Straße."}
-        for at in range(450)
-    ]
-    source = tmp_path / "houses.jsonl"
-    source.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    index([str(source)], "demo", settings=settings, device="cpu")
-    report = calibrate("demo", settings, device="cpu")
-    assert (report.decision.decided_by, report.decision.choice) == ("languages", CalibrationChoice(balance=0.0))
-    separability = kept(settings)[-1].summary.separability
-    assert separability
-    assert separability.languages == 9
-    assert separability.accuracy < separability.threshold
+    summary = calibrate("demo", settings, device="cpu").stored.summary
+    assert (summary.decided_by, summary.balance, summary.common_space) == ("default", BALANCE, None)
+    assert summary.mates is not None
+    assert (summary.mates.count, summary.mates.queries) == (False, 0)
 
 
 @pytest.mark.parametrize(
@@ -290,8 +278,8 @@ def test_a_collection_of_almost_nothing_is_calibrated_and_searched(
 ) -> None:
     source, encoder = documents(tmp_path / "d.jsonl", "de", texts), str(word_model.path)
     index([str(source)], "demo", settings=settings, encoder=encoder, device="cpu")
-    report = calibrate("demo", settings, device="cpu")
-    assert report.decision.decided_by == "default"
+    summary = calibrate("demo", settings, device="cpu").stored.summary
+    assert (summary.decided_by, summary.mates) == ("default", None)
     for balance in (0.0, 0.75, 1.0):
         with Searcher.open("demo", settings, device="cpu", ranking=RankingOptions(balance=balance)) as opened:
             hits = opened.search("ein Text", lang="de")
@@ -306,46 +294,26 @@ def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_a
     home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = [Document(f"q{at}", "de", f"wie backe ich Brot Nummer {at}") for at in range(5)]
-    chosen = CalibrationChoice(rank=2, margin="distance", balance=0.3)
-    calibrate("demo", home, CalibrationRequest(choice=chosen, logged_queries=log), device="cpu")
+    calibrate("demo", home, CalibrationRequest(balance=0.3, logged_queries=log), device="cpu")
     source = documents(tmp_path / "nl.jsonl", "nl", DUTCH)
     assert run(["index", str(source), "-c", "demo", "--home", str(home.home)]) == 0
-    captured = capsys.readouterr()
-    assert (
-        "balance 0.3, distance margin, 2 directions of each language taken out, mates lift by 0.8; as it was, by you"
-        in captured.out
-    )
+    assert "balance 0.3; as it was, by you" in capsys.readouterr().out
     assert kept(home)[-1].summary.decided_by == "you"
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.calibration is not None
-        assert (opened.choice.balance, opened.choice.margin, opened.calibration.rank) == (0.3, "distance", 2)
+        assert opened.ranking.balance == 0.3
         assert opened.calibration.languages["de"].sources.count("") == 5
         assert "nl" in opened.calibration.languages
 
 
-def test_more_directions_than_there_are_numbers_are_refused(real: Settings) -> None:
-    with pytest.raises(BadInput, match="384 directions can't be taken out of vectors of 384 numbers"):
-        calibrate("demo", real, CalibrationRequest(choice=CalibrationChoice(rank=384)), device="cpu")
-
-
-def test_judgements_and_a_setting_do_not_go_together(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
-    assert run(["calibrate", "-c", "demo", *judged, "--balance", "0.5", "--home", str(home.home)]) == 2
-    assert "--topics decides how to rank" in capsys.readouterr().err
-
-
-def test_a_choice_outlives_an_artifact_that_cannot_be_read(home: Settings) -> None:
-    calibrate("demo", home, CalibrationRequest(choice=CalibrationChoice(balance=0.3)), device="cpu")
+def test_a_persons_balance_outlives_an_artifact_that_cannot_be_read(home: Settings) -> None:
+    calibrate("demo", home, CalibrationRequest(balance=0.3), device="cpu")
     engine = connect(home.database)
     with transaction(engine) as session:
         session.execute(sa.update(calibration_table.CalibrationRow).values(artifact=b"damaged"))
     report = keep_calibrated("demo", home, device="cpu").report
     assert report is not None
-    assert (report.decision.choice.balance, report.decision.decided_by, report.decision.taken_over) == (
-        0.3,
-        "you",
-        True,
-    )
+    assert (report.stored.summary.balance, report.stored.summary.decided_by, report.taken_over) == (0.3, "you", True)
 
 
 def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -> None:
@@ -374,7 +342,7 @@ def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -
 
 
 def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> None:
-    other = calibrate("demo", home, CalibrationRequest(choice=CalibrationChoice(balance=0.6)), device="cpu")
+    other = calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu")
     engine = connect(home.database)
     with pytest.raises(sa.exc.IntegrityError), engine.begin() as connection:
         connection.execute(sa.update(calibration_table.CalibrationRow).values(active=True))
@@ -383,7 +351,7 @@ def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> No
 
 def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> None:
     (first,) = kept(home)
-    other = calibrate("demo", home, CalibrationRequest(choice=CalibrationChoice(balance=0.6)), device="cpu")
+    other = calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu")
     engine = connect(home.database)
     with transaction(engine) as session:
         row = calibration_table.CalibrationRow
@@ -494,7 +462,84 @@ def test_a_calibration_says_what_the_previous_one_had(home: Settings) -> None:
     (before,) = [one for one in kept(home) if one.active]
     engine = connect(home.database)
     statistics = calibration_table.read(engine, "demo", before.id)
-    space = CommonSpaceCalibration.on(statistics, {"de": np.eye(statistics.width)})
-    calibration_table.keep(engine, "demo", space, before.summary)
+    maps = {"de": np.eye(len(statistics.pooled["document"]))}
+    calibration_table.keep(engine, "demo", replace(statistics, space=CommonSpace.rounded(maps)), before.summary)
     assert calibrate("demo", home, device="cpu").lost == "a common space"
     assert calibrate("demo", home, device="cpu").lost == ""
+
+
+@pytest.mark.parametrize(
+    ("decided_by", "balance", "taken_over"),
+    [("you", 0.3, True), ("judgements", 0.5, True), ("concepts", 0.25, False), ("mates", 0.25, False)],
+)
+def test_a_calibration_of_an_earlier_version_is_used_until_it_is_made_anew_with_a_persons_balance(
+    home: Settings, capsys: pytest.CaptureFixture[str], decided_by: str, balance: float, taken_over: bool
+) -> None:
+    log = [Document("q", "de", "wie backe ich Brot")]
+    calibrate("demo", home, CalibrationRequest(balance=balance, logged_queries=log), device="cpu")
+    make_earlier(home, "demo", decided_by, lift=0.8)
+    assert not is_calibrated("demo", home)
+    with Searcher.open("demo", home, device="cpu") as opened:
+        assert opened.calibration is not None
+        assert (opened.ranking.balance, opened.calibration.mates) == (balance, True)
+        assert len(opened.search("Schach", lang="de")) == 10
+    upkeep = keep_calibrated("demo", home, device="cpu")
+    assert upkeep.reason == "an earlier version of Dragoman made its calibration, with settings that are gone"
+    assert upkeep.report is not None
+    assert upkeep.report.taken_over == taken_over
+    assert upkeep.report.stored.summary.balance == (balance if taken_over else BALANCE)
+    assert not upkeep.report.stored.summary.is_earlier
+    with Searcher.open("demo", home, device="cpu") as opened:
+        assert opened.calibration is not None
+        assert opened.calibration.languages["de"].sources.count("") == 1
+    assert is_calibrated("demo", home)
+    assert keep_calibrated("demo", home, device="cpu").report is None
+    assert run(["calibrate", "--list", "-c", "demo", "--home", str(home.home)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 2
+
+
+def test_an_index_run_makes_a_calibration_of_an_earlier_version_anew(
+    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_earlier(home, "demo", "concepts")
+    source = documents(tmp_path / "more.jsonl", "de", ["Ein Haus am See, in dem niemand mehr wohnt."])
+    assert run(["index", str(source), "-c", "demo", "--home", str(home.home)]) == 0
+    assert "demo is calibrated anew: an earlier version of Dragoman made its calibration" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mates", [False, True])
+def test_what_judgements_decided_stays_when_the_collection_is_calibrated_again(
+    home: Settings, tmp_path: Path, mates: bool
+) -> None:
+    engine = connect(home.database)
+    (before,) = kept(home)
+    judged = replace(calibration_table.read(engine, "demo", before.id), balance=0.5, mates=mates)
+    summary = Summary.of(judged, "judgements", mates=MatesSummary(mates, 0.9, 0.9, 100, 0.5, 0.6))
+    calibration_table.keep(engine, "demo", judged, summary)
+    index([str(documents(tmp_path / "nl.jsonl", "nl", DUTCH))], "demo", settings=home, device="cpu")
+    report = keep_calibrated("demo", home, device="cpu").report
+    assert report is not None
+    assert report.taken_over
+    assert (report.stored.summary.decided_by, report.stored.summary.balance) == ("judgements", 0.5)
+    assert report.stored.summary.mates is not None
+    assert report.stored.summary.mates.count == mates
+    assert report.stored.summary.common_space is None
+    made = calibration_table.read(engine, "demo", report.stored.id)
+    assert (made.mates, made.balance, made.space.name) == (mates, 0.5, "")
+    assert "nl" in made.languages
+
+
+@pytest.mark.parametrize(
+    ("request_of", "decided_by"),
+    [
+        (lambda: CalibrationRequest(balance=0.6), "you"),
+        (lambda: CalibrationRequest(judged=judged_topics(["de", "en"])), "judgements"),
+    ],
+)
+def test_a_new_balance_or_new_judgements_are_decided_anew(
+    home: Settings, request_of: Callable[[], CalibrationRequest], decided_by: str
+) -> None:
+    calibrate("demo", home, CalibrationRequest(balance=0.3), device="cpu")
+    report = calibrate("demo", home, request_of(), device="cpu")
+    assert (report.taken_over, report.stored.summary.decided_by) == (False, decided_by)
+    assert report.stored.summary.balance != 0.3

@@ -15,15 +15,13 @@ import pytest
 from encoders.document import Document, FloatArray
 from indexer.collection.settings import Settings
 from indexer.index import index
-from query.calibration.calibration import Calibration
-from query.calibration.common_space import CommonSpaceCalibration
+from query.calibration.space import PLAIN_SPACE, CommonSpace
 from query.cli import run
 from query.fitting import common_space
 from query.fitting.calibrate import calibrate
-from query.fitting.common_space import LearntSpace, can_learn, learn_common_space
+from query.fitting.common_space import LearntSpace, learn_common_space
 from query.fitting.mined_mates import mine_mates
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.search_choice import RankingOptions
 from query.ranking.searcher import Searcher
 from tests.query.synthetic import DIM, TopicEncoder, direction, filled, page
 
@@ -49,8 +47,7 @@ def learnt(folder: Path, encoder: TopicEncoder, documents: Sequence[Document]) -
     store = filled(folder, encoder, documents)
     samples = draw_samples(store, encoder)
     statistics = fit_statistics(samples, encoder.spec.model)
-    assert can_learn(statistics)
-    return learn_common_space(store, statistics, mine_mates(store, statistics, samples, 2048))
+    return learn_common_space(store, statistics, mine_mates(store, statistics, samples))
 
 
 def counterparts(topics: int) -> list[Document]:
@@ -64,12 +61,12 @@ def test_no_query_that_judges_has_taught(tmp_path: Path, monkeypatch: pytest.Mon
 
     def noted_paths(rows: Sequence[Any]) -> Any:
         if not taught:  # the first maps; the last are learnt from all
-            taught.extend(row.vector.tobytes() for row in rows)
+            taught.extend(vector.tobytes() for _, vector, _ in rows)
         return paths(rows)
 
-    def noted_ranks(calibration: Any, maps: Any, questions: Sequence[Any], vectors: Any) -> Any:
+    def noted_ranks(maps: Any, questions: Sequence[Any], vectors: Any) -> Any:
         judged.extend(question.query.tobytes() for question in questions)
-        return ranks(calibration, maps, questions, vectors)
+        return ranks(maps, questions, vectors)
 
     monkeypatch.setattr(common_space, "_paths", noted_paths)
     monkeypatch.setattr(common_space, "_reciprocal_ranks", noted_ranks)
@@ -96,7 +93,7 @@ def test_mates_teach_what_differs_between_languages(tmp_path: Path) -> None:
     # held-out mates judged the ridge; titles of topics that no document is about say the same
     unseen = [page(lang, f"unseen{number}") for lang in LANGUAGES for number in range(100)]
     statistics = fit_statistics(draw_samples(filled(tmp_path / "s", encoder, counterparts(250)), encoder), "topics")
-    made = CommonSpaceCalibration.on(statistics, space.maps)
+    made = replace(statistics, space=CommonSpace.rounded(space.maps))
     documents = encoder.encode_documents([one for one in unseen if one.lang == "ja"]).vectors
     rows = {"ja": slice(0, 100)}
     queries = encoder.encode_queries([Document("", "de", one.title) for one in unseen if one.lang == "de"])
@@ -126,6 +123,12 @@ def test_where_nothing_differs_but_the_mean_no_map_is_kept(tmp_path: Path) -> No
     assert learnt(tmp_path, TopicEncoder(bias=1.0, noise=0.1), counterparts(80)) is None
 
 
+def test_of_vectors_of_several_parts_nothing_is_learnt(tmp_path: Path) -> None:
+    encoder = TwistedEncoder(1.0)
+    encoder.spec = replace(encoder.spec, widths=(DIM // 2, DIM // 2))
+    assert learnt(tmp_path, encoder, counterparts(250)) is None
+
+
 @pytest.mark.long
 def test_package_descriptions_learn_one_by_themselves(
     settings: Settings, tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
@@ -151,16 +154,17 @@ def test_package_descriptions_learn_one_by_themselves(
     assert run(["status", "-c", "packages", "--home", str(settings.home)]) == 0
     assert "asked through maps: a common space" in capsys.readouterr().out
     found = {}
-    with Searcher.open("packages", settings, device="cpu", ranking=RankingOptions(mates=False)) as searcher:
-        assert isinstance(searcher.calibration, CommonSpaceCalibration)
-        parts = {name: getattr(searcher.calibration, name) for name in Calibration.__dataclass_fields__}
-        for calibration in (searcher.calibration, Calibration(**parts)):
+    with Searcher.open("packages", settings, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert searcher.calibration.space.name == "common space"
+        in_space = replace(searcher.calibration, mates=False)
+        for calibration in (in_space, replace(in_space, space=PLAIN_SPACE)):
             asked = replace(searcher, calibration=calibration)
             queries = [Document(concept, "ja", records["ja"][concept]["title"]) for concept in concepts]
             rankings = asked.rank(queries, k=3, to=["en", "uk"])
-            found[type(calibration)] = sum(
+            found[calibration.space.name] = sum(
                 f"{lang}:{query.doc_id}" in ranking.doc_ids
                 for query, ranking in zip(queries, rankings, strict=True)
                 for lang in ("en", "uk")
             )
-    assert found[CommonSpaceCalibration] > found[Calibration]
+    assert found["common space"] > found[""]

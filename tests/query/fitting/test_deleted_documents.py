@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +12,13 @@ import pytest
 from ir_measures import Qrel
 
 from encoders.document import Document
-from query.calibration.calibration_choice import DEFAULT
-from query.fitting.bias import VectorSample
+from query.fitting.decision import decide, decide_by_judgements
 from query.fitting.drift import changed_hits, drift
-from query.fitting.evidence import Evidence, from_concepts, from_judgements, from_titles
-from query.fitting.probe import probe
-from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
+from query.fitting.request import JudgedTopics
+from query.fitting.statistics import draw_samples, fit_statistics
+from query.fitting.trial import from_judgements
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.search_choice import SearchChoice
+from query.report.bias import VectorSample
 from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 
 ENCODER = TopicEncoder(bias=1.0, noise=1.0)
@@ -46,44 +44,36 @@ def test_samples_are_drawn_of_what_is_left(store: LosingStore) -> None:
     assert min(len(bank) for bank in samples.bank.values()) > TOPICS
 
 
-def judged(store: LosingStore, _: CalibrationSamples) -> Evidence | None:
+def judged() -> JudgedTopics:
     topics = [Document(f"t{at}", "de", f"t{at}") for at in range(TOPICS)]
     qrels = [Qrel(topic.doc_id, f"{lang}:{topic.doc_id}:0", 1) for topic in topics for lang in LANGUAGES]
-    return from_judgements(store, ENCODER, topics, qrels)
+    return JudgedTopics(topics, qrels)
 
 
-@pytest.mark.parametrize(
-    "gather",
-    [
-        judged,
-        lambda store, samples: from_concepts(store, MODEL, samples),
-        lambda store, samples: from_titles(store, MODEL, samples),
-    ],
-    ids=["judgements", "concepts", "titles"],
-)
-def test_evidence_is_of_what_is_left(
-    store: LosingStore, gather: Callable[[LosingStore, CalibrationSamples], Evidence | None], quick_probe: None
-) -> None:
+def test_it_is_decided_by_what_is_left(store: LosingStore) -> None:
     samples = draw_samples(store, ENCODER)
     lost, store.reads = len(store.lost), 0
-    found = gather(store, samples)
-    assert found is not None
-    assert len(found.queries) == len(found.topics) == len(found.relevant) == len(found.sources)
-    assert all(found.relevant)
-    probe(store, samples, MODEL, found)
+    decision = decide(store, samples, MODEL)
     assert len(store.lost) > lost
+    assert decision.mates is not None
+    lost, store.reads = len(store.lost), 0
+    by_topics = decide_by_judgements(store, ENCODER, decision, judged(), seed=0)
+    assert len(store.lost) > lost
+    assert by_topics.decided_by == "judgements"
 
 
 def test_every_judged_document_may_be_lost(store: LosingStore) -> None:
     """A topic without a relevant document is no observation."""
     store.delete([f"{lang}:t{at}:0" for lang in LANGUAGES for at in (1, 2)])
-    found = judged(store, draw_samples(store, ENCODER))
-    assert found is not None
-    assert not {"t1", "t2"} & set(found.topics)
+    topics = judged()
+    questions = from_judgements(store, ENCODER, topics.topics, topics.qrels)
+    assert len(questions) >= 20
+    assert all(question.answers for question in questions)
+    assert not {"t1", "t2"} & {question.topic for question in questions}
 
 
 def test_drift_and_bias_are_of_what_is_left(store: LosingStore) -> None:
-    active = fit_statistics(draw_samples(store, ENCODER), MODEL).with_choice(DEFAULT)
+    active = fit_statistics(draw_samples(store, ENCODER), MODEL)
     assert drift(store, active).keys() == set(LANGUAGES)
     sample = VectorSample.draw(store, MODEL, active)
     assert sample.corrected is not None
@@ -91,11 +81,10 @@ def test_drift_and_bias_are_of_what_is_left(store: LosingStore) -> None:
 
 
 def test_a_ranking_leaves_out_what_is_lost_while_it_is_made(store: LosingStore) -> None:
-    active = fit_statistics(draw_samples(store, ENCODER), MODEL).with_choice(DEFAULT)
+    active = fit_statistics(draw_samples(store, ENCODER), MODEL)
     queries = ENCODER.encode_queries([Document("q", "de", f"t{at}") for at in range(3)])
     lost, store.reads = len(store.lost), 0
-    choice = replace(SearchChoice.of(active), second_look=True)
-    rankings = FairRanker(store, active, choice).rank(queries, "de", LANGUAGES, 100)
+    rankings = FairRanker(store, replace(active, mates=True)).rank(queries, "de", LANGUAGES, 100)
     assert len(store.lost) > lost
     assert all(len(ranking.doc_ids) > 50 for ranking in rankings)
     assert not {doc_id for ranking in rankings for doc_id in ranking.doc_ids} & set(store.lost)
@@ -103,7 +92,7 @@ def test_a_ranking_leaves_out_what_is_lost_while_it_is_made(store: LosingStore) 
 
 
 def test_a_collection_emptied_meanwhile_has_no_drift(store: LosingStore) -> None:
-    active = fit_statistics(draw_samples(store, ENCODER), MODEL).with_choice(DEFAULT)
+    active = fit_statistics(draw_samples(store, ENCODER), MODEL)
     store.delete(list(store.ids()))
     assert draw_samples(store, ENCODER).documents == {}
     assert drift(store, active) == {}

@@ -11,7 +11,6 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import NearestDocuments, VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT
 from query.fitting import drift as drifting
 from query.fitting.drift import drift, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
@@ -33,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedStore:
 
 
 def calibrated(store: EmbeddedStore) -> Calibration:
-    return fit_statistics(draw_samples(store, TopicEncoder(bias=1.0, noise=1.0)), MODEL).with_choice(DEFAULT)
+    return fit_statistics(draw_samples(store, TopicEncoder(bias=1.0, noise=1.0)), MODEL)
 
 
 def test_two_samples_of_the_same_documents_have_next_to_no_drift(

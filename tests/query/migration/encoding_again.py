@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import closing
 
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect
-from query.collections.status import describe
+from query.calibration import table as calibration_table
+from query.ranking.hits import Hits
 from query.ranking.searcher import Searcher
+
+DOCUMENTS = 235
 
 
 def command(encoder: str) -> list[str]:
     return ["migrate", "-c", "demo", "--encoder", encoder, "--method", "first", "--re-encode", "--device", "cpu", "-q"]
-
-
-SAMPLE = 40
-"""Documents of the sample: few, so that most of the demo's 235 come after it."""
 
 
 def first(settings: Settings) -> list[str]:
@@ -41,8 +40,30 @@ def vectors(settings: Settings) -> dict[str, bytes]:
     return held
 
 
-def status(settings: Settings) -> dict[str, Any]:
+def encoded_again(settings: Settings, model: str) -> int:
+    """How many documents have a vector of a model."""
+    with closing(row(settings).open_store(settings)) as store:
+        return sum(store.count(model).values()) if model in store.models() else 0
+
+
+def migrated_to(settings: Settings) -> str:
+    """The model of the encoder that the collection has migrated to; empty after ``rollback``."""
     engine = connect(settings.database)
-    described = describe(engine, collections.require(engine, "demo"), settings)
+    stored = calibration_table.active(engine, collections.require(engine, "demo"))
     engine.dispose()
-    return described
+    assert stored is not None
+    return stored.summary.migrated_to
+
+
+def found_through_the_map(settings: Settings) -> Hits:
+    """All documents, found as long as the new field is not whole: by the old one, the query going through the map."""
+    with Searcher.open("demo", settings, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        query_encoder = searcher.calibration.space.query_encoder
+        assert query_encoder is not None
+        assert searcher.spec.model == query_encoder.model != searcher.stored_model == row(settings).model
+        hits = searcher.search("Bienen im Garten", lang="de", k=400, explain=True)
+        assert sorted(hit.doc_id for hit in hits) == sorted(searcher.store.ids())
+    assert len(hits) == DOCUMENTS
+    assert all(-1.0001 <= hit.cosine <= 1.0001 and hit.passage for hit in hits)
+    return hits

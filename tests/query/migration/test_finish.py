@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -24,32 +23,40 @@ from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.lineage import leave_migration
-from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.cli import run
 from query.commands.output.migrations import show_reencoding
+from query.fitting.calibrate import calibrate
+from query.fitting.request import CalibrationRequest
 from query.migration import finish
 from query.migration.finish import finish_migration
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
 from tests.query.conftest import SOURCES, copied, moved
-from tests.query.migration.encoding_again import SAMPLE, command, first, row, status, vectors
+from tests.query.migration.encoding_again import (
+    DOCUMENTS,
+    command,
+    encoded_again,
+    first,
+    found_through_the_map,
+    migrated_to,
+    row,
+    vectors,
+)
+from tests.query.ranking.same_ranking import assert_same
 from trials import ROOT
 
 
 @pytest.fixture
-def home(migrated_by_words: Settings, quick_probe: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def home(migrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A copy of the migrated demo by the word model."""
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(finish, "SAMPLE", SAMPLE)
     return copied(migrated_by_words.home, tmp_path)
 
 
 KILLED = """
 import os, signal
 from indexer.stores.embedded import EmbeddedStore
-from query.migration import finish
 from query.cli import run
-finish.SAMPLE = {sample}
 put, calls = EmbeddedStore.put, []
 def dying(store, model, documents):
     calls.append(model)
@@ -63,7 +70,7 @@ run({command!r})
 
 def killed(settings: Settings, at: int) -> None:
     """Encode again in another process, which is killed when it is about to write for the nth time."""
-    program = KILLED.format(sample=SAMPLE, at=at, command=command(row(settings).encoder))
+    program = KILLED.format(at=at, command=command(row(settings).encoder))
     environment = dict(os.environ, DRAGOMAN_HOME=str(settings.home), PYTHONPATH=str(ROOT))
     process = subprocess.run([sys.executable, "-c", program], env=environment, check=False, capture_output=True)
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
@@ -71,29 +78,35 @@ def killed(settings: Settings, at: int) -> None:
 
 @pytest.mark.parts
 def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_on_to_the_same_bytes(
-    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(home.home, tmp_path / "undisturbed")
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
     finish_migration("demo", undisturbed, device="cpu")
-    for at in (1, 3):  # in the sample; after the second chunk of the others
+    new, before = migrated_to(home), found_through_the_map(home)
+    for at in (1, 3):  # before anything is stored; after the second chunk
         killed(home, at)
-    again = status(home)["encoding_again"]
-    assert SAMPLE - 5 <= again["documents"] < 235
-    assert again["searched"]
-    with Searcher.open("demo", home, device="cpu") as searcher:
-        assert isinstance(searcher.calibration, OldAndNewCalibration)
-        hits = searcher.search("Bienen im Garten", lang="de", k=400, explain=True)
-        assert {hit.doc_id for hit in hits} == set(searcher.store.ids())
-        fresh = searcher.store.stamps(searcher.spec.model, [hit.doc_id for hit in hits])
-        assert 0 < len(fresh) < 235
-        assert all(-1 <= hit.cosine <= 1.0001 and hit.passage for hit in hits)
+    done = encoded_again(home, new)
+    assert 0 < done < DOCUMENTS
+    assert found_through_the_map(home) == before
+    put, written = EmbeddedStore.put, list[str]()
+
+    def noted(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        written.extend(one.document.doc_id for one in documents)
+        return put(store, model, documents)
+
+    monkeypatch.setattr(EmbeddedStore, "put", noted)
     assert run([*command(row(home).encoder), "--json"]) == 0
+    assert len(written) == len(set(written)) == DOCUMENTS - done
     told = json.loads(capsys.readouterr().out)
-    assert 0 < told["encoded"] < 235
+    assert told["encoded"] + told["unchanged"] == DOCUMENTS
     assert vectors(home) == vectors(undisturbed)
     assert row(home).method == "first"
-    assert status(home)["encoding_again"] is None
+    assert migrated_to(home) == ""
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert searcher.calibration.space.query_encoder is None
+        assert searcher.spec.model == searcher.stored_model == new
 
 
 @pytest.mark.parametrize(
@@ -101,7 +114,6 @@ def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_
     [("calibrated_by_words", "migrated_by_words"), pytest.param("calibrated", "migrated", marks=pytest.mark.long)],
     ids=["words", "the default encoder"],
 )
-@pytest.mark.usefixtures("quick_probe")
 def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_back_and_forth(
     plain: str,
     asked: str,
@@ -113,12 +125,11 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
     calibrated: Settings = request.getfixturevalue(plain)
     home = copied(request.getfixturevalue(asked).home, tmp_path)
     monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
-    monkeypatch.setattr(finish, "SAMPLE", SAMPLE)
     encoder = row(home).encoder
     report = finish_migration("demo", home, device="cpu")
-    assert report.encoded + report.unchanged == 235
+    assert report.encoded + report.unchanged == DOCUMENTS
     show_reencoding(report, "demo", Console())
-    assert f"235 documents have a vector of {encoder}" in capsys.readouterr().err
+    assert f"{DOCUMENTS} documents have a vector of {encoder}" in capsys.readouterr().err
     assert 0.3 < report.overlap <= 1
     assert not report.logged
     found = row(home)
@@ -144,7 +155,7 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
 def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answers(
     home: Settings, calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put, calls = EmbeddedStore.put, list[str]()
+    new, put, calls = migrated_to(home), EmbeddedStore.put, list[str]()
 
     def left_at_the_second(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
         calls.append(model)
@@ -157,7 +168,8 @@ def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answe
     with pytest.raises(BadInput, match=r"no longer encodes the queries of demo"):
         finish_migration("demo", home, device="cpu")
     assert first(home) == first(calibrated_by_words)
-    assert not status(home)["encoding_again"]["searched"]
+    assert migrated_to(home) == ""
+    assert encoded_again(home, new)  # these stay for a later migration
 
 
 def test_while_it_opens_its_encoder_no_other_command_changes_the_collection(
@@ -193,34 +205,28 @@ def test_what_could_not_be_encoded_for_any_other_reason_keeps_the_collection_as_
     assert (report.encoded, row(home).method) == (1, "first")
 
 
-def test_documents_that_logged_searches_showed_most_are_encoded_first(
-    home: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Searcher.open("demo", home, device="cpu") as searcher:
-        last = list(searcher.store.ids())[-3:]
+def test_where_queries_were_logged_both_encoders_are_compared_on_them(home: Settings) -> None:
     engine = connect(home.database)
     with transaction(engine) as session:
         for number in range(3):
             session.add(
                 SearchRow(
                     id=str(number), created=row(home).created, collection="demo", query=f"Honig {number}", lang="de",
-                    space="", settings={}, hits=["gone", *last[: number + 1]], took=1,
+                    space="", settings={}, hits=[], took=1,
                 )
             )  # fmt: skip
     engine.dispose()
-    order = list[str]()
-    put = EmbeddedStore.put
-
-    def noted(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        order.extend(one.document.doc_id for one in documents)
-        return put(store, model, documents)
-
-    monkeypatch.setattr(EmbeddedStore, "put", noted)
     report = finish_migration("demo", home, device="cpu")
-    rest = order[len(order) - report.encoded :]
-    assert set(last) & set(rest)  # not all of them were in the sample
-    assert [doc_id for doc_id in last if doc_id in rest] == rest[: len([one for one in last if one in rest])]
     assert (report.logged, report.queries) == (True, 3)
+
+
+def test_a_persons_balance_stays_when_the_new_field_is_whole(home: Settings) -> None:
+    calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu")
+    assert migrated_to(home)
+    finish_migration("demo", home, device="cpu")
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert (searcher.ranking.balance, searcher.calibration.space.query_encoder) == (0.6, None)
 
 
 def test_what_cannot_be_encoded_again_gets_one_sentence(
@@ -250,7 +256,6 @@ def test_on_elasticsearch_it_is_the_same(
 ) -> None:
     home = moved(migrated_by_words, "demo", elastic_url, tmp_path / "moved")
     monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
-    monkeypatch.setattr(finish, "SAMPLE", SAMPLE)
     put, calls = ElasticStore.put, list[str]()
 
     def interrupted_at_the_third(store: ElasticStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
@@ -263,13 +268,9 @@ def test_on_elasticsearch_it_is_the_same(
         patch.setattr(ElasticStore, "put", interrupted_at_the_third)
         with pytest.raises(KeyboardInterrupt):
             finish_migration("demo", home, device="cpu")
-    again = status(home)["encoding_again"]
-    assert SAMPLE - 5 <= again["documents"] < 235
-    assert again["searched"]
+    assert 0 < encoded_again(home, migrated_to(home)) < DOCUMENTS
+    found_through_the_map(home)
     with Searcher.open("demo", home, device="cpu") as searcher:
-        hits = searcher.search("Bienen im Garten", lang="de", k=400)
-        assert {hit.doc_id for hit in hits} == set(searcher.store.ids())
-        assert len({hit.doc_id for hit in hits}) == len(hits)
         here = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
     copied = Settings.read(home=tmp_path / "embedded")
     shutil.copytree(migrated_by_words.home, copied.home)
@@ -277,11 +278,10 @@ def test_on_elasticsearch_it_is_the_same(
     _embedded(copied, home)
     with Searcher.open("demo", copied, device="cpu") as searcher:
         there = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
-    assert here.doc_ids == there.doc_ids
-    np.testing.assert_allclose(here.scores, there.scores, atol=1e-4)
+    assert_same(here, there, tolerance=1e-4)
     finish_migration("demo", home, device="cpu")
     assert row(home).method == "first"
-    assert len(vectors(home)) == 235
+    assert len(vectors(home)) == DOCUMENTS
     assert run(["rollback", "-c", "demo", "-q"]) == 0
     assert first(home) == first(rolled_back(migrated_by_words, tmp_path))
 

@@ -9,30 +9,40 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from encoders.document import EncoderSpec
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, open_database
 from indexer.ledger.index_runs import active_reencoding
+from indexer.reencode import hand_out_stored
 from indexer.stores.contract import VectorStore
 from indexer.workers.progress import run_progress
 from onnx_export.models import DEFAULT
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration
-from query.calibration.old_and_new_calibration import OldAndNewCalibration
 from query.cli import run
 from query.migration import finish
 from query.migration.finish import finish_migration
-from query.ranking.searcher import Searcher
 from tests.conftest import until
 from tests.indexer.workers.site import Site
 from tests.query.conftest import moved
-from tests.query.migration.encoding_again import SAMPLE, command, first, row, status, vectors
+from tests.query.migration.encoding_again import (
+    DOCUMENTS,
+    command,
+    encoded_again,
+    first,
+    found_through_the_map,
+    migrated_to,
+    row,
+    vectors,
+)
 from trials import DEMO
 from trials.servers.rabbitmq import RabbitServer
 from trials.servers.redis import RedisServer
@@ -42,17 +52,11 @@ CHUNK = 8
 PROGRAM = """
 import sys
 from indexer.indexing import reading as batches
-from query.migration import finish
 from query.cli import run
-from tests.query.migration.test_finish_by_workers import CHUNK, every_sixth
-batches.CHUNK_DOCUMENTS, finish.draw = CHUNK, every_sixth
+from tests.query.migration.test_finish_by_workers import CHUNK
+batches.CHUNK_DOCUMENTS = CHUNK
 sys.exit(run(sys.argv[1:]))
 """
-
-
-def every_sixth(store: VectorStore, *_: object) -> dict[str, list[str]]:
-    """A sample that is the same on both stores."""
-    return {"": list(store.ids())[::6]}
 
 
 class Again(Site):
@@ -88,9 +92,7 @@ class Again(Site):
 
 
 @pytest.fixture
-def again(
-    quick_probe: None, migrated_by_words: Settings, word_model: ModelFolder, redis: RedisServer, tmp_path: Path
-) -> Iterator[Again]:
+def again(migrated_by_words: Settings, word_model: ModelFolder, redis: RedisServer, tmp_path: Path) -> Iterator[Again]:
     shutil.copytree(migrated_by_words.home, tmp_path / "home")
     with closing(Again(tmp_path, redis.url, str(word_model.path))) as made:
         yield made
@@ -100,7 +102,6 @@ def test_a_worker_makes_what_one_process_makes(
     again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
-    monkeypatch.setattr(finish, "draw", every_sixth)
     shutil.copytree(again.settings.home, tmp_path / "alone")
     alone = Settings.read(home=tmp_path / "alone")
     finish_migration("demo", alone, device="cpu")
@@ -111,7 +112,7 @@ def test_a_worker_makes_what_one_process_makes(
     capsys.readouterr()
     assert again.here("--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["encoded"], told["unchanged"]) == (235 - SAMPLE, SAMPLE)
+    assert (told["encoded"], told["unchanged"]) == (DOCUMENTS, 0)
     assert vectors(again.settings) == vectors(alone)
     assert row(again.settings).method == "first"
 
@@ -124,7 +125,6 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
-    monkeypatch.setattr(finish, "draw", every_sixth)
     server: RedisServer | RabbitServer
     if servers.startswith("Redis"):
         server = request.getfixturevalue("redis")
@@ -137,6 +137,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
     finish_migration("demo", undisturbed, device="cpu")
 
+    new, before = migrated_to(place), found_through_the_map(place)
     with closing(Again(tmp_path, server.url, DEFAULT)) as site:
         asking = site.command()
         worker = site.worker()
@@ -145,30 +146,24 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
             process.send_signal(signal.SIGKILL)
             process.wait()
         assert run(["pause", "-c", "demo", "--home", str(place.home)]) == 0
-        until(lambda: status(place)["encoding_again"]["documents"] > SAMPLE + CHUNK, 60)  # refreshed within a second
-        counted = status(place)["encoding_again"]
-        assert counted["searched"]
-        assert counted["documents"] < 235
-        with Searcher.open("demo", place, device="cpu") as searcher:
-            assert isinstance(searcher.calibration, OldAndNewCalibration)
-            hits = searcher.search("Bienen im Garten", lang="de", k=400)
-            assert sorted(hit.doc_id for hit in hits) == list(searcher.store.ids())
+        until(lambda: encoded_again(place, new) > CHUNK, 60)  # refreshed within a second
+        assert encoded_again(place, new) < DOCUMENTS
+        assert found_through_the_map(place) == before
         assert run(["resume", "-c", "demo", "--home", str(place.home), "--broker", server.url]) == 0
         site.worker()
         capsys.readouterr()
         assert site.here("--json") == 0
         told = json.loads(capsys.readouterr().out)
-        assert told["encoded"] + told["unchanged"] == 235
-        assert told["unchanged"] == SAMPLE
+        assert (told["encoded"], told["unchanged"]) == (DOCUMENTS, 0)
         encoded_by = site.run().builds
         assert encoded_by == {site.run().build: told["encoded"]}
     assert vectors(place) == vectors(undisturbed)
     assert row(place).method == "first"
-    assert status(place)["encoding_again"] is None
-    new = first(place)
+    assert (row(place).model, migrated_to(place)) == (new, "")
+    answers = first(place)
     monkeypatch.setenv("DRAGOMAN_HOME", str(place.home))
     assert run(["rollback", "-c", "demo", "-q"]) == 0
-    assert first(place) != new
+    assert first(place) != answers
 
 
 @pytest.mark.parametrize("how", ["rollback", pytest.param("calibrate", marks=pytest.mark.long)])
@@ -179,8 +174,7 @@ def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
     engine = connect(again.settings.database)
     kept = calibration_table.active(engine, collections.require(engine, "demo"))
     assert kept
-    assert kept.summary.maps
-    before = kept.summary.maps.before
+    before = kept.summary.migrated_from
     leaving = {"rollback": ["rollback"], "calibrate": ["calibrate", "--use", before]}[how]
     assert run([*leaving, "-c", "demo", "--home", str(again.settings.home)]) == 0
     assert asking.wait(60) == 1
@@ -188,18 +182,17 @@ def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
     assert (active_reencoding(engine, "demo"), again.run().state) == (None, "cancelled")
     engine.dispose()
     assert first(again.settings) == first(calibrated_by_words)
-    assert not status(again.settings)["encoding_again"]["searched"]
+    assert migrated_to(again.settings) == ""
 
 
 def test_left_before_anything_is_handed_out_no_run_is_left_behind(
     again: Again, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def leaving(engine: sa.Engine, name: str) -> list[str]:
+    def leaving(encoder: str, spec: EncoderSpec, store: VectorStore, engine: sa.Engine, name: str, **more: Any) -> Any:
         assert leave_migration(engine, name)
-        return []
+        return hand_out_stored(encoder, spec, store, engine, name, **more)
 
-    monkeypatch.setattr(finish, "draw", every_sixth)
-    monkeypatch.setattr(finish, "most_shown", leaving)
+    monkeypatch.setattr(finish, "hand_out_stored", leaving)
     assert again.here() == 1
     assert "no longer encodes the queries of" in capsys.readouterr().err
     assert again.run().state == "cancelled"
@@ -211,7 +204,6 @@ def test_meanwhile_nothing_is_indexed_not_even_a_generation_of_the_new_encoder(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(finish, "draw", every_sixth)
     monkeypatch.setattr(finish, "watch_run", interrupted)
     place, broker = ["--home", str(again.settings.home)], ["--broker", again.settings.broker]
     assert again.here() == 130
@@ -234,10 +226,23 @@ def test_ctrl_c_only_ends_looking_on(again: Again) -> None:
     assert again.run().state == "running"
 
 
-def test_where_the_sample_is_all_no_worker_is_waited_for(again: Again) -> None:
+def test_where_all_documents_are_encoded_already_no_worker_is_waited_for(
+    again: Again, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when this command was broken off between the last vector and the change."""
+
+    def broken_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    alone = Settings.read(home=again.settings.home)
+    with monkeypatch.context() as patch:
+        patch.setattr(finish, "_switch", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            finish_migration("demo", alone, device="cpu")
+    assert row(again.settings).method != "first"
     assert again.here() == 0
     assert row(again.settings).method == "first"
-    assert (again.run().state, again.run().encoded, again.run().unchanged) == ("done", 0, 235)
+    assert (again.run().state, again.run().encoded, again.run().unchanged) == ("done", 0, DOCUMENTS)
 
 
 def test_a_broker_that_is_away_is_said_before_anything_is_encoded(
@@ -246,4 +251,4 @@ def test_a_broker_that_is_away_is_said_before_anything_is_encoded(
     monkeypatch.setattr("indexer.workers.hints._CONNECT_RETRIES", 1)
     assert again.here("--broker", "redis://127.0.0.1:1/0") == 1
     assert "the broker redis://127.0.0.1:1/0 can't be reached" in capsys.readouterr().err
-    assert status(again.settings)["encoding_again"] is None
+    assert encoded_again(again.settings, migrated_to(again.settings)) == 0

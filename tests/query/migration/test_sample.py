@@ -14,7 +14,7 @@ from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passag
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.migration.candidate_maps import PairedSample
-from query.migration.sample import paired_samples
+from query.migration.sample import paired_sample
 from tests.query.synthetic import LosingStore
 
 DOCUMENTS = [
@@ -81,7 +81,7 @@ def sampled(
     store.create(old.spec.model, old.spec.dim)
     encoded = old.encode_documents(DOCUMENTS)
     store.put(old.spec.model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(DOCUMENTS)])
-    both = paired_samples(store, old, new, 60, 0, Console(quiet=True))["en"]
+    both = paired_sample(store, old, new, 60, 0, Console(quiet=True))
     store.close()
     return both
 

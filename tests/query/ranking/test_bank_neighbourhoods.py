@@ -11,7 +11,6 @@ import pytest
 from encoders.document import FloatArray, Int8Array, Passages, int8_rows, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Bank, Calibration
-from query.calibration.calibration_choice import USUAL_MIX
 from query.calibration.corrected_queries import CorrectedQueries
 from query.ranking import bank_neighbourhoods
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
@@ -89,7 +88,7 @@ def test_passages_count_and_a_passage_that_changed_is_compared_again(bank: Bank)
             )
             for of_document in passages
         ]
-        return with_passages(documents, cut, Calibration.none("m", PARTS), 0.0, USUAL_MIX)
+        return with_passages(documents, cut, Calibration.none("m", PARTS), 0.0, "de")
 
     first = neighbourhoods.of(documents)
     by_passages = neighbourhoods.of(listed(stored))
@@ -100,18 +99,11 @@ def test_passages_count_and_a_passage_that_changed_is_compared_again(bank: Bank)
         np.testing.assert_allclose(neighbourhoods.of(again), compared(bank, again), rtol=1e-6)
 
 
-def test_queries_of_the_bank_are_left_out_each_time(bank: Bank) -> None:
-    vectors = rows(20)
-    of_queries = BankNeighbourhoods(replace(bank, own_rows=np.array([0, -1], dtype=np.intp)))
-    for _ in range(2):
-        assert of_queries.of(candidates(range(20), vectors)).shape == (2, 20)
-
-
 def test_memory_is_bounded(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bank_neighbourhoods, "_MOST", 50)
     vectors, neighbourhoods = rows(100), BankNeighbourhoods(bank)
     for start in range(0, 100, 20):
         neighbourhoods.of(candidates(range(start, start + 20), vectors))
-    assert len(neighbourhoods) == 20
+    assert neighbourhoods.count == 20
     neighbourhoods.of(candidates(range(100), vectors))
-    assert len(neighbourhoods) == 50
+    assert neighbourhoods.count == 50

@@ -4,7 +4,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,10 +12,14 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import root, run
-from query.ranking.search_choice import RankingOptions
+from query.fitting import calibrate as calibrating
+from query.fitting.request import CalibrationRequest
+from query.ranking.hits import Hits
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.service.options import ServiceOptions
-from tests.query.conftest import moved
+from tests.query.conftest import copied, moved
+from tests.query.ranking.same_ranking import assert_same_hits
 from trials import DEMO
 from trials.servers.service import serving
 
@@ -34,34 +37,41 @@ def home(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> S
     alone = ["--encoder", str(word_model.path)]
     for name, encoders in (("both", [*alone, "--encoder", words]), ("alone", alone)):
         assert run(["index", *SOURCES, "-c", name, *encoders, "--no-calibration", *at]) == 0
-        assert run(["calibrate", "-c", name, "--balance", "0.75", "--rank", "0", *at]) == 0
+        assert run(["calibrate", "-c", name, "--balance", "0.75", *at]) == 0
     return Settings.read(home=place / "home")
 
 
-def hits(settings: Settings, collection: str, ranking: RankingOptions) -> list[list[tuple[str, Any]]]:
-    with Searcher.open(collection, settings, device="cpu", ranking=ranking) as searcher:
-        return [
-            [(hit.doc_id, pytest.approx(hit.score, abs=0.01)) for hit in searcher.search(text, lang=lang, k=5)]
-            for lang, text in QUERIES
-        ]
+def weighed(searcher: Searcher, weights: tuple[float, ...]) -> Searcher:
+    """The same collection by a calibration with other weights, in which mates don't count."""
+    assert searcher.calibration is not None
+    parts = replace(searcher.calibration.vector_parts, weights=weights)
+    return replace(searcher, calibration=replace(searcher.calibration, vector_parts=parts, mates=False))
 
 
-@pytest.mark.parametrize("passages", [True, False])
-def test_where_one_part_has_all_the_weight_the_ranking_is_its_own(home: Settings, passages: bool) -> None:
-    alone = RankingOptions(balance=0.5, passages=passages)  # without a bank, which each draws
-    both = hits(home, "both", replace(alone, weights=(1.0, 0.0)))
-    # the int8 passages of both are rounded together, so hits of nearly the same score may change places
-    assert list(map(dict, both)) == list(map(dict, hits(home, "alone", alone)))
+def hits(settings: Settings, collection: str, weights: tuple[float, ...], balance: float = 0.75) -> list[Hits]:
+    ranking = RankingOptions(balance=balance)
+    with weighed(Searcher.open(collection, settings, device="cpu", ranking=ranking), weights) as searcher:
+        return [searcher.search(text, lang=lang, k=5) for lang, text in QUERIES]
+
+
+def test_where_one_part_has_all_the_weight_the_ranking_is_its_own(home: Settings) -> None:
+    """Nearly: the int8 passages of both are rounded together."""
+    both, alone = hits(home, "both", (1.0, 0.0), 0.5), hits(home, "alone", (1.0,), 0.5)  # by no bank, which each draws
+    for of_both, of_one in zip(both, alone, strict=True):
+        assert_same_hits(of_both, of_one, tolerance=0.01)
 
 
 def test_both_stores_rank_them_alike(home: Settings, elastic_url: str, tmp_path: Path) -> None:
-    ranking = RankingOptions(weights=(0.3, 0.7))
-    assert hits(moved(home, "both", elastic_url, tmp_path / "home"), "both", ranking) == hits(home, "both", ranking)
+    on_a_server = moved(home, "both", elastic_url, tmp_path / "home")
+    for there, here in zip(hits(on_a_server, "both", (0.3, 0.7)), hits(home, "both", (0.3, 0.7)), strict=True):
+        assert_same_hits(there, here, tolerance=1e-4)
 
 
-def test_weights_change_the_ranking_and_not_the_index(home: Settings) -> None:
-    first, second = (hits(home, "both", RankingOptions(weights=given)) for given in ((0.9, 0.1), (0.1, 0.9)))
-    assert first != second
+def test_weights_change_the_ranking(home: Settings) -> None:
+    first, second = (hits(home, "both", weights) for weights in ((0.9, 0.1), (0.1, 0.9)))
+    assert [hit.doc_id for of_query in first for hit in of_query] != [
+        hit.doc_id for of_query in second for hit in of_query
+    ]
 
 
 @pytest.mark.parametrize("collection", ["both", "alone"])
@@ -79,27 +89,11 @@ def test_the_service_names_both_encoders(home: Settings, word_model: ModelFolder
     assert described["encoder"] == f"{word_model.path.name} + words"
 
 
-def test_one_searcher_ranks_by_weights_of_each_query(home: Settings) -> None:
-    with Searcher.open("both", home, device="cpu") as searcher:
-        for weights in ((0.9, 0.1), (0.1, 0.9), (0.9, 0.1)):
-            found = [
-                [(hit.doc_id, hit.score) for hit in searcher.weighed(weights).search(text, lang=lang, k=5)]
-                for lang, text in QUERIES
-            ]
-            assert list(map(len, found)) == [5] * len(QUERIES)
-            assert found == hits(home, "both", RankingOptions(weights=weights))
-            described, whole = searcher.weighed(weights).describe(), searcher.describe()
-            assert (described["weights"], described["calibration"]) == (list(weights), whole["calibration"])
-            assert described["space"] != whole["space"]
-        searcher.languages = {"de": 1}
-        assert searcher.weighed((0.9, 0.1)).targets(None) == ["de"]
-
-
 def test_documents_that_one_part_does_not_know_are_ranked_by_the_other_on_one_scale(home: Settings) -> None:
     """Cr5 knows no Japanese: its pages' cosines are the other encoder's, and no smaller for that."""
-    with Searcher.open("both", home, device="cpu", ranking=RankingOptions(passages=False)) as searcher:
+    with Searcher.open("both", home, device="cpu") as searcher:
         found = {hit.lang: hit for hit in searcher.search("flood in the old town", lang="en", k=200, explain=True)}
-    with Searcher.open("alone", home, device="cpu", ranking=RankingOptions(passages=False)) as searcher:
+    with Searcher.open("alone", home, device="cpu") as searcher:
         alone = {hit.doc_id: hit for hit in searcher.search("flood in the old town", lang="en", k=200, explain=True)}
     hit = found["ja"]
     assert hit.parts is not None
@@ -108,22 +102,34 @@ def test_documents_that_one_part_does_not_know_are_ranked_by_the_other_on_one_sc
     assert hit.parts.corrected == pytest.approx(other.corrected, abs=0.01)
 
 
-def test_the_probe_chooses_weights_and_a_person_may(home: Settings, tmp_path: Path) -> None:
-    shutil.copytree(home.home, tmp_path / "home")
+def test_a_person_states_weights_and_the_index_stays(home: Settings, tmp_path: Path) -> None:
+    copy = copied(home.home, tmp_path)
 
     def calibrated(*options: str) -> dict[str, object]:
-        place = ["--home", str(tmp_path / "home")]
+        place = ["--home", str(copy.home)]
         done = CliRunner().invoke(root, ["calibrate", "-c", "both", *options, "--json", *place])
         assert done.exit_code == 0, done.output
         found: dict[str, object] = json.loads(done.stdout)
         return found
 
+    def scores() -> dict[str, float]:
+        with Searcher.open("both", copy, device="cpu") as searcher:
+            return {hit.doc_id: hit.score for hit in searcher.search("flood in the old town", lang="en", k=5)}
+
+    def stored() -> dict[str, bytes]:
+        with Searcher.open("both", copy, device="cpu") as searcher:
+            pages = list(searcher.store.scan(searcher.stored_model))
+        return {one.document.doc_id: one.vector.tobytes() for page in pages for one in page}
+
+    before, vectors = scores(), stored()
     given = calibrated("--weights", "0.2,0.8")
     assert given["decided_by"] == "you"
-    assert given["weights"] == [0.2, 0.8]
+    assert given["weights"] == pytest.approx([0.2, 0.8])
+    assert scores() != before
+    assert stored() == vectors
     decided = calibrated()
-    assert decided["decided_by"] == "concepts"
-    assert {tuple(one["weights"]) for one in decided["probe"]} >= {(), (0.1, 0.9), (0.9, 0.1)}  # type: ignore[attr-defined]
+    assert decided["decided_by"] in {"documents", "default"}
+    assert decided["weights"] == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -133,11 +139,12 @@ def test_the_probe_chooses_weights_and_a_person_may(home: Settings, tmp_path: Pa
         ("alone", (0.5, 0.5), "give 1 weight, not 2"),
     ],
 )
-def test_weights_that_fit_no_part_are_refused(
-    home: Settings, collection: str, weights: tuple[float, ...], said: str
+def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
+    home: Settings, collection: str, weights: tuple[float, ...], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(calibrating, "draw_samples", lambda *_, **__: pytest.fail("queries were drawn"))
     with pytest.raises(BadInput, match=said):
-        Searcher.open(collection, home, ranking=RankingOptions(weights=weights))
+        calibrating.calibrate(collection, home, CalibrationRequest(weights=weights), device="cpu")
 
 
 def test_the_collection_is_gone_on_with_by_the_same_encoders(home: Settings, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """What a collection of combined vectors says of its parts: cosines on one scale, weights shown, what none knows."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,16 +16,14 @@ from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.readers.documents import Sources
 from indexer.training.cr5 import train_cr5
-from query.calibration.calibration_choice import CalibrationChoice
 from query.cli import root, run
-from query.fitting import calibrate as calibrating
-from query.fitting.request import CalibrationRequest
-from query.ranking.search_choice import RankingOptions
+from query.ranking.fair_ranker import FairRanker
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
+from tests.query.ranking.test_combined_collection import weighed
 from trials import DEMO
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es")]
-AS_ENCODED = RankingOptions(balance=0, passages=False, mates=False)
 QUERY = "flood in the old town"
 
 
@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     assert run(["train", "cr5", *SOURCES[:2], "-o", two, "--dimensions", "4", "--ridge", "1", "-q"]) == 0
     for name, encoders in (("both", ["--encoder", three, "--encoder", two]), ("alone", ["--encoder", three])):
         assert run(["index", *SOURCES, "-c", name, *encoders, "--no-calibration", *at]) == 0
-        assert run(["calibrate", "-c", name, "--balance", "0.75", "--rank", "0", *at]) == 0
+        assert run(["calibrate", "-c", name, "--balance", "0.75", *at]) == 0
     return Settings.read(home=place / "home")
 
 
@@ -77,19 +77,26 @@ def test_without_a_calibration_the_first_hits_are_the_same_however_many_are_aske
 
 
 def test_cosines_shown_with_a_calibration_are_on_that_scale(home: Settings) -> None:
-    with Searcher.open("both", home, device="cpu", ranking=AS_ENCODED) as searcher:
-        found = searcher.search(QUERY, lang="en", k=200)
-    assert {hit.lang for hit in found} == {"de", "en", "es"}
-    assert all(hit.score == pytest.approx(hit.cosine, abs=1e-4) for hit in found)
+    with Searcher.open("both", home, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        as_encoded = FairRanker(searcher.store, replace(searcher.calibration, mates=False), 0.0, passages=False)
+        vector = searcher.encoder.encode_queries([Document("q", "en", QUERY)])
+        (ranking,) = as_encoded.rank(vector, "en", sorted(searcher.languages), 200, detailed=200)
+        hits = {hit.doc_id: hit for hit in searcher.search(QUERY, lang="en", k=200)}
+    assert set(ranking.langs) == {"de", "en", "es"}
+    cosines = [detail.parts.cosine for detail in ranking.details or ()]
+    assert ranking.scores == pytest.approx(cosines, abs=1e-4)
+    assert [hits[doc_id].cosine for doc_id in ranking.doc_ids] == pytest.approx(cosines, abs=1e-4)
 
 
 def test_a_query_that_no_part_of_any_weight_knows_is_refused_and_finds_nothing(home: Settings) -> None:
-    with Searcher.open("both", home, device="cpu", ranking=RankingOptions(weights=(0.0, 1.0))) as searcher:
+    with Searcher.open("both", home, device="cpu") as searcher:
+        second = weighed(searcher, (0.0, 1.0))
         with pytest.raises(BadInput, match=r"^two knows no word of the query 'el agua' in es"):
-            searcher.search("el agua", lang="es")
-        unknown, known = searcher.rank([Document("1", "es", "el agua"), Document("2", "de", "Wasser")], k=5)
+            second.search("el agua", lang="es")
+        unknown, known = second.rank([Document("1", "es", "el agua"), Document("2", "de", "Wasser")], k=5)
         assert (len(unknown.doc_ids), len(known.doc_ids)) == (0, 5)
-        assert searcher.weighed((0.5, 0.5)).search("el agua", lang="es")
+        assert searcher.search("el agua", lang="es")
 
 
 def test_weights_are_shown_wherever_a_calibration_is(home: Settings) -> None:
@@ -98,29 +105,13 @@ def test_weights_are_shown_wherever_a_calibration_is(home: Settings) -> None:
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    assert ", weights 0.2,0.8;" in said("calibrate", "-c", "both", "--weights", "0.2,0.8")
-    assert ", weights 0.2,0.8, decided by you" in said("status", "-c", "both")
+    assert ", weights 0.2,0.8" in said("calibrate", "-c", "both", "--weights", "0.2,0.8")
+    assert re.search(", weights 0.2,0.8, .*decided by you", said("status", "-c", "both"))
     told = json.loads(said("status", "-c", "both", "--json"))["calibrations"]
     assert [one["weights"] for one in told if one["active"]] == [[0.2, 0.8]]
+    told_how = CliRunner().invoke(root, ["search", "Wasser", "-c", "both", "--explain", "--home", str(home.home)])
+    assert "the encoders' cosines count 0.2,0.8" in told_how.output
     decided = said("calibrate", "-c", "both")
-    assert "0.9,0.1" in decided
-    assert "equal" in decided
+    assert "0.2,0.8" not in decided
     assert "0.2,0.8" in said("calibrate", "-c", "both", "--list")
     assert "weights" not in said("calibrate", "-c", "alone", "--list")
-    told_how = CliRunner().invoke(
-        root, ["search", "Wasser", "-c", "both", "--explain", "--weights", "7,3", "--home", str(home.home)]
-    )
-    assert "the encoders' cosines count 0.7,0.3" in told_how.output
-
-
-def test_the_probe_takes_out_no_more_directions_than_the_narrowest_part_has(home: Settings) -> None:
-    report = calibrating.calibrate("both", home, device="cpu")
-    assert {0, 1} <= {one.choice.rank for one in report.decision.tried} <= {0, 1, 2}
-
-
-def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
-    home: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calibrating, "draw_samples", lambda *_, **__: pytest.fail("queries were drawn"))
-    with pytest.raises(BadInput, match="2 parts, one for each encoder; give 2 weights, not 1"):
-        calibrating.calibrate("both", home, CalibrationRequest(choice=CalibrationChoice(weights=(0.2,))), device="cpu")

@@ -71,8 +71,12 @@ def test_a_value_filters_by_its_text_and_the_total_is_of_what_passes(searcher: S
     )
 
 
-def test_a_folded_search_counts_all_documents_of_its_subjects(searcher: Searcher) -> None:
-    hits = searcher.search(QUERY, lang="de", k=60, fold=True, facets=["lang"])
+@pytest.mark.parametrize("k", [5, 60])
+def test_a_search_for_subjects_counts_all_their_documents(searcher: Searcher, k: int) -> None:
+    assert searcher.calibration
+    counting = replace(searcher, calibration=replace(searcher.calibration, mates=True))
+    hits = counting.search(QUERY, lang="de", k=k, subjects=True, facets=["lang"])
+    assert any(hit.also for hit in hits)
     assert hits.facets
     assert hits.facets.counted == sum(1 + len(hit.also) for hit in hits)
     assert sum(hits.facets.counts["lang"].values()) == hits.facets.counted

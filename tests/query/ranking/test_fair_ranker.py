@@ -23,9 +23,8 @@ from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
-from query.calibration.calibration import Calibration
-from query.calibration.calibration_choice import DEFAULT, NO_TITLES, USUAL_MIX, CalibrationChoice, Mix
-from query.calibration.corrected_queries import CorrectedQueries
+from query.calibration.calibration import BALANCE, Calibration
+from query.calibration.space import PLAIN_SPACE
 from query.commands.output.hits import parts_line, score_formula
 from query.evaluation.measures import parse_measures, score
 from query.evaluation.qrels import read_qrels
@@ -35,10 +34,12 @@ from query.fitting.calibrate import calibrate
 from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranking_module
-from query.ranking.fair_ranker import FairRanker
+from query.ranking.fair_ranker import FairRanker, Stretch
+from query.ranking.hits import Ranking
 from query.ranking.passages import opening_lengths
-from query.ranking.search_choice import RankingOptions, SearchChoice
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
+from tests.query.ranking.same_ranking import assert_same, assert_same_hits
 from tests.query.synthetic import TopicEncoder, filled, page
 from trials import DEMO, ROOT
 
@@ -54,23 +55,26 @@ def topics(lang: str) -> list[Document]:
     return [Document(topic.qid, lang, topic.text(("title", "description"))) for topic in found]
 
 
+def without_mates(searcher: Searcher) -> Searcher:
+    """The same collection, whose ranking is of margins alone."""
+    assert searcher.calibration is not None
+    return replace(searcher, calibration=replace(searcher.calibration, mates=False, space=PLAIN_SPACE))
+
+
+def with_mates(searcher: Searcher) -> Searcher:
+    """The same collection, whose mates count."""
+    assert searcher.calibration is not None
+    return replace(searcher, calibration=replace(searcher.calibration, mates=True))
+
+
 @pytest.mark.parametrize(
-    ("targets", "second_look", "expected"),
-    [
-        (["de", "en", "fr"], False, [50, 100]),
-        (["de", "en", "fr"], True, [20, 50, 40, 100]),
-        (["de", "en"], False, [75, 100]),
-        (["de"], False, [150, 150]),
-    ],
+    ("targets", "expected"),
+    [(["de", "en", "fr"], [50, 100]), (["de", "en"], [75, 100]), (["de"], [150, 150])],
 )
 def test_candidates_of_the_first_hits_by_languages_and_size(
-    searcher: Searcher,
-    monkeypatch: pytest.MonkeyPatch,
-    targets: list[str],
-    second_look: bool,
-    expected: list[int],
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch, targets: list[str], expected: list[int]
 ) -> None:
-    """With a second look the first is shorter; in few languages there are 150 candidates together at least."""
+    """In few languages there are 150 candidates together at least, and twice as many of each in large ones."""
     query = topics("de")[3]
     vector = searcher.encoder.encode_queries([query])
     search, asked = searcher.store.search, []
@@ -80,46 +84,21 @@ def test_candidates_of_the_first_hits_by_languages_and_size(
         return search(query)
 
     monkeypatch.setattr(searcher.store, "search", counted)
-    choice = replace(searcher.choice, second_look=second_look)
+    assert searcher.calibration is not None
     for documents in (ranking_module.MANY, ranking_module.MANY + 1):
-        ranker = FairRanker(searcher.store, searcher.calibration, choice, documents)  # type: ignore[arg-type]
+        ranker = FairRanker(searcher.store, searcher.calibration, largest_language=documents)
         (ranking,) = ranker.rank(vector, "de", targets, 10)
         assert len(ranking.doc_ids) == 10
     assert asked == expected
 
 
-def test_a_second_look_is_near_the_query_and_its_best_hits(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rocchio: the nearest document of each language, of these the three best, and their mean as long as the query."""
-    assert searcher.calibration is not None
-    ranker = FairRanker(searcher.store, searcher.calibration, replace(searcher.choice, balance=0.75, second_look=True))
-    search, asked = ranker._stored.search, []
-
-    def noted(queries: CorrectedQueries, *more: Any) -> Any:
-        asked.append(queries.vectors)
-        return search(queries, *more)
-
-    monkeypatch.setattr(ranker._stored, "search", noted)
-    ranker.rank(searcher.encoder.encode_queries([topics("de")[3]]), "de", sorted(searcher.languages), 10)
-    first, second = asked
-    best = []
-    for lang, statistics in searcher.calibration.languages.items():
-        pages = searcher.store.scan(searcher.spec.model, lang=lang)
-        raw = np.stack([stored.vector for page in pages for stored in page])
-        nearest = raw[(raw @ searcher.calibration.queries_for_store(first, lang, 1.0)[0]).argmax()]
-        best.append(unit_rows(nearest[None] - statistics.components["document"].mean)[0])
-    three = sorted(best, key=lambda vector: -float(vector @ first[0]))[:3]
-    expected = unit_rows(first + unit_rows(np.mean(three, axis=0)[None]))
-    np.testing.assert_allclose(second, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("balance", "mix"), [(0.3, USUAL_MIX), (0.5, Mix(2, 1, 1, 1)), (0.75, NO_TITLES), (1.0, Mix(1, 2, 0, 3))]
-)
+@pytest.mark.parametrize("balance", [0.3, 0.5, 0.75, 1.0])
 def test_scores_are_those_of_the_formulas_over_all_documents(
-    searcher: Searcher, balance: float, mix: Mix, monkeypatch: pytest.MonkeyPatch
+    searcher: Searcher, balance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With no more documents than the first stretch takes nothing is left out: each has the transcription's score."""
-    monkeypatch.setattr(ranking_module, "STRETCHES", (1000,))
+    monkeypatch.setattr(ranking_module, "STRETCHES", (Stretch(1000, 1000),))
+    searcher = without_mates(searcher)
     assert searcher.calibration is not None
     query = topics("de")[3]
     vector = searcher.encoder.encode_queries([query])
@@ -129,13 +108,13 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
         searcher.calibration.bank("de", share).queries.vectors,
         searcher.calibration.bank("de", share).sources,
     )
-    asked = unit_rows(vector - np.float32(share) * known["de"].components["query"].mean)[0]
+    asked = unit_rows(vector - np.float32(share) * known["de"].means["query"])[0]
 
     def compared(queries: np.ndarray, item: object, lang: str) -> np.ndarray:
-        of_documents, of_passages = (known[lang].components[kind].mean for kind in ("document", "passage"))
+        of_documents, of_passages = (known[lang].means[kind] for kind in ("document", "passage"))
         centred = unit_rows(item.vector[None] - np.float32(share) * of_documents)  # type: ignore[attr-defined]
         passages = unit_rows(item.passages.unit_vectors() - np.float32(share) * of_passages)  # type: ignore[attr-defined]
-        near, counts = queries @ passages.T, np.array(mix)
+        near, counts = queries @ passages.T, np.array([1, 1, 1, 2])
         near, title = near[..., :-1], near[..., -1]
         ends = item.passages.offsets[:-1, 1].tolist()  # type: ignore[attr-defined]
         first = passages[: max(1, sum(end <= 500 for end in ends))]  # the opening's windows, as far as 500 characters
@@ -156,7 +135,7 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
             near = np.delete(near, own)
             bwd = np.mean(sorted(near)[-min(3, max(1, len(bank) // 8)) :])
             expected[item.document.doc_id] = cosine / max(float(fwd + bwd) / 2, 0.1) ** beta
-    (ranking,) = searcher.rank([query], k=300, choice=SearchChoice(balance, "ratio", mix=mix))
+    (ranking,) = searcher.rank([query], k=300, ranking=RankingOptions(balance=balance))
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found.keys() == expected.keys()
     assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in expected) < 2e-3
@@ -168,8 +147,7 @@ def test_a_query_is_ranked_the_same_alone_and_among_others(searcher: Searcher) -
     together = searcher.rank(queries, k=20)
     for query, ranking in zip(queries, together, strict=True):
         (alone,) = searcher.rank([query], k=20)
-        assert alone.doc_ids == ranking.doc_ids
-        assert alone.scores == pytest.approx(ranking.scores, abs=1e-4)
+        assert_same(alone, ranking)
 
 
 def test_queries_that_wait_are_ranked_together_each_as_alone(
@@ -198,8 +176,7 @@ def test_queries_that_wait_are_ranked_together_each_as_alone(
     assert sum(sizes) == len(searches)
     assert len(sizes) < len(searches)
     for hits, expected in zip(together, alone, strict=True):
-        assert [hit.doc_id for hit in hits] == [hit.doc_id for hit in expected]
-        np.testing.assert_allclose([hit.score for hit in hits], [hit.score for hit in expected], atol=1e-5)
+        assert_same_hits(hits, expected)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -214,6 +191,15 @@ def test_a_process_that_is_forked_while_others_are_ranked_has_room_of_its_own() 
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout.strip() == "True"
+
+
+def ranked(ranker: FairRanker, searcher: Searcher, queries: list[Document], k: int) -> list[Ranking]:
+    """The rankings of queries of several languages, in their order."""
+    vectors, rankings = searcher.encoder.encode_queries(queries), dict[int, Ranking]()
+    for lang in dict.fromkeys(query.lang for query in queries):
+        rows = [row for row, query in enumerate(queries) if query.lang == lang]
+        rankings |= zip(rows, ranker.rank(vectors[rows], lang, sorted(searcher.languages), k), strict=True)
+    return [rankings[row] for row in range(len(queries))]
 
 
 @pytest.mark.parts
@@ -245,9 +231,11 @@ def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Sear
 @pytest.mark.parametrize("passages", [False, True])
 def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(searcher: Searcher, passages: bool) -> None:
     queries = [query for lang in searcher.languages for query in topics(lang)[::3]]
+    assert searcher.calibration is not None
     shares = []
     for balance in np.linspace(0, 1, 9):
-        rankings = searcher.rank(queries, k=10, choice=SearchChoice(float(balance), "ratio", passages=passages))
+        ranker = FairRanker(searcher.store, searcher.calibration, float(balance), passages=passages)
+        rankings = ranked(ranker, searcher, queries, 10)
         shares.append(np.mean([one.langs.count(query.lang) / 10 for query, one in zip(queries, rankings, strict=True)]))
     noise = 0.01  # from the middle on the demo's shares lie within a hundredth of each other
     assert all(after <= before + noise for before, after in pairwise(shares))
@@ -258,7 +246,9 @@ def test_at_balance_0_without_passages_the_ranking_is_the_encoders(searcher: Sea
     queries = topics("ru")
     with Searcher.open("demo", demo, device="cpu") as plain:
         expected = plain.rank(queries, k=30)
-    found = searcher.rank(queries, k=30, choice=SearchChoice(0.0, "ratio", passages=False))
+    assert searcher.calibration is not None
+    alone = replace(searcher.calibration, mates=False)
+    found = ranked(FairRanker(searcher.store, alone, 0.0, passages=False), searcher, queries, 30)
     assert [one.doc_ids for one in found] == [one.doc_ids for one in expected]
 
 
@@ -281,7 +271,7 @@ def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Search
             for query in topics(lang)
             for missing in set(searcher.languages) - {doc_id.split(":")[1] for doc_id in relevant[query.doc_id]}
         ]
-        rankings = searcher.rank([query for query, _ in lacking], k=60, choice=SearchChoice(1.0, "ratio"))
+        rankings = searcher.rank([query for query, _ in lacking], k=60, ranking=RankingOptions(balance=1.0))
         for (query, missing), ranking in zip(lacking, rankings, strict=True):
             first = list(ranking.langs).index(missing)
             early += first < 2
@@ -305,11 +295,10 @@ def test_hits_say_what_their_score_is_made_of(searcher: Searcher) -> None:
         )
 
 
-@pytest.mark.parametrize(("second_look", "searches"), [(False, 1), (True, 2)])
-def test_a_search_asks_the_store_for_passages_and_vectors_once(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch, second_look: bool, searches: int
+def test_a_search_asks_the_store_for_documents_and_passages_once(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a second look it searches twice; the documents' vectors come with them."""
+    """The documents' vectors come with them."""
     asked: list[str] = []
 
     def noting(name: str) -> Callable[..., object]:
@@ -323,8 +312,8 @@ def test_a_search_asks_the_store_for_passages_and_vectors_once(
 
     for name in ("search", "vectors", "passages", "get"):
         monkeypatch.setattr(searcher.store, name, noting(name))
-    assert searcher.search("Brot backen", lang="de", k=5, choice=replace(searcher.choice, second_look=second_look))
-    assert asked == [*["search"] * searches, "passages", "get"]
+    assert searcher.search("Brot backen", lang="de", k=5)
+    assert asked == ["search", "passages", "get"]
 
 
 def test_an_opening_is_the_first_window_or_the_sentences_that_make_one() -> None:
@@ -350,7 +339,7 @@ def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
     """Compared with a query that repeats title and text, the opening is nearer than the title alone is."""
     place = Settings.read(home=tmp_path)
     index([str(DEMO / "docs.en.jsonl")], "demo", settings=place, method="sentences", device="cpu")
-    calibrate("demo", place, CalibrationRequest(choice=CalibrationChoice()), device="cpu")
+    calibrate("demo", place, CalibrationRequest(balance=BALANCE), device="cpu")
     with Searcher.open("demo", place, device="cpu") as opened:
         document = opened.store.get(["demo:en:earthquake"])[0]
         (hit,) = opened.search(document.content, lang="en", k=1, explain=True)
@@ -385,10 +374,10 @@ ITALIAN = {
 def test_a_query_in_a_language_that_the_collection_lacks_is_answered(
     searcher: Searcher, lang: str, hybrid: bool
 ) -> None:
-    """Five queries are judged together: in one, which of two nearly equal leaders lifts its mates hangs on the CPU."""
-    choice, answers = replace(searcher.choice, hybrid=hybrid), list[int]()
+    """Five queries are judged together: in one, which of two nearly equal leaders has more say hangs on the CPU."""
+    answers = list[int]()
     for concept, query in ITALIAN.items():
-        hits = searcher.search(query, lang=lang, k=10, choice=choice)
+        hits = searcher.search(query, lang=lang, k=10, ranking=RankingOptions(hybrid=hybrid))
         assert len(hits) == 10
         assert np.isfinite([hit.score for hit in hits]).all()
         answers.append(sum(hit.document.fields["concept"] == concept for hit in hits))
@@ -407,7 +396,7 @@ def test_a_balance_of_2_is_refused(calibrated: Settings) -> None:
 
 
 def test_a_name_that_one_document_has_brings_it_up(searcher: Searcher) -> None:
-    hits = searcher.search("Le Teil", lang="fr", k=30, choice=replace(searcher.choice, hybrid=True))
+    hits = searcher.search("Le Teil", lang="fr", k=30, ranking=RankingOptions(hybrid=True))
     first = next(hit for hit in hits if hit.lang == "fr")
     assert first.doc_id == "demo:fr:earthquake"
 
@@ -436,14 +425,13 @@ def test_the_first_hits_are_the_same_however_many_are_asked_for(
 ) -> None:
     """What an evaluation to depth 1,000 scores is what a search shows."""
     store, made = many
-    choice = SearchChoice(balance, "ratio", passages, hybrid, lift=0.8 * mates, second_look=mates)
-    ranker = FairRanker(store, made, choice)
+    ranker = FairRanker(store, replace(made, mates=mates), balance, hybrid=hybrid, passages=passages)
     queries = [Document(str(at), "de", f"t{at} sentence {7 * at}") for at in range(12)]
     vectors, texts = TopicEncoder(0.5, 1.0).encode_queries(queries), [query.text for query in queries]
     deepest = ranker.rank(vectors, "de", ("de", "fr", "ja"), 1200, texts=texts)
     assert all(len(set(one.doc_ids)) == len(one.doc_ids) == 1200 for one in deepest)
     assert all((np.diff(one.scores) <= 0).all() for one in deepest)
-    for k in (1, 10, 50, 51, 100, 400, 1000):
+    for k in (1, 10, 50, 51, 100, 150, 151, 400, 1000):
         for one, whole in zip(ranker.rank(vectors, "de", ("de", "fr", "ja"), k, texts=texts), deepest, strict=True):
             assert list(one.doc_ids) == list(whole.doc_ids[:k])
             assert one.scores == pytest.approx(whole.scores[:k], abs=1e-5)
@@ -451,51 +439,54 @@ def test_the_first_hits_are_the_same_however_many_are_asked_for(
     assert list(alone.doc_ids) == list(deepest[0].doc_ids[:10])
 
 
-def test_a_choice_that_is_none_is_refused_where_it_is_made() -> None:
-    for balance in (-0.1, 1.5, float("nan")):
-        with pytest.raises(BadInput, match="balance goes from 0"):
-            SearchChoice(balance, "ratio")
-        with pytest.raises(BadInput, match="balance goes from 0"):
-            CalibrationChoice(balance=balance)
-    with pytest.raises(BadInput, match="there is no margin 'cosine'; take one of ratio, distance, absolute"):
-        SearchChoice(0.5, "cosine")  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="-1 directions can't be taken out"):
-        CalibrationChoice(rank=-1)
-
-
 def test_the_passage_shown_is_the_one_that_the_score_is_of(searcher: Searcher) -> None:
     assert searcher.calibration is not None
     (query,) = [one for one in topics("de") if "Brot" in one.content][:1] or topics("de")[:1]
     asked = searcher.calibration.correct_queries(searcher.encoder.encode_queries([query]), "de")[0]
-    for choice in (searcher.choice, replace(searcher.choice, passages=False)):
-        hits = searcher.search(query.content, lang="de", k=20, choice=choice)
-        assert len(hits) == 20
-        for hit in hits:
-            passages = searcher.store.passages(searcher.spec.model, [hit.doc_id])[0].without_title()
-            rows = {hit.lang: slice(0, len(passages.vectors))}
-            near = searcher.calibration.correct_documents(passages.unit_vectors(), rows, kind="passage") @ asked
-            start, end = passages.offsets[int(near.argmax())]
-            assert hit.passage is not None
-            first, last = (word_around(hit.document.content, int(border)) for border in (start, end))
-            assert first[0] <= hit.passage.start < hit.passage.end <= last[1]
+    hits = searcher.search(query.content, lang="de", k=20)
+    assert len(hits) == 20
+    for hit in hits:
+        passages = searcher.store.passages(searcher.spec.model, [hit.doc_id])[0].without_title()
+        rows = {hit.lang: slice(0, len(passages.vectors))}
+        near = searcher.calibration.correct_documents(passages.unit_vectors(), rows, kind="passage") @ asked
+        start, end = passages.offsets[int(near.argmax())]
+        assert hit.passage is not None
+        first, last = (word_around(hit.document.content, int(border)) for border in (start, end))
+        assert first[0] <= hit.passage.start < hit.passage.end <= last[1]
+
+
+def test_where_passages_are_not_compared_a_hits_details_have_them_all_the_same(searcher: Searcher) -> None:
+    assert searcher.calibration is not None
+    query = topics("de")[0]
+    vector = searcher.encoder.encode_queries([query])
+    asked = searcher.calibration.correct_queries(vector, "de")[0]
+    ranker = FairRanker(searcher.store, searcher.calibration, 0.75, passages=False)
+    (ranking,) = ranker.rank(vector, "de", sorted(searcher.languages), 20, detailed=20)
+    assert len(ranking.details or ()) == 20
+    for doc_id, lang, detail in zip(ranking.doc_ids, ranking.langs, ranking.details or (), strict=True):
+        passages = searcher.store.passages(searcher.spec.model, [doc_id])[0].without_title()
+        rows = {lang: slice(0, len(passages.vectors))}
+        near = searcher.calibration.correct_documents(passages.unit_vectors(), rows, kind="passage") @ asked
+        assert detail.cosines == pytest.approx(near, abs=1e-5)
+        assert (detail.parts.title, detail.parts.opening, detail.parts.passage) == (None, None, None)
+        assert detail.parts.compared == pytest.approx(detail.parts.corrected, abs=1e-5)
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> None:
-    """Where words are not asked for, margin and lift are the hit's score; with them, its score before they moved it."""
-    choice = replace(searcher.choice, balance=0.75, margin="ratio", hybrid=hybrid, lift=0.8)
-    hits = searcher.search("Le Teil", lang="fr", k=50, choice=choice, explain=True)
+    """Without words, margin and mates are the hit's score; with them, its score before they moved it."""
+    searcher, options = with_mates(searcher), RankingOptions(balance=0.75, hybrid=hybrid)
+    hits = searcher.search("Le Teil", lang="fr", k=50, ranking=options, explain=True)
     assert {hit.parts is not None for hit in hits} == {True}
     all_parts = [hit.parts for hit in hits if hit.parts]
     for parts in all_parts:
         assert parts.fwd is not None
         assert parts.bwd is not None
         assert parts.score == pytest.approx(parts.compared / max((parts.fwd + parts.bwd) / 2, 0.1) ** 0.5, rel=1e-5)
-    own = [parts.score + (parts.lift or 0) for parts in all_parts]
+    own = [parts.score + (parts.mates or 0) for parts in all_parts]
     langs = {hit.doc_id: hit.lang for hit in hits}
     for hit, parts in zip(hits, all_parts, strict=True):
-        assert (parts.mate is None) == (parts.lift is None)
-        assert parts.lift is None or parts.lift > 0
+        assert (parts.mate is None) == (parts.mates is None)
         assert parts.mate is None or langs.get(parts.mate) != hit.lang
     assert any(parts.mate for parts in all_parts)
     if hybrid:
@@ -505,8 +496,8 @@ def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> 
     else:
         assert {parts.words for parts in all_parts} == {None}
         assert own == pytest.approx([hit.score for hit in hits], rel=1e-5)
-    assert ("words change the order" in score_formula(choice)) == hybrid
-    assert "to the power 0.5" in score_formula(choice)
+    assert ("words change the order" in score_formula(options, searcher.calibration)) == hybrid
+    assert "to the power 0.5" in score_formula(options, searcher.calibration)
 
 
 def test_plain_cosine_says_nothing_of_neighbours(demo: Settings) -> None:
@@ -514,7 +505,7 @@ def test_plain_cosine_says_nothing_of_neighbours(demo: Settings) -> None:
         (hit,) = opened.search("Brot", lang="de", k=1, explain=True)
     assert hit.parts is not None
     assert (hit.parts.fwd, hit.parts.bwd) == (None, None)
-    assert parts_line(hit.parts, opened.choice.balance) == f"cosine {hit.cosine:.3f}"
+    assert parts_line(hit.parts, 0.0) == f"cosine {hit.cosine:.3f}"
 
 
 @pytest.mark.parametrize("each", [1, 2, 5])
@@ -525,8 +516,8 @@ def test_in_a_tiny_collection_the_right_document_is_first(tmp_path: Path, each: 
     pages = [page(lang, f"{lang}-{at}") for lang in langs for at in range(each)]
     store = filled(tmp_path, encoder, pages)
     made = fit_statistics(draw_samples(store, encoder), encoder.spec.model)
-    assert (made.balance, made.margin) == (DEFAULT.balance, DEFAULT.margin)
-    ranker = FairRanker(store, made, SearchChoice.of(made))
+    assert made.balance == BALANCE
+    ranker = FairRanker(store, made)
     for lang in langs:
         queries = [Document(one.doc_id, lang, f"{one.text.split()[0]} asked") for one in pages]
         rankings = ranker.rank(encoder.encode_queries(queries), lang, langs, 3)

@@ -1,4 +1,4 @@
-"""Mates, against a plain transcription: who is whose mate, and who lifts whom by how much."""
+"""Mates, against a plain transcription: who is whose mate, what mates add, and who is whose counterpart."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.stores.matrix import Rows
 from query.ranking import mates as mates_module
 from query.ranking.candidates import CandidateDocuments
-from query.ranking.mates import Mates, counterparts
+from query.ranking.mates import LIFTERS, SAME, Mates, counterparts
 
-BAR = 0.5
-LIFT = 0.8
 ONE_PART = VectorParts.equal(4)
 TWO_PARTS = VectorParts((2, 2), (0.25, 0.75))
-NOTHING = np.float32(-np.inf)
 
 
 @dataclass
@@ -30,16 +27,13 @@ class Candidates:
     documents: CandidateDocuments
     rows: Rows
     scores: FloatArray
-    lift: float = LIFT
-    bar: float = BAR
-    lifters: int = 50
+    lifters: int = LIFTERS
 
     @property
     def mates(self) -> Mates:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(mates_module, "LIFTERS", self.lifters)
-            scores = self.scores[self.rows]
-            return Mates.among(self.documents, self.rows, scores, lift=self.lift, bar=self.bar)
+            return Mates.among(self.documents, self.rows, self.scores[self.rows])
 
     def cosine(self, row: int, other: int) -> float:
         """The weighted mean of the parts' cosines, over the parts that know both documents."""
@@ -53,34 +47,25 @@ class Candidates:
         return total / weight_of_all if weight_of_all else 0.0
 
     @property
-    def weights(self) -> dict[tuple[int, int], float]:
-        """The weight of each mate, by the rows of the document and of the mate."""
-        langs, weights = self.documents.langs, {}
+    def best(self) -> list[int]:
+        """The rows of the documents that are mates of others, ascending."""
         best_first = sorted(self.rows.tolist(), key=lambda row: (-self.scores[row], row))
-        lifters = sorted(best_first[: self.lifters])
+        return sorted(best_first[: self.lifters])
+
+    @property
+    def cosines(self) -> dict[tuple[int, int], float]:
+        """The cosine of each mate with its document, by the rows of the document and of the mate."""
+        langs, cosines = self.documents.langs, {}
         for row in self.rows.tolist():
             for lang in set(langs) - {langs[row]}:
-                in_lang = [lifter for lifter in lifters if langs[lifter] == lang]
+                in_lang = [lifter for lifter in self.best if langs[lifter] == lang]
                 if not in_lang:
                     continue
                 mate = max(in_lang, key=lambda lifter: self.cosine(row, lifter))
-                back = max(
-                    (other for other in self.rows.tolist() if langs[other] == langs[row]),
-                    key=lambda other: self.cosine(other, mate),
-                )
-                weight = min(1.0, max(0.0, (self.cosine(row, mate) - (self.bar - 0.4)) / 0.4))
-                if back == row and self.lift * weight > 0:
-                    weights[row, mate] = self.lift * weight
-        return weights
-
-    def lifted(self, scores: FloatArray) -> list[float]:
-        """The scores after each document took on a part of its best mate's lead."""
-        lifted: list[float] = scores.tolist()
-        for (row, mate), weight in self.weights.items():
-            if np.isfinite(scores[row]) and scores[mate] > scores[row]:
-                lead = float(scores[mate]) - float(scores[row])
-                lifted[row] = max(lifted[row], float(scores[row]) + weight * lead)
-        return lifted
+                of_language = [other for other in self.rows.tolist() if langs[other] == langs[row]]
+                if max(of_language, key=lambda other: self.cosine(other, mate)) == row:
+                    cosines[row, mate] = self.cosine(row, mate)
+        return cosines
 
 
 @st.composite
@@ -98,14 +83,8 @@ def candidates(draw: st.DrawFn) -> Candidates:
     scores = (chance.integers(-20, 60, borders[-1]) / 32).astype(np.float32)
     rows = np.flatnonzero(chance.random(borders[-1]) < 0.8)
     doc_ids = [f"d{row}" for row in range(borders[-1])]
-    return Candidates(
-        CandidateDocuments(doc_ids, languages, vectors, vectors, parts),
-        rows,
-        scores,
-        draw(st.sampled_from([0.0, 0.5, 1.0])),
-        draw(st.sampled_from([0.3, 0.5, 0.75])),  # no cosine of sixteenths is at the foot of the ramp
-        draw(st.sampled_from([1, 3, 50])),
-    )
+    documents = CandidateDocuments(doc_ids, languages, vectors, vectors, parts)
+    return Candidates(documents, rows, scores, draw(st.sampled_from([1, 3, LIFTERS])))
 
 
 def by_rows(mates: Mates) -> dict[tuple[int, int], float]:
@@ -116,33 +95,65 @@ def by_rows(mates: Mates) -> dict[tuple[int, int], float]:
 
 @given(candidates())
 def test_mates_are_mutually_nearest_between_languages(case: Candidates) -> None:
-    assert by_rows(case.mates) == pytest.approx(case.weights)
-
-
-@given(candidates(), st.integers(0, 9999))
-def test_a_document_takes_on_a_part_of_its_best_mates_lead(case: Candidates, seed: int) -> None:
-    """By any scores: those by passages are lifted by mates that were chosen by scores without them."""
-    chance = np.random.default_rng(seed)
-    scores = (chance.integers(-20, 60, len(case.scores)) / 32).astype(np.float32)
-    scores[chance.random(len(scores)) < 0.2] = NOTHING
-    lifted = case.mates.lifted(scores)
-    assert lifted.tolist() == pytest.approx(case.lifted(scores), abs=1e-5)
-    assert (lifted >= scores).all()
-    assert (lifted[scores == NOTHING] == NOTHING).all()
-    assert lifted.dtype == np.float32
-    gains = np.zeros(len(scores))
-    for row, lift in case.mates.lifts(scores).items():
-        gains[row] = lift.gain
-    assert gains == pytest.approx(np.where(scores == NOTHING, 0, lifted - np.maximum(scores, -9)), abs=1e-5)
+    mates, cosines = mates_module._mutual(case.documents, case.rows, np.searchsorted(case.rows, case.best))
+    found = {
+        (int(case.rows[at]), int(mates[at, m])): float(cosines[at, m])
+        for at, m in np.argwhere(np.isfinite(cosines)).tolist()
+    }
+    assert found == pytest.approx(case.cosines)
 
 
 @given(candidates())
-def test_the_mate_that_lifts_is_of_another_language_and_better(case: Candidates) -> None:
-    langs = case.documents.langs
-    for row, lift in case.mates.lifts(case.scores).items():
-        assert langs[row] != langs[lift.mate]
-        assert lift.mate in case.rows
-        assert case.scores[row] < case.scores[row] + lift.gain <= case.scores[lift.mate] + 1e-5
+def test_only_mates_have_weights_and_the_nearer_of_two_has_no_smaller_one(case: Candidates) -> None:
+    weights, cosines = by_rows(case.mates), case.cosines
+    assert weights.keys() <= cosines.keys()
+    of_all = [weights.get(pair, 0.0) for pair in sorted(cosines, key=cosines.__getitem__)]
+    assert of_all == sorted(of_all)
+
+
+def added(weights: dict[tuple[int, int], float], scores: FloatArray, row: int) -> float:
+    """What mates add to a candidate: half of the largest lead and half of the mean difference, of itself too."""
+    leads = [(weight, float(scores[mate] - scores[row])) for (of, mate), weight in weights.items() if of == row]
+    largest_lead = max([0.0, *(weight * lead for weight, lead in leads)])
+    mean = sum(weight * lead for weight, lead in leads) / (1 + sum(weight for weight, _ in leads))
+    return 0.98 * (0.5 * largest_lead + 0.5 * mean)
+
+
+@given(candidates())
+def test_mates_add_half_of_the_largest_lead_and_half_of_the_mean(case: Candidates) -> None:
+    mates, weights = case.mates, by_rows(case.mates)
+    expected = case.scores.astype(np.float64)
+    for row in case.rows.tolist():
+        expected[row] += added(weights, case.scores, row)
+    assert mates.added(case.scores) == pytest.approx(expected, abs=1e-5)
+    gains = mates.gains(case.scores)
+    assert gains.keys() == {row for row, _ in weights}
+    for row, gain in gains.items():
+        assert gain.gain == pytest.approx(added(weights, case.scores, row), abs=1e-5)
+        ahead = {
+            mate: weight * (case.scores[mate] - case.scores[row]) for (of, mate), weight in weights.items() if of == row
+        }
+        assert ahead[gain.mate] == pytest.approx(max(ahead.values()), abs=1e-6)
+
+
+@given(candidates())
+def test_a_document_that_is_not_ranked_takes_no_part(case: Candidates) -> None:
+    """−∞ stays, and neither lifts nor lowers a mate."""
+    scores = case.scores.copy()
+    scores[::2] = -np.inf
+    result = case.mates.added(scores)
+    assert np.isneginf(result[::2]).all()
+    assert np.isfinite(result[1::2]).all()
+
+
+def test_a_document_alone_keeps_its_place_before_a_subject_whose_best_version_is_lucky() -> None:
+    """The largest lead alone would lift all versions of the wrong subject above the document that answers."""
+    vectors = {lang: [[1.0, 0.0]] for lang in ("de", "es", "fr", "it")}
+    of = documents(vectors | {"ru": [[0.0, 1.0]]}, VectorParts.equal(2))
+    scores = np.array([0.75, 0.5, 0.5, 0.5, 0.7], dtype=np.float32)
+    result = Mates.among(of, np.arange(5), scores).added(scores)
+    assert result[4] == scores[4]
+    assert (result[:4] < scores[4]).all()
 
 
 @given(candidates(), st.integers(0, 9999))
@@ -157,25 +168,16 @@ def test_mates_of_a_selection_are_those_that_both_stay_and_count(case: Candidate
     again = {(int(selection[row]), int(selection[mate])): by for (row, mate), by in by_rows(selected).items()}
     assert again == expected
     assert selection[selected.rows].tolist() == [row for row in case.rows.tolist() if row in staying]
-    scores = np.where(np.isin(np.arange(len(case.scores)), selection[counted]), case.scores, NOTHING)
-    assert selected.lifted(scores[selection]).tolist() == case.mates.lifted(scores)[selection].tolist()
 
 
-@given(candidates(), st.floats(0.3, 0.9))
-def test_counterparts_are_the_nearest_of_each_other_and_near(case: Candidates, bar: float) -> None:
-    """Among all candidates, however many; the bar's own half counts."""
-    langs, rows = case.documents.langs, case.rows.tolist()
+@given(candidates())
+def test_counterparts_are_the_nearest_of_each_other_and_near(case: Candidates) -> None:
+    """Among all candidates, however many."""
     expected: dict[int, list[int]] = {}
-    for row in rows:
-        for lang in case.documents.languages:
-            nearest = [other for other in rows if langs[other] == lang != langs[row]]
-            mate = max(nearest, key=lambda other: case.cosine(row, other), default=None)
-            if mate is None or case.cosine(row, mate) < max(0.4, bar - 0.2):
-                continue
-            of_language = [other for other in rows if langs[other] == langs[row]]
-            if max(of_language, key=lambda other: case.cosine(other, mate)) == row:
-                expected.setdefault(row, []).append(mate)
-    found = counterparts(case.documents, case.rows, bar)
+    for (row, mate), cosine in replace(case, lifters=len(case.scores)).cosines.items():
+        if cosine >= SAME:
+            expected.setdefault(row, []).append(mate)
+    found = counterparts(case.documents, case.rows)
     assert found == {row: sorted(mates) for row, mates in expected.items()}
     assert {(row, mate) for row, mates in found.items() for mate in mates} == {
         (mate, row) for row, mates in found.items() for mate in mates
@@ -200,43 +202,28 @@ def documents(rows: dict[str, list[list[float]]], parts: VectorParts) -> Candida
 
 
 def among(of: CandidateDocuments, scores: list[float]) -> Mates:
-    return Mates.among(of, np.arange(len(scores)), np.array(scores, np.float32), lift=LIFT, bar=BAR)
+    return Mates.among(of, np.arange(len(scores)), np.array(scores, np.float32))
 
 
-def test_a_mate_at_the_bar_counts_fully_and_nearly_orthogonal_ones_do_not() -> None:
-    """The weight grows over cosines of 0.4 below the bar."""
-    weights = []
-    for cosine in (1.0, 0.5, 0.3, 0.1, 0.0):
-        vectors = {"de": [[1.0, 0.0]], "fr": [[cosine, (1 - cosine**2) ** 0.5]]}
-        mates = among(documents(vectors, VectorParts.equal(2)), [1.0, 0.5])
-        weights.append(float(mates.weights[1].max()))
-    assert weights == pytest.approx([LIFT, LIFT, LIFT / 2, 0, 0], abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("cosine", "bar", "same"), [(0.5, BAR, True), (0.41, BAR, True), (0.39, BAR, False), (0.5, 0.8, False)]
-)
-def test_mates_that_count_for_half_at_least_are_counterparts(cosine: float, bar: float, *, same: bool) -> None:
-    """But none below a cosine of 0.4."""
+@pytest.mark.parametrize(("cosine", "same"), [(float(SAME) + 0.01, True), (float(SAME) - 0.01, False)])
+def test_mates_that_are_near_enough_are_counterparts(cosine: float, *, same: bool) -> None:
     vectors = {"de": [[1.0, 0.0]], "fr": [[cosine, (1 - cosine**2) ** 0.5]]}
-    found = counterparts(documents(vectors, VectorParts.equal(2)), np.arange(2), bar)
+    found = counterparts(documents(vectors, VectorParts.equal(2)), np.arange(2))
     assert found == ({0: [1], 1: [0]} if same else {})
 
 
-def test_only_the_best_candidates_lift() -> None:
-    """Sixty pairs of French and German counterparts: the German ones are the best, and from the 51st on don't lift."""
-    pairs = np.eye(60, dtype=np.float32).tolist()
-    of = documents({"de": pairs, "fr": pairs}, VectorParts.equal(60))
-    scores = [float(at) for at in range(60, 0, -1)] + [0.0] * 60
-    mates = among(of, scores)
-    lifts = mates.lifts(np.array(scores, np.float32))
-    assert sorted(lifts) == list(range(60, 110))
-    assert all(lift.mate == row - 60 for row, lift in lifts.items())
+def test_only_the_best_candidates_are_mates_of_others() -> None:
+    """Pairs of French and German counterparts; the German ones are the best, and more than may be mates."""
+    count = LIFTERS + 10
+    pairs = np.eye(count, dtype=np.float32).tolist()
+    of = documents({"de": pairs, "fr": pairs}, VectorParts.equal(count))
+    mates = among(of, [float(at) for at in range(count, 0, -1)] + [0.0] * count)
+    assert sorted(by_rows(mates)) == [(count + at, at) for at in range(LIFTERS)]
 
 
-def test_a_document_near_another_one_of_its_own_language_is_not_lifted_by_it() -> None:
+def test_a_document_is_no_mate_of_another_one_of_its_own_language() -> None:
     of = documents({"de": [[1.0, 0.0], [1.0, 0.0]], "fr": [[0.0, 1.0]]}, VectorParts.equal(2))
-    assert among(of, [1.0, 0.5, 0.2]).lifts(np.array([1.0, 0.5, 0.2], np.float32)) == {}
+    assert by_rows(among(of, [1.0, 0.5, 0.2])) == {}
 
 
 def test_combined_vectors_are_compared_by_the_parts_that_know_both() -> None:
@@ -244,22 +231,19 @@ def test_combined_vectors_are_compared_by_the_parts_that_know_both() -> None:
     of = documents(
         {"de": [[0.5, 0.0, 0.0, 0.75**0.5], [0.0, 0.5, 0.75**0.5, 0.0]], "fr": [[0.5, 0.0, 0.0, 0.0]]}, TWO_PARTS
     )
-    scores = np.array([1.0, 1.0, 0.5], np.float32)
-    mates = among(of, scores.tolist())
-    assert by_rows(mates) == pytest.approx({(0, 2): LIFT, (2, 0): LIFT})
-    assert mates.lifted(scores).tolist() == pytest.approx([1.0, 1.0, 0.9])
+    assert by_rows(among(of, [1.0, 1.0, 0.5])).keys() == {(0, 2), (2, 0)}
     nobody = documents({"de": [[0.5, 0.0, 0.0, 0.0]], "fr": [[0.0, 0.0, 0.0, 0.75**0.5]]}, TWO_PARTS)
     assert by_rows(among(nobody, [1.0, 0.5])) == {}
 
 
 @pytest.mark.parametrize("langs", [(), ("de",), ("de", "fr")])
-def test_without_candidates_or_other_languages_nothing_is_lifted(langs: tuple[str, ...]) -> None:
+def test_without_candidates_or_other_languages_nothing_is_added(langs: tuple[str, ...]) -> None:
     vectors = np.zeros((0, 4), np.float32)
     nobody = CandidateDocuments([], {lang: slice(0, 0) for lang in langs}, vectors, vectors, ONE_PART)
     mates = among(nobody, [])
-    assert mates.lifted(np.zeros(0, np.float32)).shape == (0,)
-    assert mates.lifts(np.zeros(0, np.float32)) == {}
-    assert counterparts(nobody, np.zeros(0, np.intp), BAR) == {}
+    assert mates.added(np.zeros(0, np.float32)).shape == (0,)
+    assert mates.gains(np.zeros(0, np.float32)) == {}
+    assert counterparts(nobody, np.zeros(0, np.intp)) == {}
     assert mates.selected(np.zeros(0, np.intp), np.zeros(0, dtype=np.bool_)).rows.shape == (0,)
     alone = documents({"de": [[1.0, 0, 0, 0], [1.0, 0, 0, 0]]}, ONE_PART)
-    assert among(alone, [1.0, 0.5]).lifted(np.array([1.0, 0.5], np.float32)).tolist() == [1.0, 0.5]
+    assert among(alone, [1.0, 0.5]).added(np.array([1.0, 0.5], np.float32)).tolist() == [1.0, 0.5]

@@ -1,4 +1,4 @@
-"""The best hits in the order of a reranker: fair across languages, the same in a search and in an evaluation."""
+"""The best hits in the order of a reranker, the same in a search and in an evaluation."""
 
 from __future__ import annotations
 
@@ -17,16 +17,13 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder, model_cache
 from encoders.reranker import Reranker
 from indexer.collection.settings import Settings
-from indexer.stores.contract import MissingDocuments
+from indexer.stores.contract import MissingDocuments, VectorQuery
 from onnx_export import models
-from query.calibration.calibration import Calibration
 from query.cli import run
-from query.ranking import open_reranker
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker, read_text
-from query.ranking.hits import RERANKED, Hit, Hits
-from query.ranking.language_effects import LanguageEffects
-from query.ranking.search_choice import RankingOptions
+from query.ranking.hits import RERANKED, Hit
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from tests.encoders.cards import Library, install_cards, install_provider
 from trials import DEMO
@@ -39,26 +36,29 @@ def opened(settings: Settings, reranker: ModelFolder, **options: object) -> Sear
     return Searcher.open("demo", settings, device="cpu", ranking=ranking)
 
 
-def test_the_best_thirty_are_ordered_by_fair_scores_and_the_rest_stays(
-    calibrated_by_words: Settings, reranker: ModelFolder
+def with_mates(settings: Settings, reranker: ModelFolder, *, mates: bool) -> Searcher:
+    """The same, by a calibration of which mates count or do not."""
+    searcher = opened(settings, reranker)
+    assert searcher.calibration
+    return replace(searcher, calibration=replace(searcher.calibration, mates=mates))
+
+
+@pytest.mark.parametrize("mates", [False, True])
+def test_the_best_thirty_are_ordered_by_the_rerankers_scores_and_the_rest_stays(
+    calibrated_by_words: Settings, reranker: ModelFolder, mates: bool
 ) -> None:
-    with opened(calibrated_by_words, reranker) as searcher:
+    """Mates take part in these scores, too."""
+    with with_mates(calibrated_by_words, reranker, mates=mates) as searcher:
+        assert searcher.calibration
         base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40, explain=True)
         reranked = searcher.search(QUERY, lang="de", k=40, explain=True)
-        assert searcher.reranker
-        assert searcher.reranker.effects
-        assert isinstance(searcher.calibration, Calibration)
-        best = base[:RERANKED]
-        scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in best])
-        effects = searcher.reranker.effects
-        assert effects.own
-        favours = [effects.by_language[hit.lang] + (effects.own if hit.lang == "de" else 0) for hit in best]
-        fair = scores - np.array(favours, dtype=np.float32)
+        scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in base[:RERANKED]])
         query = Document("q", "de", QUERY)
         (ranking,) = replace(searcher, reranker=None).rank([query], k=RERANKED)
-        expected = FairRanker(searcher.store, searcher.calibration, searcher.choice).lifted(ranking, fair, "de")
+        expected = FairRanker(searcher.store, searcher.calibration).with_mates(ranking, scores, "de")
+        assert np.array_equal(expected, scores) != mates
     order = np.argsort(-expected, kind="stable")
-    assert [hit.doc_id for hit in reranked[:RERANKED]] == [best[row].doc_id for row in order]
+    assert [hit.doc_id for hit in reranked[:RERANKED]] == [base[row].doc_id for row in order]
     assert [hit.doc_id for hit in reranked[RERANKED:]] == [hit.doc_id for hit in base[RERANKED:]]
     assert [hit.doc_id for hit in reranked] != [hit.doc_id for hit in base]
     assert [hit.score for hit in reranked] == [hit.score for hit in base]
@@ -72,32 +72,44 @@ def test_the_best_thirty_are_ordered_by_fair_scores_and_the_rest_stays(
 def test_a_search_can_leave_the_fair_ranking_as_it_is(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
     with opened(calibrated_by_words, reranker) as searcher:
         base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40)
-        fair = searcher.search(QUERY, lang="de", k=40, rerank=False)
+        fair = searcher.search(QUERY, lang="de", k=40, ranking=RankingOptions())
     assert len(base) == 40
     assert fair == base
     assert fair.reranking is None
 
 
-def test_mates_lift_the_rerankers_scores(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
-    """A document gains a share of the lead of its mate, and no more; without mates the scores stay."""
+def test_a_search_of_another_ranking_may_ask_for_the_reranker(
+    calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        usual = searcher.search(QUERY, lang="de", k=40)
+        options = RankingOptions(balance=searcher.ranking.balance, rerank=searcher.ranking.rerank)
+        stated = searcher.search(QUERY, lang="de", k=40, ranking=options)
+    assert stated == usual
+    assert stated.reranking
+
+
+def test_mates_take_part_in_the_rerankers_scores_by_their_differences(
+    calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    """Whatever number all scores have in common; where mates don't count, scores stay."""
     with opened(calibrated_by_words, reranker) as searcher:
         (ranking,) = replace(searcher, reranker=None).rank([Document("q", "de", QUERY)], k=RERANKED)
         scores = np.random.default_rng(1).normal(-4, 3, RERANKED).astype(np.float32)
         assert searcher.calibration
-        choice = replace(searcher.choice, lift=0.8)
-        lifted = FairRanker(searcher.store, searcher.calibration, choice).lifted(ranking, scores, "de")
-        shifted = FairRanker(searcher.store, searcher.calibration, choice).lifted(ranking, scores + 100, "de")
-        alone = FairRanker(searcher.store, searcher.calibration, replace(choice, lift=0.0))
-        np.testing.assert_array_equal(alone.lifted(ranking, scores, "de"), scores)
-    assert (lifted > scores).any()
-    assert (lifted >= scores).all()
-    assert lifted.max() == scores.max()
-    np.testing.assert_allclose(shifted - 100, lifted, atol=1e-4)
+        counting, alone = (
+            FairRanker(searcher.store, replace(searcher.calibration, mates=mates)) for mates in (True, False)
+        )
+        helped, shifted = (counting.with_mates(ranking, given, "de") for given in (scores, scores + 100))
+        np.testing.assert_array_equal(alone.with_mates(ranking, scores, "de"), scores)
+    assert (helped != scores).any()
+    np.testing.assert_allclose(shifted - 100, helped, atol=1e-4)
 
 
 @pytest.mark.parametrize("k", [3, 60])
 def test_an_evaluation_ranks_what_a_search_shows(k: int, calibrated_by_words: Settings, reranker: ModelFolder) -> None:
-    with opened(calibrated_by_words, reranker) as searcher:
+    """Without mates, which may have equal scores."""
+    with with_mates(calibrated_by_words, reranker, mates=False) as searcher:
         hits = searcher.search(QUERY, lang="de", k=k)
         other, ranking = searcher.rank([Document("p", "de", "Sauerteig"), Document("q", "de", QUERY)], k=k)
     assert [hit.doc_id for hit in hits] == list(ranking.doc_ids)
@@ -109,59 +121,11 @@ def test_without_a_calibration_scores_are_taken_as_they_are(
     calibrated_by_words: Settings, reranker: ModelFolder
 ) -> None:
     with opened(calibrated_by_words, reranker, calibration="none") as searcher:
-        assert searcher.reranker
-        assert searcher.reranker.effects is None
         base = replace(searcher, reranker=None).search(QUERY, lang="de", k=RERANKED)
         hits = searcher.search(QUERY, lang="de", k=RERANKED)
     assert len(base) == RERANKED
     scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in base])
     assert [hit.doc_id for hit in hits] == [base[row].doc_id for row in np.argsort(-scores, kind="stable")]
-
-
-def test_balance_says_how_much_of_a_languages_favour_is_taken_out(
-    calibrated_by_words: Settings, reranker: ModelFolder
-) -> None:
-    with opened(calibrated_by_words, reranker, mates=False) as searcher:
-        assert searcher.reranker
-        hits = searcher.search(QUERY, lang="de", k=5)
-        raw, half, whole = (
-            searcher.reranker.scores(Document("q", "de", QUERY), hits, share) for share in (0.0, 0.5, 1.0)
-        )
-    np.testing.assert_allclose(half, (raw + whole) / 2, rtol=1e-5)
-    assert np.abs(raw - whole).max() > 0
-
-
-def test_what_languages_are_favoured_by_is_learnt_once(
-    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with opened(calibrated_by_words, reranker) as searcher:
-        assert searcher.reranker
-        learnt = searcher.reranker.effects
-
-    def refuse(*_: object) -> LanguageEffects:
-        raise AssertionError("learnt again")
-
-    monkeypatch.setattr("query.ranking.open_reranker.fit_effects", refuse)
-    with opened(calibrated_by_words, reranker, balance=1.0) as searcher:
-        assert searcher.reranker
-        assert searcher.reranker.effects == learnt
-
-
-def test_what_is_learnt_comes_of_titles_in_every_language(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
-    with opened(calibrated_by_words, reranker) as searcher:
-        assert searcher.calibration
-        queries = open_reranker.titles_of_bank(searcher.calibration, searcher.store)
-        documents = searcher.store.get([query.doc_id for query in queries])
-        assert {query.lang for query in queries} == set(searcher.languages)
-        assert open_reranker.QUERIES <= len(queries) < open_reranker.QUERIES + len(searcher.languages)
-        assert [query.text for query in queries] == [document.title for document in documents]
-        assert searcher.reranker
-
-        def search(query: Document, k: int) -> Hits:
-            return searcher.search(query.text, lang=query.lang, k=k, rerank=False)
-
-        fitted = open_reranker.fit_effects(queries, search, searcher.reranker, Console(quiet=True))
-        assert fitted == searcher.reranker.effects
 
 
 def test_a_document_that_is_deleted_meanwhile_is_left_out(
@@ -183,22 +147,32 @@ def test_a_document_that_is_deleted_meanwhile_is_left_out(
     assert set(ranking.doc_ids) <= set(whole.doc_ids)
 
 
-def test_a_folded_search_is_reranked_once(
-    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("k", [10, 100])
+def test_a_search_for_subjects_is_reranked_once(
+    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch, k: int
 ) -> None:
-    """The first fifty hits are about fewer than twenty subjects, so more are ranked."""
-    with opened(calibrated_by_words, reranker) as searcher:
+    """The hits of the first stretch are about fewer than a hundred subjects, so more are ranked."""
+    with with_mates(calibrated_by_words, reranker, mates=True) as searcher:
         assert searcher.reranker
         score, scored = searcher.reranker.scores, []
 
-        def scores(query: Document, hits: Sequence[Hit], share: float) -> FloatArray:
+        def scores(query: Document, hits: Sequence[Hit]) -> FloatArray:
             scored.append(len(hits))
-            return score(query, hits, share)
+            return score(query, hits)
 
         monkeypatch.setattr(searcher.reranker, "scores", scores)
-        heads = searcher.search(QUERY, lang="de", k=20, fold=True)
-    assert len(heads) == 20
+        search, searches = searcher.store.search, []
+
+        def counted(query: VectorQuery) -> object:
+            searches.append(query.k)
+            return search(query)
+
+        monkeypatch.setattr(searcher.store, "search", counted)
+        heads = searcher.search(QUERY, lang="de", k=k, subjects=True)
+    assert 10 <= len(heads) <= k
+    assert len(searches) == (1 if k == 10 else 2)
     assert scored == [RERANKED]
+    assert heads.reranking
 
 
 def test_the_reranker_reads_title_and_passage(calibrated_by_words: Settings) -> None:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.ranking.best_passage import best_passage
 from query.ranking.hits import Detail, ScoreParts
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from trials import DEMO, ROOT
 
@@ -159,7 +161,7 @@ def test_the_hits_tell_the_language_of_the_query(searcher: Searcher) -> None:
     assert detected.lang == "ar"
     assert detected.confidence is not None
     assert 0.9 < detected.confidence <= 1
-    stated = searcher.search("kahvi", lang="fin", k=2, fold=True)
+    stated = searcher.search("kahvi", lang="fin", k=2, subjects=True)
     assert (stated.lang, stated.confidence, len(stated)) == ("fi", None, 2)
 
 
@@ -188,10 +190,10 @@ def test_a_searcher_shows_itself_on_a_short_line(searcher: Searcher, calibrated_
 
 def test_a_closed_searcher_says_so_and_so_do_those_of_the_same_store(calibrated_by_words: Settings) -> None:
     searcher = Searcher.open("demo", calibrated_by_words, device="cpu")
-    weighed = searcher.weighed((1.0,))
+    plain = replace(searcher, calibration=None, ranking=RankingOptions())
     searcher.close()
     searcher.close()
-    for closed in (searcher, weighed):
+    for closed in (searcher, plain):
         with pytest.raises(StoreError, match=r"collection demo is closed; open another: Searcher.open\('demo'\)"):
             closed.search("coffee")
         with pytest.raises(StoreError, match="is closed"):

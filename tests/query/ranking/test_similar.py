@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.stores.contract import StoredDocument
-from query.ranking.search_choice import RankingOptions
+from query.calibration.space import PLAIN_SPACE
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import NoDocument, Searcher
 
 DOC = "demo:de:sourdough"
@@ -46,19 +48,25 @@ def _documents(searcher: Searcher) -> list[Document]:
     return [one.document for page in searcher.store.scan(searcher.stored_model) for one in page]
 
 
+def without_mates(searcher: Searcher) -> Searcher:
+    """The same documents, ranked by what they are compared by alone."""
+    calibration = searcher.calibration and replace(searcher.calibration, mates=False, space=PLAIN_SPACE)
+    return replace(searcher, calibration=calibration)
+
+
 @pytest.mark.parametrize("calibration", ["", "none"], ids=["calibrated", "plain"])
 def test_documents_are_ranked_by_cosines_without_the_languages_means(
     calibrated_by_words: Settings, calibration: str
 ) -> None:
-    """Against plain numpy, without the lift of mates."""
-    ranking = RankingOptions(calibration=calibration, mates=False)
-    with Searcher.open("demo", calibrated_by_words, device="cpu", ranking=ranking) as searcher:
+    """Against plain numpy, without what mates add."""
+    ranking = RankingOptions(calibration=calibration)
+    with without_mates(Searcher.open("demo", calibrated_by_words, device="cpu", ranking=ranking)) as searcher:
         stored = [one for page in searcher.store.scan(searcher.stored_model) for one in page]
         statistics = searcher.calibration.languages if searcher.calibration else {}
 
         def corrected(one: StoredDocument) -> FloatArray:
             lang = one.document.lang
-            vector = one.vector - statistics[lang].components["document"].mean if statistics else one.vector
+            vector = one.vector - statistics[lang].means["document"] if statistics else one.vector
             return vector / np.linalg.norm(vector)
 
         query = next(one for one in stored if one.document.doc_id == DOC)
@@ -76,10 +84,13 @@ def test_documents_are_ranked_by_cosines_without_the_languages_means(
 
 
 def test_the_best_are_first_however_many_are_wanted(searcher: Searcher) -> None:
-    assert searcher.choice.lift
-    scores = [hit.score for hit in searcher.similar(DOC, k=20)]
-    assert scores == sorted(scores, reverse=True)
-    assert [hit.doc_id for hit in searcher.similar(DOC, k=5)] == [hit.doc_id for hit in searcher.similar(DOC, k=20)][:5]
+    assert searcher.calibration
+    for mates in (True, False):
+        opened = replace(searcher, calibration=replace(searcher.calibration, mates=mates))
+        five, twenty = (opened.similar(DOC, k=k) for k in (5, 20))
+        scores = [hit.score for hit in twenty]
+        assert scores == sorted(scores, reverse=True)
+        assert [hit.doc_id for hit in five] == [hit.doc_id for hit in twenty[:5]]
 
 
 def test_languages_and_fields_bound_what_is_found_and_a_document_never_finds_itself(searcher: Searcher) -> None:

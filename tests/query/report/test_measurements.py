@@ -15,8 +15,8 @@ from query.evaluation.measures import score
 from query.evaluation.plots import difference_figure, save_figure
 from query.evaluation.significance import compare, corrected
 from query.evaluation.trec_run import Run
-from query.fitting import bias
-from query.report.figures import BalancePoint, balance_figure, inline_svg, languages_figure, pairs_figure
+from query.report import bias
+from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
 from query.report.first_hits import FirstHits
 from query.report.language_pairs import PairTable, average_precisions, map_by_pair, shares_by_pair
 
@@ -115,7 +115,7 @@ def test_a_topic_may_be_named_as_it_likes(qid: str, tmp_path: Path) -> None:
 
 
 def test_a_picture_is_the_same_each_time(tmp_path: Path) -> None:
-    points = [BalancePoint(0.0, 0.9, 0.1), BalancePoint(1.0, 0.1, 0.3)]
-    first, second = (inline_svg(lambda: balance_figure(points, 1.0, 0.1, "MAP"), "dial", "x & <y>") for _ in range(2))
+    shares = {0.0: 0.9, 1.0: 0.1}
+    first, second = (inline_svg(lambda: balance_figure(shares, 1.0, 0.1), "dial", "x & <y>") for _ in range(2))
     assert first == second
     assert 'aria-label="x &amp; &lt;y&gt;"' in first

@@ -98,7 +98,8 @@ def test_a_schema_has_the_bounds_of_a_query_and_of_a_collection_s_name(api: Api)
 
 
 def test_search_finds_what_the_service_finds_and_says_language_passage_and_why(api: Api) -> None:
-    answer = asyncio.run(api.search(SearchRequest.model_validate({**QUERY, "k": 20, "explain": True})))
+    request = SearchRequest.model_validate({**QUERY, "k": 20, "explain": True, "subjects": True})
+    answer = asyncio.run(api.search(request))
     result = call(api, "search", **QUERY, k=20)
     found = result.structured_content
     assert (found["collection"], found["lang"], found["unread"]) == ("demo", "de", "")
@@ -114,6 +115,10 @@ def test_search_finds_what_the_service_finds_and_says_language_passage_and_why(a
         place, label = f"start {hit['start']})\n", f"label: {hit['fields']['label']}"
         for shown in (f"[{hit['lang']}]", hit["title"], hit["id"], place, label, hit["passage"], hit["why"]):
             assert shown in text(result)
+        assert hit["also"] == [{"id": one.id, "lang": one.lang, "title": one.title} for one in expected.also]
+        for one in hit["also"]:
+            assert f"\nAlso: [{one['lang']}] {one['title']} (id {one['id']})" in text(result)
+    assert any(hit["also"] for hit in found["hits"])
 
 
 def test_search_takes_languages_fields_and_a_number(api: Api) -> None:
@@ -123,7 +128,7 @@ def test_search_takes_languages_fields_and_a_number(api: Api) -> None:
 
 
 def test_search_counts_the_best_documents_where_facets_are_named(api: Api) -> None:
-    request = SearchRequest.model_validate({**QUERY, "k": 2, "facets": ["lang", "label"]})
+    request = SearchRequest.model_validate({**QUERY, "k": 2, "subjects": True, "facets": ["lang", "label"]})
     facets = asyncio.run(api.search(request)).facets
     assert facets
     result = call(api, "search", **QUERY, k=2, facets=["lang", "label"])
@@ -138,7 +143,8 @@ def test_a_facet_has_the_most_frequent_values_and_says_how_many_are_left_out(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_messages, "_FACET_VALUES", 2)
-    whole = asyncio.run(api.search(SearchRequest.model_validate({**QUERY, "facets": ["lang", "label"]}))).facets
+    asked = {**QUERY, "subjects": True, "facets": ["lang", "label"]}
+    whole = asyncio.run(api.search(SearchRequest.model_validate(asked))).facets
     assert whole
     result = call(api, "search", **QUERY, facets=["lang", "label"])
     facets = result.structured_content["facets"]
@@ -167,7 +173,7 @@ def test_similar_finds_what_the_service_finds(api: Api) -> None:
     ]
     assert len(found["hits"]) == 4
     assert text(result).startswith("4 documents of demo like demo:de:sourdough [de]\n\n1. [")
-    assert f"Why: Its similarity, raised by its mates, is {answer.hits[0].score:.3f}." in text(result)
+    assert f"Why: Its similarity, with what its mates add, is {answer.hits[0].score:.3f}." in text(result)
     assert {hit["lang"] for hit in call(api, "similar", id=asked["id"], to=["ja"]).structured_content["hits"]} == {"ja"}
 
 
@@ -302,17 +308,18 @@ def test_a_tool_that_is_not_there_is_refused_by_the_protocol(api: Api) -> None:
 def test_an_explanation_has_the_parts_that_a_score_has() -> None:
     parts = ScoreParts(
         cosine=0.9, corrected=0.4, title=None, opening=None, passage=None, compared=0.4, fwd=None, bwd=None,
-        score=0.4, mate=None, lift=None, words=None,
+        score=0.4, mate=None, mates=None, words=None,
     )  # fmt: skip
     assert explanation(parts, "de") == "Its similarity to the query is 0.400."
     parts = ScoreParts(
         cosine=0.9, corrected=0.4, title=0.1, opening=0.3, passage=0.5, compared=0.4, fwd=0.35, bwd=0.45,
-        score=0.4, mate="en-1", lift=0.02, words=0.6,
+        score=0.4, mate="en-1", mates=0.02, words=0.6,
     )  # fmt: skip
     assert explanation(parts, "de") == (
         "Its similarity to the query is 0.400 (best passage 0.500, opening 0.300); the nearest documents in de have "
-        "0.350 on average, other queries near this document 0.450: it fits other queries as well as this one; en-1, "
-        "a better hit about the same thing, lifts its score by 0.020; its BM25 score is 0.60 of the best document's."
+        "0.350 on average, other queries near this document 0.450: it fits other queries as well as this one; "
+        "documents about the same thing, en-1 above all, add 0.020 to its score; its BM25 score is 0.60 of the best "
+        "document's."
     )
 
 
@@ -342,7 +349,7 @@ def test_the_service_has_the_tools_at_mcp_for_those_who_have_a_token(guarded: ht
             return (await client.call_tool("search", {**QUERY, "k": 5})).structured_content
 
     authorization = {"Authorization": f"Bearer {SECRET}"}
-    answer = guarded.post("/api/search", json={**QUERY, "k": 5}, headers=authorization).json()
+    answer = guarded.post("/api/search", json={**QUERY, "k": 5, "subjects": True}, headers=authorization).json()
     hits = asyncio.run(found(**authorization))["hits"]
     assert [hit["id"] for hit in hits] == [hit["id"] for hit in answer["hits"]]
     for headers in ({}, {"Authorization": f"Bearer {SECRET[::-1]}"}):

@@ -22,13 +22,14 @@ from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.ledger.database import now, open_database, transaction
 from indexer.stores.embedded import EmbeddedStore
-from query.calibration.calibration_choice import DEFAULT
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
 from query.calibration.summary import Summary
 from query.calibration.table import CalibrationRow
 from query.collections.removal import remove_collection
 from query.ranking.fair_ranker import MANY
 from query.ranking.query_encoder import open_query_encoder
-from query.ranking.search_choice import MATES
+from query.ranking.ranking_options import RankingOptions
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
@@ -79,21 +80,18 @@ def test_a_calibration_that_is_made_after_the_clock_was_put_back_is_noticed(
 ) -> None:
     make(settings, word_model, "coffee")
     with open_database(settings.database) as engine:
-        calibrate(engine, "first", now())
         with served.searcher("c") as before:
-            pass
-        calibrate(engine, "second", now() - dt.timedelta(days=1))
+            calibration = Calibration.none(before.stored_model, before.vector_parts)
+        calibration_table.keep(engine, "c", calibration, Summary.of(calibration, "you"))
+        with served.searcher("c") as calibrated:
+            assert calibrated is not before
+            assert calibrated.calibration
+        with transaction(engine) as session:
+            session.execute(sa.update(CalibrationRow).values(created=now() - dt.timedelta(days=1)))
         with served.searcher("c") as after:
-            assert after is not before
-
-
-def calibrate(engine: sa.Engine, model: str, created: dt.datetime) -> None:
-    """Add an active calibration for another model than the collection's, as a migration does."""
-    values = {"collection": "c", "id": model, "model": model, "created": created, "active": True}
-    with transaction(engine) as session:
-        session.execute(
-            sa.insert(CalibrationRow).values(**values, summary=Summary(DEFAULT, 10, {}, "you").as_json(), artifact=b"")
-        )
+            assert after is not calibrated
+        with served.searcher("c") as again:
+            assert again is after
 
 
 def test_a_deleted_collection_is_closed_though_nobody_asks_for_it(
@@ -205,10 +203,12 @@ def test_a_language_that_grows_large_has_more_candidates_at_once(
 ) -> None:
     make(settings, word_model, "coffee")
     with served.searcher("c") as searcher:
-        small = searcher._ranker(MATES)
-        assert small is searcher._ranker(MATES)
+        options = RankingOptions(hybrid=True)
+        small = searcher._ranker(options)
+        assert small is searcher._ranker(options)
         searcher.languages = {"en": MANY + 1}
-        assert searcher._ranker(MATES)._ends(10, 9)[0] == 2 * small._ends(10, 9)[0]
+        grown = searcher._ranker(options)
+        assert grown._stretches(10, 9)[0].candidates == 2 * small._stretches(10, 9)[0].candidates
 
 
 def test_an_encoder_that_no_collection_needs_any_more_is_let_go(

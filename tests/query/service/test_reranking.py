@@ -15,9 +15,8 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
-from query.ranking import open_reranker
 from query.ranking.hits import as_json
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.service.agent_tools import AgentTools
 from query.service.messages import SearchAnswer, SearchRequest
@@ -86,52 +85,17 @@ def test_a_search_that_does_not_ask_for_it_is_not_reranked(
     assert answer.reranking is None
 
 
-def test_other_weights_are_reranked_too(api: Api) -> None:
-    assert search(api, rerank=True, weights=[2.0]).hits == search(api, rerank=True).hits
-
-
-def test_while_another_thread_learns_a_reranked_search_is_refused_and_others_are_answered(
-    calibrated_by_words: Settings, reranker: ModelFolder
-) -> None:
-    with opened(calibrated_by_words, reranker) as (api, collections):
-        expected = search(api).hits
-        with collections._open["demo"].learning:
-            with pytest.raises(Refused, match="it is being learnt which languages the reranker favours") as refusal:
-                search(api, rerank=True)
-            assert search(api).hits == expected
-        assert refusal.value.status == 503
-        assert search(api, rerank=True).reranking is not None
-
-
-def test_which_languages_it_favours_is_learnt_once_for_each_calibration(
-    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learnt: list[str] = []
-    monkeypatch.setattr("query.calibration.table.reranker_effects", lambda *_: None)
-    monkeypatch.setattr("query.calibration.table.keep_reranker_effects", lambda *_: True)
-    fit = open_reranker.fit_effects
-
-    def counted(*given: Any) -> Any:
-        learnt.append("once")
-        return fit(*given)
-
-    monkeypatch.setattr(open_reranker, "fit_effects", counted)
-    with opened(calibrated_by_words, reranker) as (api, collections):
-        collections.learn_favours("demo")
-        assert learnt == ["once"]
-        search(api, rerank=True)
-        search(api, rerank=True)
-        assert learnt == ["once"]
-        active = search(api).calibration or ""
-        for spelling in (active, active[:6], active[:7]):
-            assert search(api, rerank=True, calibration=spelling).hits == search(api, rerank=True).hits
-        assert learnt == ["once"]
+def test_a_calibration_by_its_name_is_reranked_too(api: Api) -> None:
+    expected = search(api, rerank=True)
+    active = expected.calibration or ""
+    for spelling in (active, active[:6]):
+        assert search(api, rerank=True, calibration=spelling).hits == expected.hits
 
 
 def test_an_agent_s_search_is_reranked_and_says_so(api: Api) -> None:
     found = call(api, rerank=True, k=5)
     assert [hit["id"] for hit in found.structured_content["hits"]] == [
-        hit.id for hit in search(api, rerank=True).hits[:5]
+        hit.id for hit in search(api, rerank=True, subjects=True).hits[:5]
     ]
     assert found.structured_content["reranking"] >= 0
     assert "; reranking took " in found.content[0].text

@@ -21,7 +21,7 @@ from query.calibration import table as calibration_table
 from query.migration.migrate import migrate
 from query.query_log.judged_queries import logged_searches
 from query.ranking.hits import Hit, as_json
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
@@ -64,12 +64,10 @@ def rounded(hits: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     [
         ({}, RankingOptions()),
         ({"balance": 0.0}, RankingOptions(balance=0.0)),
-        ({"balance": 1.0, "margin": "distance"}, RankingOptions(balance=1.0, margin="distance")),
-        ({"passages": False}, RankingOptions(passages=False)),
-        ({"mates": False}, RankingOptions(mates=False)),
+        ({"balance": 1.0}, RankingOptions(balance=1.0)),
         ({"calibration": "none"}, RankingOptions(calibration="none")),
     ],
-    ids=["as calibrated", "as the encoder ranks", "every language equal", "without passages", "without mates", "plain"],
+    ids=["as calibrated", "nothing balanced", "every language equal", "plain"],
 )
 def test_it_finds_what_the_command_finds(
     service: httpx.Client, calibrated: Settings, asked: dict[str, Any], ranking: RankingOptions
@@ -82,37 +80,40 @@ def test_it_finds_what_the_command_finds(
             assert (found["lang"], found["confidence"], found["space"]) == (lang, None, searcher.space)
 
 
-def test_documents_about_the_same_thing_are_answered_once_if_that_is_asked(
+def test_subjects_are_answered_once_in_the_preferred_language_if_that_is_asked(
     service: httpx.Client, calibrated: Settings
 ) -> None:
     with Searcher.open("demo", calibrated, device="cpu") as searcher:
-        several = 0
+        several = set()
         for lang, text in QUERIES:
-            found = search(service, text, lang=lang, k=5, fold=True, explain=True)["hits"]
-            ours = [answered(hit) for hit in searcher.search(text, lang=lang, k=5, fold=True, explain=True)]
-            assert rounded(found) == rounded(ours)
-            several += any(hit["also"] for hit in found)
-    assert several >= 3  # pages of the demo on one subject are no translations, and few are as near as translations
+            for first, more in ((lang, {}), ("fr", {"prefer": ["fr", "tr"]})):
+                asked: dict[str, Any] = {"lang": lang, "k": 5, "subjects": True, "explain": True, **more}
+                found = search(service, text, **asked)["hits"]
+                assert rounded(found) == rounded([answered(hit) for hit in searcher.search(text, **asked)])
+                assert all(hit["lang"] == first for hit in found if first in {other["lang"] for other in hit["also"]})
+                several |= {lang for hit in found if hit["also"]}
+    assert (
+        len(several) >= 3
+    )  # pages of the demo on one subject are no translations, and few are as near as translations
     assert not any(hit["also"] for hit in search(service, text, lang=lang, k=5)["hits"])
 
 
 def test_a_document_that_is_shown_under_another_is_logged_as_shown_and_as_opened(own: Settings) -> None:
     with serving(ServiceOptions(own, device="cpu", log=True)) as client:
-        found = search(client, "眠れない夜に何をすればいいか", fold=True)
-        opened = found["hits"][0]["also"][0]["id"]
+        found = search(client, "眠れない夜に何をすればいいか", subjects=True)
+        opened = next(hit["also"][0]["id"] for hit in found["hits"] if hit["also"])
         client.post("/api/clicks", json={"search": found["search"], "id": opened})
     (logged,) = logged_searches("demo", own)
     assert len(logged.hits) == sum(1 + len(hit["also"]) for hit in found["hits"])
     assert list(logged.relevant) == [opened]
 
 
-def test_the_parts_of_a_score_name_the_mate_that_lifts_it(service: httpx.Client) -> None:
+def test_the_parts_of_a_score_name_the_mate_that_adds_most_to_it(service: httpx.Client) -> None:
     hits = search(service, "flood in the old town", lang="en", k=20, explain=True)["hits"]
-    lifted = [hit for hit in hits if hit["parts"]["mate"]]
-    assert lifted
+    assert any(hit["parts"]["mate"] and hit["parts"]["mates"] for hit in hits)
     for hit in hits:
-        assert hit["score"] == pytest.approx(hit["parts"]["score"] + (hit["parts"]["lift"] or 0), abs=1e-5)
-    alone = search(service, "flood in the old town", lang="en", k=20, explain=True, mates=False)["hits"]
+        assert hit["score"] == pytest.approx(hit["parts"]["score"] + (hit["parts"]["mates"] or 0), abs=1e-5)
+    alone = search(service, "flood in the old town", lang="en", k=20, explain=True, calibration="none")["hits"]
     assert {hit["parts"]["mate"] for hit in alone} == {None}
 
 
@@ -279,9 +280,13 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
         ([], 422, "the body: Input should be a valid dictionary"),
         ({"query": "coffee", "calibration": "ffff"}, 409, "no calibrations of demo begin with 'ffff'"),
         ({"query": "coffee", "balance": 1.5}, 422, "balance"),
-        ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "margin and weights need a calibration"),
-        ({"query": "coffee", "calibration": "none", "weights": [1, 2]}, 409, "margin and weights need a calibration"),
-        ({"query": "coffee", "weights": [0.5, 0.5]}, 409, "give 1 weight, not 2"),
+        ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "plain cosine has no balance"),
+        (
+            {"query": "coffee", "subjects": True, "prefer": ["klingonian"]},
+            409,
+            "is no language code|is no known language",
+        ),
+        ({"query": "coffee", "prefer": []}, 422, "prefer: List should have at least 1 item"),
         ({"query": "coffee", "hybrid": True}, 409, "dragoman serve --hybrid"),
         ({"query": "coffee", "frobnicate": 1}, 422, "frobnicate"),
         ({"query": "\ud800"}, 422, "half of a surrogate pair"),
@@ -289,9 +294,10 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
         ({"query": "coffee", "filters": {"label": ["a", "\udfff"]}}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": ["a"] * 1001}}, 422, "at most 1000 items"),
         ({"query": "coffee", "\ud800": 1}, 422, "half of a surrogate pair"),
-        ({"query": "coffee", "weights": [0.0]}, 422, "one weight must be above 0"),
-        ({"query": "coffee", "weights": [float("nan")]}, 422, "weights"),
-        ({"query": "coffee", "weights": [float("inf")]}, 422, "weights"),
+        *(
+            ({"query": "coffee", name: True}, 422, f"{name}: Extra inputs are not permitted")
+            for name in ("margin", "weights", "passages", "mates", "fold")
+        ),
         ({"query": "coffee", "balance": float("nan")}, 422, "balance"),
         ({"query": "coffee", "k": "10"}, 422, "k: Input should be a valid integer"),
         ({"query": "coffee", "k": True}, 422, "k: Input should be a valid integer"),
@@ -329,7 +335,8 @@ def test_collections_are_described(service: httpx.Client) -> None:
     assert (demo["name"], demo["documents"], answer["away"]) == ("demo", 235, {})
     assert sum(demo["languages"].values()) == 235
     assert 0 <= demo["calibration"]["balance"] <= 1
-    assert 0 < demo["calibration"]["lift"] <= 1
+    assert demo["calibration"].keys() == {"id", "balance", "mates"}
+    assert demo["calibration"]["mates"] is True
 
 
 def test_documents_are_read_by_their_id(service: httpx.Client) -> None:

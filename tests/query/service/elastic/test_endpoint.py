@@ -19,7 +19,7 @@ from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.query_log.judged_queries import logged_searches
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.service.elastic.endpoint import _require_existing
 from query.service.options import ServiceOptions
@@ -134,15 +134,7 @@ def test_it_finds_what_the_searcher_finds(site: Site, application: Elasticsearch
             ]
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"margin": "distance", "balance": 1.0},
-        {"passages": False},
-        {"mates": False},
-        {"calibration": "none"},
-    ],
-)
+@pytest.mark.parametrize("asked", [{"balance": 1.0}, {"balance": 0.0}, {"calibration": "none"}])
 def test_it_ranks_as_the_clause_asks(site: Site, application: Elasticsearch, asked: dict[str, Any]) -> None:
     text = "sort the rows of a table in Calc"
     ranking = RankingOptions(**asked)

@@ -8,10 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
+from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
-from query.ranking.several_collections import joined
 from query.service.elastic.collapsed import collapsed
+from query.service.elastic.several_collections import joined
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
 
@@ -45,6 +47,23 @@ def test_several_indices_are_ranked_as_one_collection(halves: Settings, service:
     assert [hit["_score"] for hit in answer["hits"]["hits"]] == pytest.approx([hit.score for hit in hits])
     assert {index for index, _ in places(answer)} == {"north", "south"}
     assert all(hit["highlight"]["text"] and hit["_source"]["title"] for hit in answer["hits"]["hits"])
+
+
+def test_several_indices_are_reranked_as_one_collection(halves: Settings, reranker: ModelFolder) -> None:
+    ranking = RankingOptions(rerank=str(reranker.path))
+    query = {"cross_lingual": {**CLAUSE["cross_lingual"], "rerank": True}}
+    with serving(ServiceOptions(halves, device="cpu", rerank=ranking.rerank)) as client:
+        answer = search(client, "north,south", query, size=40)
+    with (
+        Searcher.open("north", halves, device="cpu", ranking=ranking) as north,
+        Searcher.open("south", halves, device="cpu") as south,
+    ):
+        both = joined({"north": north, "south": south}, {})
+        both.reranker = north.reranker
+        fair = both.search("night trains", lang="en", k=40, ranking=RankingOptions())
+        hits = both.search("night trains", lang="en", k=40)
+    assert ["/".join(place) for place in places(answer)] == [hit.doc_id for hit in hits]
+    assert [hit.doc_id for hit in hits] != [hit.doc_id for hit in fair]
 
 
 def test_pages_of_several_indices_follow_each_other_and_the_total_is_of_all(service: httpx.Client) -> None:
@@ -84,9 +103,8 @@ def test_a_search_of_several_indices_is_counted_for_each_and_not_logged(service:
         ("nope*", {}, 404, "no collection is served for the index 'nope*'"),
         ("nope*,none*", {}, 404, "no collection is served for the index 'nope*,none*'"),
         ("north,south", {"hybrid": True}, 400, "hybrid can't be combined with several indices"),
-        ("north,south", {"rerank": True}, 400, "rerank can't be combined with several indices"),
         (
-            "north",
+            "north,south",
             {"rerank": True},
             400,
             "this service has no reranker; start the service with --rerank FOLDER",

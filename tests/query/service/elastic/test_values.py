@@ -65,18 +65,21 @@ def test_a_source_is_shown_as_far_as_it_is_asked_for(
     assert all((None if source is None else set(source)) == shown for source in sources)
 
 
-def test_an_explanation_has_numbers_and_names_the_mate_that_lifts_a_hit(service: httpx.Client) -> None:
+def test_an_explanation_has_numbers_and_names_the_mate_that_adds_most_to_a_hit(service: httpx.Client) -> None:
     body = {"query": {"cross_lingual": {"query": "flood in the old town", "lang": "en"}}, "explain": True}
     hits = service.post("/demo/_search", json=body).json()["hits"]["hits"]
     details = [detail for hit in hits for detail in hit["_explanation"]["details"]]
     assert {type(detail["value"]) for detail in details} == {float}
-    assert any(detail["description"].startswith("lift by the mate demo:") for detail in details)
+    assert any(detail["description"].startswith("added by mates, the best of them demo:") for detail in details)
 
 
-def test_the_clause_does_not_fold_as_an_answer_has_a_document_a_hit(service: httpx.Client) -> None:
-    answer = service.post("/demo/_search", json={"query": {"cross_lingual": {"query": "a", "fold": True}}})
+@pytest.mark.parametrize("name", ["subjects", "prefer", "margin", "weights", "passages", "mates"])
+def test_the_clause_has_no_subjects_as_an_answer_has_a_document_a_hit_nor_switches(
+    service: httpx.Client, name: str
+) -> None:
+    answer = service.post("/demo/_search", json={"query": {"cross_lingual": {"query": "a", name: True}}})
     assert answer.status_code == 400
-    assert "cross_lingual has no 'fold'" in answer.json()["error"]["reason"]
+    assert f"cross_lingual has no '{name}'" in answer.json()["error"]["reason"]
 
 
 def test_hits_below_the_least_score_are_left_out(service: httpx.Client) -> None:

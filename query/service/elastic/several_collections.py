@@ -22,9 +22,8 @@ from indexer.stores.contract import (
     read_existing,
 )
 from indexer.text.language_detection import Detector
-from query.calibration.pooled_calibration import SEPARATOR, CalibratedCollection, PooledCalibrations
-from query.ranking.search_choice import PLAIN, SearchChoice
 from query.ranking.searcher import Searcher
+from query.service.elastic.pooled_calibration import SEPARATOR, CalibratedCollection, PooledCalibrations
 
 T = TypeVar("T")
 _POOLED = PooledCalibrations()
@@ -168,5 +167,4 @@ def joined(searchers: Mapping[str, Searcher], filters: Mapping[str, Filters | No
         languages,
         same or Detector(languages.keys()),
         calibration,
-        SearchChoice.of(calibration) if calibration else PLAIN,
     )

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,22 +13,22 @@ from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from indexer.collection.settings import Settings
+from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.calibration.margin import FLOOR
+from query.calibration.space import MappedSpace
 from query.cli import run
 from query.fitting.calibrate import calibrate
 from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.search_choice import RankingOptions, SearchChoice
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
-from query.ranking.stored_vectors import StoredVectors
 from tests.query.conftest import copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 from trials import DEMO
 
-CENTRED = SearchChoice(0.5, "absolute", passages=False)
+CENTRED = partial(FairRanker, balance=0.5, passages=False)
 LANGS = ("de", "en", "fr")
 
 
@@ -46,10 +47,14 @@ def codes() -> SpaceMaps:
     return SpaceMaps.rounded("topics", {(ANY, lang): one for lang, one in each.items()}, dict(each))
 
 
-def collection(folder: Path, each: int = 30) -> tuple[object, Calibration, TopicEncoder]:
+def collection(folder: Path, each: int = 30) -> tuple[EmbeddedStore, Calibration, TopicEncoder]:
     encoder = TopicEncoder(bias=1.0)
     store = filled(folder, encoder, [page(lang, f"topic{n}") for lang in LANGS for n in range(each)])
     return store, fit_statistics(draw_samples(store, encoder), "topics"), encoder
+
+
+def mapped(statistics: Calibration, maps: SpaceMaps) -> Calibration:
+    return replace(statistics, space=MappedSpace(maps))
 
 
 def pivot() -> SpaceMaps:
@@ -67,43 +72,25 @@ def test_asking_with_a_mapped_query_ranks_as_mapping_every_document_does(
     tmp_path: Path, maps: SpaceMaps, query_lang: str
 ) -> None:
     store, statistics, encoder = collection(tmp_path)
-    mapped = MappedCalibration.on(statistics, maps)
     query = encoder.encode_queries([page(query_lang, "topic7")])
-    (ranking,) = FairRanker(store, mapped, CENTRED).rank(query, query_lang, LANGS, 90)  # type: ignore[arg-type]
+    (ranking,) = CENTRED(store, mapped(statistics, maps)).rank(query, query_lang, LANGS, 90)
     vectors = mapped_by_hand(store, statistics, maps, query_lang)
-    asked = asked_by_hand(query, statistics.component("query", query_lang).mean, maps, query_lang)[0]
+    asked = asked_by_hand(query, statistics.mean("query", query_lang), maps, query_lang)[0]
     expected = {doc_id: float(vector @ asked) for some in vectors.values() for doc_id, vector in some.items()}
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found.keys() == expected.keys()
     assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in found) < 1e-5
 
 
-def test_the_ranker_of_a_query_language_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, statistics, encoder = collection(tmp_path)
-    ranker = FairRanker(store, MappedCalibration.on(statistics, pairwise()), CENTRED)  # type: ignore[arg-type]
-    made = []
-
-    class Counted(StoredVectors):
-        def __init__(self, *arguments: Any) -> None:
-            made.append(arguments)
-            super().__init__(*arguments)
-
-    monkeypatch.setattr("query.ranking.fair_ranker.StoredVectors", Counted)
-    for _ in range(2):
-        ranker.rank(encoder.encode_queries([page("de", "topic7")]), "de", LANGS, 9)
-    assert len(made) == 1
-
-
 @KINDS
 def test_the_ratio_margin_is_of_neighbourhoods_through_the_map(tmp_path: Path, maps: SpaceMaps) -> None:
     """At balance 0.75: cos / ((fwd + bwd) / 2)^½, of the three nearest in the language and in the bank."""
     store, statistics, encoder = collection(tmp_path, 40)  # a bank that no other language fills up
-    mapped = MappedCalibration.on(statistics, maps)
     query = encoder.encode_queries([page("de", "topic7")])
-    choice = SearchChoice(0.75, "ratio", passages=False)
-    (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 50)  # type: ignore[arg-type]
+    ranker = FairRanker(store, mapped(statistics, maps), 0.75, passages=False)
+    (ranking,) = ranker.rank(query, "de", LANGS, 50)
     german = statistics.languages["de"]
-    mean = german.components["query"].mean
+    mean = german.means["query"]
     asked, bank = (asked_by_hand(rows, mean, maps, "de") for rows in (query, unit_rows(german.bank)))
     sources = np.array(german.sources)
     expected = {}
@@ -120,15 +107,15 @@ def test_the_ratio_margin_is_of_neighbourhoods_through_the_map(tmp_path: Path, m
 
 
 def mapped_by_hand(
-    store: object, statistics: Calibration, maps: SpaceMaps, query_lang: str
+    store: EmbeddedStore, statistics: Calibration, maps: SpaceMaps, query_lang: str
 ) -> dict[str, dict[str, FloatArray]]:
     """Every document centred and mapped, by language and id."""
     found: dict[str, dict[str, FloatArray]] = {lang: {} for lang in LANGS}
     for lang in LANGS:
         map_ = maps.document(query_lang, lang)
-        for items in store.scan("topics", lang=lang):  # type: ignore[attr-defined]
+        for items in store.scan("topics", lang=lang):
             for item in items:
-                left = unit_rows((item.vector - statistics.component("document", lang).mean)[None])
+                left = unit_rows((item.vector - statistics.mean("document", lang))[None])
                 found[lang][item.document.doc_id] = unit_rows(left if map_ is None else left @ map_)[0]
     return found
 
@@ -142,11 +129,9 @@ def asked_by_hand(rows: FloatArray, mean: FloatArray, maps: SpaceMaps, lang: str
 def test_at_balance_nought_a_map_leaves_the_ranking_to_the_encoder(tmp_path: Path) -> None:
     store, statistics, encoder = collection(tmp_path)
     query = encoder.encode_queries([page("de", "topic7")])
-    raw = SearchChoice(0.0, "absolute", passages=False)
-    mapped = MappedCalibration.on(statistics, pairwise())
     plain, found = (
-        FairRanker(store, one, raw).rank(query, "de", LANGS, 20)[0]  # type: ignore[arg-type]
-        for one in (statistics, mapped)
+        FairRanker(store, one, 0.0, passages=False).rank(query, "de", LANGS, 20)[0]
+        for one in (statistics, mapped(statistics, pairwise()))
     )
     assert plain.doc_ids == found.doc_ids
 
@@ -156,8 +141,7 @@ def test_languages_that_a_map_never_saw_are_ranked_as_without_it(tmp_path: Path)
     maps = SpaceMaps.rounded("topics", {("en", "fr"): weights(1), ("fr", "en"): weights(2)})
     query = encoder.encode_queries([page("de", "topic7")])
     plain, found = (
-        FairRanker(store, one, CENTRED).rank(query, "de", LANGS, 20)[0]  # type: ignore[arg-type]
-        for one in (statistics, MappedCalibration.on(statistics, maps))
+        CENTRED(store, one).rank(query, "de", LANGS, 20)[0] for one in (statistics, mapped(statistics, maps))
     )
     assert plain.doc_ids == found.doc_ids
     assert not maps.knows("de")
@@ -176,10 +160,7 @@ def test_codes_compare_a_language_they_never_saw_by_the_mean_of_their_maps(tmp_p
     maps = SpaceMaps.rounded("topics", {(ANY, lang): one for lang, one in each.items()}, dict(each))
     named = SpaceMaps.rounded("topics", {**maps.documents, (ANY, "de"): each[ANY]}, {**each, "de": each[ANY]})
     query = encoder.encode_queries([page("de", "topic7")])
-    found, expected = (
-        FairRanker(store, MappedCalibration.on(statistics, one), CENTRED).rank(query, "de", LANGS, 90)[0]  # type: ignore[arg-type]
-        for one in (maps, named)
-    )
+    found, expected = (CENTRED(store, mapped(statistics, one)).rank(query, "de", LANGS, 90)[0] for one in (maps, named))
     assert found.doc_ids == expected.doc_ids
     assert not maps.knows("de")
 
@@ -187,14 +168,12 @@ def test_codes_compare_a_language_they_never_saw_by_the_mean_of_their_maps(tmp_p
 def test_the_artifact_with_its_maps_survives_writing_and_its_id_depends_on_them(tmp_path: Path) -> None:
     _, statistics, _ = collection(tmp_path)
     for maps in (pairwise(), codes()):
-        made = MappedCalibration.on(statistics, maps)
-        read = read_calibration(made.to_bytes())
-        assert isinstance(read, MappedCalibration)
+        made = mapped(statistics, maps)
+        read = Calibration.from_bytes(made.to_bytes())
         assert read.id == made.id != statistics.id
-        assert isinstance(read.maps, SpaceMaps)
-        assert read.maps.document("de", "fr") is not None
+        assert isinstance(read.space.maps_of_documents, SpaceMaps)
+        assert read.space.maps_of_documents.document("de", "fr") is not None
         assert read.to_bytes() == made.to_bytes()
-    assert read_calibration(statistics.to_bytes()).id == statistics.id
 
 
 def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
@@ -211,14 +190,15 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
 
     new = New(bias=1.0)
     new.spec = encoder.spec.__class__("new", "segments", 40, (), "new-model", "new")
-    samples = draw_samples(store, new, document_spec=encoder.spec)  # type: ignore[arg-type]
-    mapped = MappedCalibration.on(fit_statistics(samples, "topics"), maps)
+    samples = draw_samples(store, new, document_spec=encoder.spec)
+    made = mapped(fit_statistics(samples, "topics"), maps)
     query = new.encode_queries([page("de", "topic7")])
-    for choice in (CENTRED, SearchChoice(0.75, "ratio")):
-        (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 6, detailed=6)  # type: ignore[arg-type]
+    for ranker in (CENTRED(store, made), FairRanker(store, made, 0.75), FairRanker(store, made, 0.0, passages=False)):
+        (ranking,) = ranker.rank(query, "de", LANGS, 6, detailed=6)
         assert ranking.details is not None
         assert -1.0 <= ranking.details[0].parts.cosine <= 1.0
-        assert sum("topic7" in doc_id for doc_id in ranking.doc_ids[:3]) == 3
+        right = sum("topic7" in doc_id for doc_id in ranking.doc_ids[:3])
+        assert right == 3 if ranker.balance else right  # without a balance the map is taken, and German is first
 
 
 def test_weights_too_large_to_be_kept_are_refused_and_not_made_infinite(tmp_path: Path) -> None:
@@ -227,7 +207,7 @@ def test_weights_too_large_to_be_kept_are_refused_and_not_made_infinite(tmp_path
     _, statistics, _ = collection(tmp_path)
     infinite = SpaceMaps("topics", {("de", "en"): weights(1) * np.float32(np.inf)})
     with pytest.raises(StoreError, match="a weight is not finite"):
-        read_calibration(MappedCalibration.on(statistics, infinite).to_bytes())
+        Calibration.from_bytes(mapped(statistics, infinite).to_bytes())
 
 
 def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo_by_words: Settings) -> None:
@@ -268,11 +248,13 @@ def test_a_mapping_is_learnt_ranked_with_and_left_again(
     ranked = {"lca": "as without maps", "lcc": "by the mean of the languages' maps"}[method]
     assert f"the maps know nothing of ar, es, pt, ru, tr, zh: ranked {ranked}" in capsys.readouterr().err
     with Searcher.open("demo", home, device="cpu") as searcher:
-        assert isinstance(searcher.calibration, MappedCalibration)
+        assert searcher.calibration is not None
+        assert searcher.calibration.space.maps_of_documents
         hits = searcher.search("Bienen im Garten", lang="de", k=5)
         assert len({hit.lang for hit in hits}) > 1
     with Searcher.open("demo", home, device="cpu", ranking=RankingOptions(before)) as searcher:
-        assert not isinstance(searcher.calibration, MappedCalibration)
+        assert searcher.calibration is not None
+        assert not searcher.calibration.space.maps_of_documents
     assert run(["calibrate", "-c", "demo", "--use", before, "-q"]) == 0
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert searcher.calibration is not None

@@ -9,11 +9,11 @@ import pytest
 
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
-from query.calibration.pooled_calibration import CalibratedCollection, pooled
 from query.ranking.hits import Hit
-from query.ranking.search_choice import RankingOptions
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
-from query.ranking.several_collections import joined, name_and_id
+from query.service.elastic.pooled_calibration import CalibratedCollection, pooled
+from query.service.elastic.several_collections import joined, name_and_id
 
 QUERIES = (("en", "flood in the old town"), ("de", "Brot backen"), ("fr", "trains de nuit"), ("en", "a headache"))
 PLAIN = RankingOptions(calibration="none")
@@ -46,11 +46,15 @@ def test_by_plain_cosine_the_ranking_is_that_of_one_collection(halves: Settings)
             assert all(hit.document.doc_id == hit.doc_id for hit in hits)
 
 
-def test_ranked_fairly_the_first_hits_are_those_of_one_collection(halves: Settings) -> None:
+@pytest.mark.parametrize("mates", [False, True])
+def test_ranked_fairly_the_first_hits_are_those_of_one_collection(halves: Settings, mates: bool) -> None:
+    """Where mates count in all of them, or in none."""
     shared, apart = [], []
     with ExitStack() as stack:
-        whole, both = opened(stack, halves, "whole"), together(stack, halves)
-        alone = [opened(stack, halves, name) for name in ("north", "south")]
+        whole, *alone = (counting(opened(stack, halves, name), mates) for name in ("whole", "north", "south"))
+        both = joined(dict(zip(("north", "south"), alone, strict=True)), {})
+        assert both.calibration is not None
+        assert both.calibration.mates == mates
         for lang, text in QUERIES:
             expected = {hit.doc_id for hit in whole.search(text, lang=lang, k=10)}
             shared.append(len(expected & set(own_ids(both.search(text, lang=lang, k=10)))))
@@ -59,6 +63,22 @@ def test_ranked_fairly_the_first_hits_are_those_of_one_collection(halves: Settin
             apart.append(len(expected & {hit.doc_id for hit in merged[:10]}))
     assert sum(shared) >= 28, (shared, apart)
     assert sum(shared) > sum(apart), (shared, apart)
+
+
+def counting(searcher: Searcher, mates: bool) -> Searcher:
+    """The same collection, whose mates count or not."""
+    assert searcher.calibration is not None
+    return replace(searcher, calibration=replace(searcher.calibration, mates=mates))
+
+
+def test_the_largest_collection_says_whether_mates_count(halves: Settings) -> None:
+    with ExitStack() as stack:
+        north, south = (opened(stack, halves, name) for name in ("north", "south"))
+        assert sum(south.languages.values()) > sum(north.languages.values())
+        for mates in (False, True):
+            both = joined({"north": counting(north, not mates), "south": counting(south, mates)}, {})
+            assert both.calibration is not None
+            assert both.calibration.mates == mates
 
 
 def test_pages_follow_each_other_and_filters_are_each_collections_own(halves: Settings) -> None:
@@ -85,8 +105,8 @@ def test_means_are_weighted_by_documents_and_pseudo_queries_are_all_there(halves
         for lang in ("de", "ja"):
             counts = [searchers[name].languages[lang] for name in searchers]
             parts = [calibration.languages[lang] for calibration in calibrations.values() if calibration]
-            weighed = sum(n * part.components["document"].mean for n, part in zip(counts, parts, strict=True))
-            assert both.component("document", lang).mean == pytest.approx(weighed / sum(counts), abs=1e-6)
+            weighed = sum(n * part.means["document"] for n, part in zip(counts, parts, strict=True))
+            assert both.mean("document", lang) == pytest.approx(weighed / sum(counts), abs=1e-6)
             sources = [source for name, part in zip(searchers, parts, strict=True)
                        for source in (f"{name}/{own}" for own in part.sources)]  # fmt: skip
             assert both.languages[lang].sources == tuple(sources)
@@ -111,8 +131,8 @@ def test_a_language_of_one_collection_has_its_statistics(halves: Settings) -> No
         assert north is not None
         few = replace(north, languages={lang: north.languages[lang] for lang in ("de", "en")})
         both = pooled({"a": CalibratedCollection(north, {"de": 5, "ja": 3}), "b": CalibratedCollection(few, {"de": 2})})
-        mean = north.component("document", "ja").mean
-        assert both.component("document", "ja").mean == pytest.approx(mean)
+        mean = north.mean("document", "ja")
+        assert both.mean("document", "ja") == pytest.approx(mean)
 
 
 def test_collections_that_cannot_be_compared_are_refused_in_a_sentence(halves: Settings) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from encoders.document import FloatArray
 from encoders.errors import BadInput
-from query.calibration.calibration import Calibration, Component, Components, LanguageStatistics
-from query.calibration.mapped_calibration import MappedCalibration
+from query.calibration.calibration import Calibration, LanguageStatistics, Means
+from query.calibration.space import PLAIN_SPACE
 
 SEPARATOR = "/"
 """Stands between a collection's name, which has none, and the id of its document."""
@@ -37,7 +36,7 @@ class PooledCalibrations:
     """The newest pooled calibrations: a search of several collections need not make theirs again."""
 
     def __init__(self) -> None:
-        self._newest: dict[_Key, Calibration] = {}
+        self._newest: dict[tuple[object, ...], Calibration] = {}
         self._lock = threading.Lock()
 
     def of(self, collections: Mapping[str, CalibratedCollection]) -> Calibration:
@@ -51,41 +50,35 @@ class PooledCalibrations:
             for name, collection in collections.items()
         )
         with self._lock:
-            calibration = self._newest.pop(key, None)
-        calibration = calibration or pooled(collections)
-        with self._lock:
+            calibration = self._newest.pop(key) if key in self._newest else pooled(collections)
             self._newest[key] = calibration
             if len(self._newest) > _NEWEST:
                 del self._newest[next(iter(self._newest))]
         return calibration
 
 
-_Key = tuple[tuple[str, str, tuple[tuple[str, int], ...]], ...]
-"""What a pooled calibration is made of: names, ids of calibrations, and numbers of documents by language."""
-
-
 def pooled(collections: Mapping[str, CalibratedCollection]) -> Calibration:
     """One calibration for collections of one model, by their names.
 
-    It ranks as that of the largest collection does, with the languages' means; subspaces and maps into a common space
-    are fitted to one collection, and are left out. Sources of pseudo-queries are ``NAME/ID``.
+    It ranks as that of the largest collection does, with the languages' means; a common space is fitted to one
+    collection, and is left out. Sources of pseudo-queries are ``NAME/ID``.
 
     Raises:
         BadInput: a collection is compared through maps of documents.
     """
     for name, collection in collections.items():
-        if isinstance(collection.calibration, MappedCalibration):
+        if collection.calibration.space.maps_of_documents:
             raise BadInput(f"{name} is searched through a map, which other collections lack; search it alone")
     largest = max(collections.values(), key=lambda collection: sum(collection.documents.values())).calibration
     langs = sorted({lang for collection in collections.values() for lang in collection.calibration.languages})
-    names = Calibration.__dataclass_fields__.keys() - {"languages", "pooled", "rank"}
-    return Calibration(
-        **{name: getattr(largest, name) for name in names},
+    return replace(
+        largest,
         languages={lang: _statistics(collections, lang) for lang in langs},
-        pooled=_mean_components(
+        pooled=_mean(
             [collection.calibration.pooled for collection in collections.values()],
             [sum(collection.documents.values()) for collection in collections.values()],
         ),
+        space=PLAIN_SPACE,
     )
 
 
@@ -99,7 +92,7 @@ def _statistics(collections: Mapping[str, CalibratedCollection], lang: str) -> L
     counts = [collections[name].documents.get(lang, 0) for name in statistics]
     return LanguageStatistics(
         sum(of_collection.documents for of_collection in statistics.values()),
-        _mean_components([of_collection.components for of_collection in statistics.values()], counts),
+        _mean([of_collection.means for of_collection in statistics.values()], counts),
         np.concatenate([of_collection.bank for of_collection in statistics.values()]),
         tuple(
             source and f"{name}{SEPARATOR}{source}"
@@ -109,12 +102,10 @@ def _statistics(collections: Mapping[str, CalibratedCollection], lang: str) -> L
     )
 
 
-def _mean_components(components: Sequence[Components], counts: Sequence[int]) -> Components:
-    """The mean of components, weighted by numbers of documents; all weigh the same if there are none."""
-    weights = np.asarray(counts if any(counts) else [1] * len(counts), dtype=np.float32)
-    return {kind: _mean([of_collection[kind] for of_collection in components], weights) for kind in components[0]}
-
-
-def _mean(components: Sequence[Component], weights: FloatArray) -> Component:
-    mean = np.average([component.mean for component in components], axis=0, weights=weights).astype(np.float32)
-    return Component(mean, np.zeros((0, len(mean)), dtype=np.float32))
+def _mean(means: Sequence[Means], counts: Sequence[int]) -> Means:
+    """The mean of means, weighted by numbers of documents; all weigh the same if there are none."""
+    weights = counts if any(counts) else [1] * len(counts)
+    return {
+        kind: np.average([of_collection[kind] for of_collection in means], axis=0, weights=weights).astype(np.float32)
+        for kind in means[0]
+    }

@@ -5,8 +5,7 @@ import pytest
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from query.calibration.summary import Separability
-from query.fitting.separability import accuracy_by_component, bar, separability, smallest_rank, threshold
+from query.reproduce.separability import accuracy_by_component, bar, smallest_rank
 
 
 def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[FloatArray, list[str]]:
@@ -21,9 +20,7 @@ def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[Floa
 
 
 def accuracy(vectors: FloatArray, langs: list[str], seed: int = 0) -> float:
-    found = separability(vectors, np.array(langs), seed)
-    assert found is not None
-    return found.accuracy
+    return accuracy_by_component(vectors, langs, 1, seed)[0]
 
 
 def test_languages_apart_are_told_and_mixed_ones_are_not() -> None:
@@ -90,22 +87,3 @@ def test_one_language_or_a_handful_of_vectors_is_refused() -> None:
         smallest_rank(*vectors_of({"en": 50}, 1.0))
     with pytest.raises(BadInput, match="3 vectors in fi are too few"):
         smallest_rank(*vectors_of({"en": 50, "fi": 3}, 1.0))
-
-
-def test_languages_of_a_handful_of_vectors_are_left_out() -> None:
-    vectors, langs = vectors_of({"en": 50, "de": 50, "fi": 3}, 2.0)
-    found = separability(vectors, np.array(langs))
-    assert found is not None
-    assert (found.languages, found.threshold, found.indistinguishable) == (2, threshold((10, 10)), False)
-    assert separability(vectors[:50], np.array(langs[:50])) is None
-
-
-def test_languages_are_indistinguishable_where_the_accuracy_is_surely_below_the_bar() -> None:
-    vectors, langs = vectors_of({f"l{at}": 200 for at in range(9)}, 0.0)
-    found = separability(vectors, np.array(langs))
-    assert found is not None
-    assert found.indistinguishable
-    assert not Separability(0.5, 2, threshold((5, 5))).indistinguishable  # ten vectors are too few to say so
-    # and so is one of a language, however many the other has
-    assert not Separability(0.5, 2, threshold((200, 1))).indistinguishable
-    assert Separability(0.5, 2, threshold((200, 200))).indistinguishable

@@ -12,15 +12,11 @@ import numpy.typing as npt
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.methods.moments import Moments
-from query.calibration.summary import Separability
 
 IntArray = npt.NDArray[np.int64]
 
-MOST = 2_000
-"""Maximum vectors of a language."""
-
-_IN_ALL = 4_000
-"""Maximum vectors of all languages that a classifier is trained and tested on."""
+_MOST, _IN_ALL = 2_000, 4_000
+"""Maximum vectors of a language, and of all languages, that a classifier is trained and tested on."""
 
 _FEWEST = 5
 _TEST = 0.2
@@ -42,29 +38,10 @@ class RankChoice:
     accuracies: Mapping[int, float]
 
 
-def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0) -> Separability | None:
-    """How well a linear SVM tells the vectors' languages apart, tested on a fifth of the vectors.
-
-    The accuracy is the mean of the languages' accuracies, so that a large language can't hide a small one: chance is
-    1 / languages. At most ``MOST`` vectors of each language are used, drawn at random, and fewer of many languages.
-    Languages with fewer than five vectors are left out; the result is none if fewer than two languages remain.
-
-    Only the directions of the (n, dim) vectors count. ``seed`` is that of the draw and of the split.
-    """
-    known, counts = np.unique(langs, return_counts=True)
-    enough = np.isin(langs, known[counts >= _FEWEST])
-    if (counts >= _FEWEST).sum() < 2:
-        return None
-    vectors, codes = vectors[enough], _codes(langs[enough].tolist())
-    train, test = _split(codes, seed)
-    accuracy = _accuracy(vectors, codes, train, test, seed)
-    return Separability(accuracy, len(test), threshold([len(rows) for rows in test]))
-
-
 def _split(codes: IntArray, seed: int, documents: Sequence[str] | None = None) -> tuple[list[IntArray], list[IntArray]]:
     """Training rows and test rows of each language, by rows or by the documents that the rows are of."""
     random = np.random.default_rng(seed)
-    limit = max(_FEWEST, min(MOST, _IN_ALL // len(np.unique(codes))))
+    limit = max(_FEWEST, min(_MOST, _IN_ALL // len(np.unique(codes))))
     tested = _tested_rows(documents, random) if documents is not None else None
     train, test = [], []
     for code in np.unique(codes):
@@ -123,13 +100,6 @@ def bar(languages: int) -> float:
     """
     chance = 1 / languages
     return chance + 0.1 * (1 - chance)
-
-
-def threshold(tested: Sequence[int]) -> float:
-    """The bar minus its standard error, for a test on so many vectors of each language."""
-    limit = bar(len(tested))
-    error: float = (limit * (1 - limit) * sum(1 / count for count in tested)) ** 0.5 / len(tested)
-    return limit - error
 
 
 def accuracy_by_component(

@@ -1,0 +1,273 @@
+"""What each part of the ranking is worth: each part taken out, on whole, mixed and thin collections.
+
+A *mixed* collection has half of its concepts in one language each and the others in all; a topic whose answers stand
+alone is asked in other languages. A *thin* collection has each concept in one language. Each is calibrated by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from ir_measures import Qrel
+
+from benchmarks import harness
+from benchmarks.rankers import rank
+from benchmarks.searchers import UNCALIBRATED, open_searcher
+from encoders.document import Document
+from indexer.stores.contract import StoredDocument
+from indexer.stores.embedded import EmbeddedStore
+from query.calibration.calibration import Calibration
+from query.calibration.space import PLAIN_SPACE
+from query.evaluation.measures import parse_measures, score
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import Topic, read_topics
+from query.evaluation.trec_run import Run
+from query.fitting.decision import Decision, decide
+from query.fitting.statistics import draw_samples
+from query.ranking.fair_ranker import FairRanker
+
+COLLECTIONS = {"lohelp": (harness.LANGUAGES, 4), "ntrex": (harness.TESTED, 2), "ddtp": ((), 12), "bible": ((), 1)}
+"""Collections, the languages taken (none: all that are indexed), and every which of their topics is asked."""
+SEEDS = (5, 6, 7)
+MEASURES = parse_measures(["AP", "nDCG@10", "R@100"])
+DEPTH = 150
+"""Hits of each ranking."""
+_COLUMNS = (("AP", "all"), ("AP", "alone"), ("AP", "counterparts"), ("nDCG@10", "all"), ("R@100", "all"))
+
+Scores = dict[str, dict[str, float]]
+"""Values by query and measure."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Documents of a collection and the queries that they answer.
+
+    Attributes:
+        alone: ids of the queries whose answers stand alone.
+    """
+
+    name: str
+    documents: Sequence[StoredDocument]
+    queries: Sequence[Document]
+    qrels: Sequence[Qrel]
+    alone: Collection[str] = ()
+
+
+Ranker = Callable[[EmbeddedStore, Calibration], FairRanker]
+
+ROWS: Mapping[str, Ranker] = {
+    "as it is": FairRanker,
+    "mates the other way": lambda store, fair: FairRanker(store, replace(fair, mates=not fair.mates)),
+    "no common space": lambda store, fair: FairRanker(store, replace(fair, space=PLAIN_SPACE)),
+    "no passages": lambda store, fair: FairRanker(store, fair, passages=False),
+    "no margin (balance ½)": lambda store, fair: FairRanker(store, fair, 0.5),
+    "balance 1": lambda store, fair: FairRanker(store, fair, 1.0),
+    "plain cosine": lambda store, fair: FairRanker(
+        store, Calibration.none(fair.model, fair.vector_parts), passages=False
+    ),
+}
+
+
+def parts(name: str, documents: Sequence[StoredDocument], every: int) -> list[Part]:
+    """The collection as it is; unless it is mixed itself, three mixed collections and a thin one of its documents."""
+    topics, qrels = _judged(name, documents)
+    topics = harness.every_nth(topics, every)
+    langs = sorted({item.document.lang for item in documents})
+    whole = _part(name, documents, topics, qrels, langs)
+    if name == "bible":
+        counterparts: dict[str, int] = {}
+        for item in documents:
+            place = item.document.doc_id.split("-", 1)[1]
+            counterparts[place] = counterparts.get(place, 0) + 1
+        answers: dict[str, list[str]] = {}
+        for qrel in whole.qrels:
+            if qrel.relevance > 0:
+                answers.setdefault(qrel.query_id, []).append(qrel.doc_id.split("-", 1)[1])
+        alone = [
+            query.doc_id for query in whole.queries if all(counterparts[place] == 1 for place in answers[query.doc_id])
+        ]
+        return [replace(whole, alone=alone)]
+    concepts: dict[str, list[StoredDocument]] = {}
+    for item in documents:
+        concepts.setdefault(str(item.document.fields["concept"]), []).append(item)
+    mixed = [_mixed(name, concepts, topics, qrels, langs, 0.5, seed) for seed in SEEDS]
+    thin = _mixed(name, concepts, topics, qrels, langs, 1.0, SEEDS[0])
+    return [whole, *mixed, replace(thin, name=f"{name}, thin")]
+
+
+def _judged(name: str, documents: Sequence[StoredDocument]) -> tuple[list[Topic], list[Qrel]]:
+    if name in harness.KINDS:
+        return harness.topics(name, harness.KINDS[name], sorted({item.document.lang for item in documents}))
+    if name == "bible":
+        folder = harness.DATA / name
+        return read_topics(folder / "topics.tsv"), read_qrels([folder / "qrels.txt"])
+    concepts = [(str(item.document.fields["concept"]), item.document) for item in documents]
+    topics = [Topic(concept, document.lang, document.title) for concept, document in concepts]
+    return topics, [Qrel(concept, document.doc_id, 1) for concept, document in concepts]
+
+
+def _part(
+    name: str,
+    documents: Sequence[StoredDocument],
+    topics: Sequence[Topic],
+    qrels: Sequence[Qrel],
+    langs: Sequence[str],
+    alone: Collection[str] = (),
+) -> Part:
+    """The topics with an answer among documents; one whose answers are ``alone`` is not asked in their language."""
+    lang_of = {item.document.doc_id: item.document.lang for item in documents}
+    answers: dict[str, set[str]] = {}
+    for qrel in qrels:
+        if qrel.relevance > 0 and qrel.doc_id in lang_of:
+            answers.setdefault(qrel.query_id, set()).add(qrel.doc_id)
+    queries, stand_alone = [], []
+    for topic, query in zip(topics, harness.queries(topics), strict=True):
+        found = answers.get(topic.qid, set())
+        is_alone = bool(found) and found <= set(alone)
+        if not found or (is_alone and topic.lang in {lang_of[doc_id] for doc_id in found}):
+            continue
+        queries.append(query)
+        stand_alone += [query.doc_id] if is_alone else []
+    of_queries = harness.judgements([qrel for qrel in qrels if qrel.doc_id in lang_of], langs)
+    return Part(name, documents, queries, of_queries, stand_alone)
+
+
+def _mixed(
+    name: str,
+    concepts: Mapping[str, Sequence[StoredDocument]],
+    topics: Sequence[Topic],
+    qrels: Sequence[Qrel],
+    langs: Sequence[str],
+    share: float,
+    seed: int,
+) -> Part:
+    """A collection in which a share of the concepts stands alone in a random language."""
+    random = Random(seed)
+    chosen = set(random.sample(sorted(concepts), round(len(concepts) * share)))
+    kept = {
+        concept: [random.choice(members)] if concept in chosen else members for concept, members in concepts.items()
+    }
+    alone = {item.document.doc_id for concept in chosen for item in kept[concept]}
+    documents = [item for members in kept.values() for item in members]
+    return _part(f"{name}, mixed {seed}", documents, topics, qrels, langs, alone)
+
+
+def measured(
+    part: Part, encoder: harness.StoredEncoder, folder: Path
+) -> tuple[Decision, dict[str, dict[str, dict[str, float]]]]:
+    """What a calibration of a part decides, and by row and query the measures."""
+    with closing(EmbeddedStore(folder, "part")) as store:
+        store.create(encoder.spec.model, encoder.spec.dim)
+        for start in range(0, len(part.documents), 1000):
+            store.put(encoder.spec.model, part.documents[start : start + 1000])
+        decision = decide(store, draw_samples(store, encoder), encoder.spec.model)
+        by_row = {}
+        for row, ranker in ROWS.items():
+            if row == "no common space" and not decision.common_space:
+                continue
+            by_row[row] = _scores(part, encoder, ranker(store, decision.calibration), sorted(store.count()))
+        return decision, by_row
+
+
+def _scores(part: Part, encoder: harness.StoredEncoder, ranker: FairRanker, langs: Sequence[str]) -> Scores:
+    rankings = rank(ranker, part.queries, encoder.encode_queries(part.queries), langs, DEPTH)
+    hits = {
+        query.doc_id: list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
+        for query, ranking in zip(part.queries, rankings, strict=True)
+    }
+    topics = score(Run("ranking", hits), part.qrels, MEASURES, hits.keys()).topics
+    return {query: dict(values) for query, values in topics.items()}
+
+
+def lines(part: Part, decision: Decision, by_row: Mapping[str, Scores]) -> list[str]:
+    """Rows of the table: means, and the difference to the ranking as it is with its standard error over topics."""
+    mates, space = decision.mates, decision.common_space
+    decided = f"mates {'count' if decision.calibration.mates else 'off'}"
+    if mates:
+        confirmed = "–" if mates.confirmed is None else f"{mates.confirmed:.2f}"
+        decided += f" ({mates.share:.2f} have one, {confirmed} confirmed; {mates.without:.3f} → {mates.with_mates:.3f})"
+    decided += f", common space ({space.before:.3f} → {space.after:.3f})" if space else ", no common space"
+    table = [
+        f"**{part.name}**, {len(part.documents):,} documents, {len(part.queries):,} queries, {len(part.alone):,} with "
+        f"answers that stand alone: {decided}.",
+        "",
+        "| | MAP | alone | counterparts | nDCG@10 | R@100 |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    queries = sorted(by_row["as it is"])
+    groups = {
+        "all": queries,
+        "alone": [query for query in queries if query in set(part.alone)],
+        "counterparts": [query for query in queries if query not in set(part.alone)],
+    }
+    for row, values in by_row.items():
+        cells = []
+        for measure, group in (
+            ("AP", "all"),
+            ("AP", "alone"),
+            ("AP", "counterparts"),
+            ("nDCG@10", "all"),
+            ("R@100", "all"),
+        ):
+            of_group = groups[group]
+            if not of_group:
+                cells.append("")
+                continue
+            mean, differences = _differences(values, by_row["as it is"], of_group, measure)
+            error = differences.std(ddof=1) / len(differences) ** 0.5 if len(differences) > 1 else 0.0
+            cells.append(f"{mean:.3f}" if row == "as it is" else f"{differences.mean():+.3f} ± {error:.3f}")
+        table.append(f"| {row} | " + " | ".join(cells) + " |")
+    return [*table, ""]
+
+
+def _differences(
+    values: Mapping[str, Mapping[str, float]],
+    base: Mapping[str, Mapping[str, float]],
+    queries: Sequence[str],
+    measure: str,
+) -> tuple[float, np.ndarray]:
+    """The mean over queries, and the (topics,) differences to the base; a topic's translations are one observation."""
+    topics: dict[str, list[float]] = {}
+    for query in queries:
+        topics.setdefault(harness.topic_of(query), []).append(values[query][measure] - base[query][measure])
+    mean = float(np.mean([values[query][measure] for query in queries]))
+    return mean, np.array([np.mean(of_topic) for of_topic in topics.values()])
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--home", type=Path, required=True, help="Where the collections are indexed, by their names.")
+    parser.add_argument("--collections", default=",".join(COLLECTIONS))
+    parser.add_argument("--json", type=Path, help="Also write all topics' scores to this file.")
+    arguments = parser.parse_args()
+    table = harness.Table()
+    everything = {}
+    for name in arguments.collections.split(","):
+        with ExitStack() as stack:
+            searcher = stack.enter_context(open_searcher(name, arguments.home, UNCALIBRATED))
+            langs, every = COLLECTIONS[name]
+            pages = searcher.store.scan(searcher.spec.model)
+            documents = [item for page in pages for item in page if not langs or item.document.lang in langs]
+            encoder = harness.StoredEncoder(searcher.encoder)
+            for part in parts(name, documents, every):
+                with tempfile.TemporaryDirectory() as folder:
+                    decision, by_row = measured(part, encoder, Path(folder))
+                everything[part.name] = {"alone": list(part.alone), "rows": by_row}
+                for line in lines(part, decision, by_row):
+                    table.add(line)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(everything))
+    harness.write("Ranking", harness.command("ranking --home HOME", arguments, "collections"), table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Spaces in which a calibration compares queries with documents, after the languages' means were taken out.
+
+A space acts on corrected vectors. Within one target language a linear map of documents is a map of the query,
+q·(W d) = (Wᵀq)·d, so kNN searches the unchanged index with a mapped query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from encoders.document import FloatArray, unit_rows
+from encoders.errors import ModelMismatch
+from encoders.maps.networks import Networks
+from encoders.maps.space import QueryEncoderSpec, SpaceMaps
+from query.calibration.corrected_queries import CorrectedQueries
+
+
+class Space:
+    """How corrected queries and documents are compared; here vectors are compared as they are.
+
+    Attributes:
+        name: what the space is, for a person; empty if vectors are compared as they are.
+        maps_of_documents: a person's or a migration's maps, which documents need; none: only queries are mapped.
+    """
+
+    name: str = ""
+    maps_of_documents: SpaceMaps | Networks | None = None
+
+    @property
+    def query_encoder(self) -> QueryEncoderSpec | None:
+        """Encoder of the queries, if it is not the documents' encoder."""
+        return self.maps_of_documents.query_encoder if self.maps_of_documents else None
+
+    def queries(self, rows: FloatArray, lang: str) -> FloatArray:  # noqa: ARG002
+        """Corrected queries of a language in the space: unit rows."""
+        return rows
+
+    def documents(self, rows: FloatArray, languages: Mapping[str, slice], query_lang: str) -> FloatArray:  # noqa: ARG002
+        """Corrected documents, language after language, to compare them with queries of a language: unit rows."""
+        return rows
+
+    def compared(self, rows: FloatArray, lang: str) -> CorrectedQueries:  # noqa: ARG002
+        """Queries in the space as they are compared with documents of each language."""
+        return CorrectedQueries(rows)
+
+    def for_store(self, rows: FloatArray, lang: str, target: str) -> FloatArray:  # noqa: ARG002
+        """Queries in the space, toward a target language, as vectors for kNN over its stored vectors."""
+        return rows
+
+    def header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The space as the calibration's artifact has it."""
+        return {}, {}
+
+
+PLAIN_SPACE = Space()
+
+
+class CommonSpace(Space):
+    """Queries reach documents of other languages through maps learnt from mates.
+
+    A language's map W leads its centred vectors to where their counterparts in all languages meet. A query of language
+    a and a document of language b are compared by (q W_a)·(d W_b) = (q W_a W_bᵀ)·d. So the query takes both maps, once
+    for each target language, and documents stay as they are. The lengths of d W_b are left out: the maps are near the
+    identity. Queries and documents of one language are compared without maps.
+
+    Attributes:
+        maps: (dim, dim) weights by language that centred rows are multiplied by from the right, in float16 precision.
+    """
+
+    name = "common space"
+
+    def __init__(self, maps: Mapping[str, FloatArray]) -> None:
+        self.maps = maps
+
+    @classmethod
+    def rounded(cls, maps: Mapping[str, np.ndarray]) -> CommonSpace:
+        """A space of maps in any precision, rounded to float16, as they are stored."""
+        return cls({lang: weights.astype(np.float16).astype(np.float32) for lang, weights in maps.items()})
+
+    def compared(self, rows: FloatArray, lang: str) -> CorrectedQueries:
+        """Queries that take the maps for each other target language that has a map."""
+        if lang not in self.maps:
+            return CorrectedQueries(rows)
+        in_common_space = rows @ self.maps[lang]
+
+        def toward(target: str) -> FloatArray:
+            if target == lang or target not in self.maps:
+                return rows
+            return unit_rows(np.asarray(in_common_space @ self.maps[target].T, dtype=np.float32))
+
+        return CorrectedQueries(rows, toward)
+
+    def header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The languages and their maps in float16."""
+        arrays = {f"common_space/{lang}": weights.astype(np.float16) for lang, weights in self.maps.items()}
+        return {"common_space": list(self.maps)}, arrays
+
+
+class MappedSpace(Space):
+    """Documents are compared in the space of the query's language, or of another encoder, by maps that were learnt.
+
+    Networks are not linear: kNN works as without them, and the networks map only the candidates.
+    """
+
+    def __init__(self, maps: SpaceMaps | Networks) -> None:
+        self.maps = self.maps_of_documents = maps
+        self.name = str(maps.about.get("method", "maps"))
+
+    def queries(self, rows: FloatArray, lang: str) -> FloatArray:
+        """Queries, mapped if the maps have a map for queries."""
+        return self.maps.mapped_queries(lang, rows)
+
+    def documents(self, rows: FloatArray, languages: Mapping[str, slice], query_lang: str) -> FloatArray:
+        """Documents, mapped for queries of a language."""
+        parts = [self.maps.mapped(query_lang, lang, rows[span]) for lang, span in languages.items()]
+        mapped = np.concatenate(parts) if parts else rows
+        return unit_or(mapped, mapped)
+
+    def for_store(self, rows: FloatArray, lang: str, target: str) -> FloatArray:
+        """Queries mapped back into the space of a language's documents."""
+        return self.maps.queries_in_document_space(lang, target, rows)
+
+    def header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The maps' own header and arrays."""
+        return {"maps": self.maps.header()}, {f"maps/{name}": weights for name, weights in self.maps.arrays().items()}
+
+
+def check_model(maps: SpaceMaps | Networks, model: str, dim: int) -> None:
+    """Check that maps are for vectors of a model with ``dim`` dimensions.
+
+    Raises:
+        ModelMismatch: the maps are for another model or width.
+    """
+    if maps.model != model:
+        raise ModelMismatch(
+            f"the mapping is for vectors of model {maps.model}, and these are of model {model}; "
+            "take the encoder that it was learnt with, or learn another: dragoman train mapping"
+        )
+    if isinstance(maps, SpaceMaps) and any(len(weights) != dim for weights in maps.documents.values()):
+        raise ModelMismatch(f"the mapping is not for vectors of {dim} numbers; learn another: dragoman train mapping")
+
+
+def read_space(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Space:
+    """The space of an artifact's header and arrays.
+
+    Raises:
+        KeyError, TypeError, ValueError: an entry is missing or wrong.
+    """
+    if "common_space" in header:
+        return CommonSpace.rounded({lang: arrays[f"common_space/{lang}"] for lang in header["common_space"]})
+    if "maps" not in header:
+        return PLAIN_SPACE
+    of_maps = {name.removeprefix("maps/"): rows for name, rows in arrays.items() if name.startswith("maps/")}
+    kind = Networks if "networks" in header["maps"] else SpaceMaps
+    return MappedSpace(kind.of(header["maps"], of_maps))
+
+
+def unit_or(corrected: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Unit rows of ``corrected``; a row that is nearly zero there is the unit row of ``vectors``."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", corrected, corrected))[:, None]
+    if lengths.min(initial=np.inf) > _SMALLEST_LENGTH:
+        return np.asarray(corrected / lengths, dtype=np.float32)
+    return unit_rows(np.where(lengths > _SMALLEST_LENGTH, corrected, vectors).astype(np.float32))
+
+
+_SMALLEST_LENGTH = 1e-4
