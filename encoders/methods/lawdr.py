@@ -28,8 +28,8 @@ class Lawdr(Sentences):
     """Document encoder over weighted sentences (LAWDR eq. 3); *sentences* is the same without weights.
 
     The sum is over the passages as they are stored, so that a density fitted later could weigh an index again without
-    encoding it. The language's subspace is not removed here: its removal is linear, and the calibration removes it from
-    the query.
+    encoding it. The language's subspace is not removed here; the calibration takes the language's mean out at search
+    time.
     """
 
     method = "lawdr"

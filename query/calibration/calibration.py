@@ -29,7 +29,7 @@ _FORMAT = 3
 _EARLIER = 2
 """Format of calibrations that kept more settings: its means, banks and maps are read, its settings are not."""
 BALANCE = 0.75
-"""Balance unless a person or judgements decide it: all of the language's component is taken out, and the margin has
+"""Balance unless a person or judgements decide it: the whole mean of a language is taken out, and the margin has
 the exponent ½ (docs/decisions/0005)."""
 _SMALLEST_BANK = 32
 """Minimum pseudo-queries of a bank, filled up from other languages: fewer make a noisy neighbourhood."""

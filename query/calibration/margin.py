@@ -24,7 +24,7 @@ dividing by nearly 0 would put any document first. Real collections never reach 
 
 
 def centring(balance: float) -> float:
-    """Share of the language's component that is taken out, 0 to 1: the whole component from balance ½ on."""
+    """Share of a language's mean that is taken out, 0 to 1: the whole mean from balance ½ on."""
     return min(1.0, 2.0 * balance)
 
 

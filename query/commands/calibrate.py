@@ -92,7 +92,7 @@ def command(
 
     Mates are documents about the same thing in several languages. They teach a common space: how queries of one
     language meet documents of another. It is kept if queries that taught nothing then find more. Mates also take part
-    in each other's scores, if such queries find more by that.
+    in each other's scores, if they are sure and such queries don't find less by that.
 
     With --topics and --qrels the topics decide both, and the balance. No document is encoded again, and the index is
     not touched.

@@ -55,7 +55,7 @@ def _one_text(ctx: click.Context, _parameter: click.Parameter, texts: tuple[str,
     "--facets",
     default="",
     metavar="lang,FIELD,…",
-    help="Count the best documents, 50 or -k if that is more, by language and by the values of fields.",
+    help="Count the documents shown, or with --flat the best 50, by language and by the values of fields.",
 )
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @device_option
@@ -80,6 +80,8 @@ def command(
 
     Documents about the same thing in several languages are one hit.
     """
+    if flat and prefer:
+        raise click.UsageError("--flat shows every version of a subject; leave --prefer out")
     stated_language = normalise(lang or "")
     to_languages, preferred = None if to is None else typed_languages(to), typed_languages(prefer)
     with console.waiting("starting"):  # a second of imports

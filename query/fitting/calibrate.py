@@ -55,13 +55,16 @@ def calibrate(
 ) -> CalibrationReport:
     """Calibrate a collection, and make the result the active calibration.
 
-    Only a migration is inherited unless ``inherited`` is given.
+    Unless ``inherited`` is given, only a migration is inherited, and what a person gave an earlier version.
 
     Raises:
         BadInput: there is no such collection, it is empty, or it has migrated and the request is for its own encoder.
         DragomanError: store, database or encoder fail.
     """
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
+        stored = None if inherited else calibration_table.active(opened.engine, opened.collection)
+        if stored and stored.summary.is_earlier:
+            inherited = InheritedInput.of(stored, opened.calibration())
         return calibrate_open(opened, request or CalibrationRequest(), inherited or InheritedInput())
 
 
@@ -102,10 +105,10 @@ def calibrate_open(opened: OpenCollection, request: CalibrationRequest, inherite
     taken_over = request.balance is None and not request.judged and inherited.balance is not None
     if request.judged:
         decision = decide_by_judgements(opened.store, opened.encoder, decision, request.judged, request.seed)
-    elif inherited.judged and taken_over:
+    elif inherited.decided_by == "judgements" and taken_over:
         space = PLAIN_SPACE if decision.common_space and not inherited.has_space else decision.calibration.space
         decision = decision.judged(replace(decision.calibration, mates=inherited.mates, space=space))
-    elif request.balance is not None or request.weights or taken_over:
+    elif request.balance is not None or request.weights or inherited.decided_by == "you":
         decision = replace(decision, decided_by="you")
     return _keep(opened, previous, decision, samples, taken_over=taken_over)
 

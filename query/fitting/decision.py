@@ -116,5 +116,5 @@ def decide_by_judgements(
     if decision.common_space:
         best = trial.better(best, [replace(best, space=PLAIN_SPACE)])
     best = trial.better(best, [replace(best, mates=not best.mates)])
-    best = trial.better(best, [replace(best, balance=balance) for balance in BALANCES if balance != BALANCE])
+    best = trial.better(best, [replace(best, balance=balance) for balance in BALANCES if balance != best.balance])
     return decision.judged(best)

@@ -1,6 +1,6 @@
 """Mine mates: documents of a sample, and the documents about the same thing in the other languages.
 
-Two documents are mates if each is the other's nearest in its language, by vectors without the languages' components,
+Two documents are mates if each is the other's nearest in its language, by vectors without the languages' means,
 and if their cosine stands out from the neighbourhoods of both (the ratio margin of ``query/calibration/margin.py``).
 """
 

@@ -12,6 +12,7 @@ from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from query.calibration.calibration import Calibration
 from query.calibration.margin import check_balance
+from query.calibration.summary import DecidedBy
 from query.calibration.table import StoredCalibration
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class InheritedInput:
     Attributes:
         balance: the balance, if a person or judgements decided it.
         weights: weights of combined encoders.
-        judged: whether judgements decided: then mates count as before, and there is a space only if there was one.
+        decided_by: what decided; by judgements, mates count as before, and there is a space only if there was one.
         mates, has_space: what judgements decided.
         encoded_queries: logged queries, by language, (n, dim) unit rows.
         maps: maps that the previous calibration ranked with.
@@ -72,7 +73,7 @@ class InheritedInput:
 
     balance: float | None = None
     weights: tuple[float, ...] = ()
-    judged: bool = False
+    decided_by: DecidedBy = "default"
     mates: bool = False
     has_space: bool = False
     encoded_queries: Mapping[str, FloatArray] = field(default_factory=dict)
@@ -83,12 +84,11 @@ class InheritedInput:
         """The input to a calibration; if the calibration can't be read (none), only its balance and weights."""
         summary = stored.summary
         stated = summary.decided_by == "you" or not summary.is_earlier  # an earlier version tried weights
-        judged = summary.decided_by == "judgements" and calibration is not None and not summary.is_earlier
-        lasting = summary.decided_by in ("you", "judgements") or summary.maps is not None
+        lasting = summary.decided_by in ("you", "judgements")
         return cls(
             summary.balance if lasting else None,
             summary.weights if stated else (),
-            judged,
+            ("you" if calibration is None else summary.decided_by) if lasting else "default",
             calibration is not None and calibration.mates,
             summary.common_space is not None,
             {

@@ -37,8 +37,9 @@ from indexer.workers.sweeps import sweep
 from onnx_export.models import absolute
 from query.calibration import table as calibration_table
 from query.calibration.lineage import cancel_abandoned_migration, migrated_to, origin
-from query.fitting.calibrate import calibrate
-from query.fitting.request import InheritedInput
+from query.fitting.calibrate import calibrate_open
+from query.fitting.open_collection import OpenCollection
+from query.fitting.request import CalibrationRequest, InheritedInput
 from query.migration.overlap import ComparedQueries, overlap
 from query.ranking.query_encoder import open_specified, query_encoder_spec
 from query.ranking.ranking_options import RankingOptions
@@ -126,9 +127,20 @@ def finish_migration(
             options = RankingOptions(calibration=before)
             with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
                 old_hits = compared.first(searcher)
+            filled = Collection(
+                name=name,
+                store=collection.store,
+                encoder=query_encoder.encoder,
+                method=new.spec.method,
+                model=new.spec.model,
+                dim=new.spec.dim,
+                generation=collection.generation,
+            )
+            opened = OpenCollection(engine, filled, store, device, console)
+            opened.encoder = new
+            # before the switch, so that no search meets the new field without a calibration
+            calibrate_open(opened, CalibrationRequest(), replace(InheritedInput.of(stored, active), maps=None))
             _switch(engine, collection, new, query_encoder, before, settings)
-    inherited = replace(InheritedInput.of(stored, active), maps=None)
-    calibrate(name, settings, inherited=inherited, device=device, console=console)
     with Searcher.open(name, settings, device=device, console=console, encoder=new) as searcher:
         new_hits = compared.first(searcher)
     return ReencodingReport(

@@ -40,7 +40,7 @@ class RankedPassage(Passage):
 
     Attributes:
         number: place among the document's passages, from 0.
-        compared: cosine without the languages' components, by which passages are ranked.
+        compared: cosine without the languages' means, by which passages are ranked.
     """
 
     number: int
@@ -53,7 +53,7 @@ class ScoreParts:
 
     Attributes:
         cosine: cosine of query and document, as the encoder made them.
-        corrected: the same without the languages' components.
+        corrected: the same without the languages' means.
         title: corrected cosine of the title; none if passages were not compared or the title is no passage of its own.
         opening: corrected cosine of the opening, the first window or sentences of its length; none if passages were not
             compared.
@@ -115,7 +115,7 @@ class Hit:
 
     Attributes:
         cosine: cosine of query and document, as the encoder made them.
-        score: the score that hits are ordered by.
+        score: the score that hits are ordered by; a subject stands where its best version would.
         passage: the best passage; none if the document has no passages, or its owner has edited the text since they
             were made.
         parts: the parts of the score; none unless asked for.

@@ -38,8 +38,8 @@ _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
 _DOCUMENTS_A_SECOND = 1_000
 """Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
-_POOLS = (STRETCHES[0].last, STRETCHES[1].last)
-"""Hits that subjects are made of: those of the first stretch; if these are about fewer than k, those of the second."""
+_POOLS = tuple(stretch.last for stretch in STRETCHES)
+"""Hits that subjects are made of: those of the first stretch; if these are about fewer than k, those to the next."""
 _REACH = 50
 """Minimum hits that facets count: those of the first stretch, which are ranked anyway."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
@@ -250,8 +250,8 @@ class Searcher:
         ``Hit.passages``.
 
         ``subjects`` makes one hit of documents about the same thing: the version in the first of the languages
-        ``prefer`` that there is, unless given the query's, else the best version; ``Hit.also`` has the others. A
-        subject stands where its best version would. The same subjects come first whatever k is.
+        ``prefer`` that there is, else in the query's, else the best version; ``Hit.also`` has the others. A subject
+        stands where its best version would. The same subjects come first whatever k is.
 
         ``facets`` are names of fields, or ``lang``: the best documents are counted by their values, those of the first
         fifty hits, or of all if k is more; with ``subjects`` those of the subjects shown.
@@ -269,7 +269,7 @@ class Searcher:
         require_list(facets, "facets", "fields")
         paths = self._facet_paths(facets)
         query, confidence = self._read_query(text, lang)
-        preferred = normalised_list(prefer, "prefer") or [query.lang]
+        preferred = [*normalised_list(prefer, "prefer"), query.lang]
         vectors = self.encoder.encode_queries([query])
         if not self.vector_parts.comparable(vectors).any():
             known = self.spec.languages
@@ -291,11 +291,15 @@ class Searcher:
         for depth in _DEPTHS:
             try:
                 count = _POOLS[0] if subjects else max(reach, depth, RERANKED if reranker else 1)
-                best, seconds = self._reranked(reranker, ranked(count), query, plain, ranker)
+                first = ranked(count)
+                best, seconds = self._reranked(reranker, first, query, plain, ranker)
                 if subjects:
-                    groups = grouped(best, [], ranker.counterparts(best, query.lang))
-                    if len(groups) < k and len(best.doc_ids) == _POOLS[0]:
-                        best = best.followed_by(ranked(_POOLS[1]))
+                    groups, full = grouped(best, [], ranker.counterparts(best, query.lang)), len(first.doc_ids) == count
+                    for pool in _POOLS[1:]:
+                        if len(groups) >= k or not full:
+                            break
+                        longer = ranked(pool)
+                        best, full = best.followed_by(longer), len(longer.doc_ids) == pool
                         groups = grouped(best, groups, ranker.counterparts(best, query.lang))
                     hits = self._subjects(best, groups[:k], preferred, plain, explain=explain, passages=passages)
                 else:
@@ -367,7 +371,7 @@ class Searcher:
         """The k documents most similar to a stored document, best first, each with the passage nearest to it.
 
         Unless ``to`` names languages, the documents are of all languages but the document's own. Documents are compared
-        by their stored vectors without the languages' components, and in the common space if the calibration has one.
+        by their stored vectors without the languages' means, and in the common space if the calibration has one.
 
         Returns:
             A list of hits, which also has ``lang``, the language of the document.

@@ -27,7 +27,7 @@ class VectorSample:
     Attributes:
         langs: (n,) languages of the documents.
         raw: (n, dim) unit vectors as the encoder made them.
-        corrected: (n, dim) unit vectors without the languages' components; none without a calibration.
+        corrected: (n, dim) unit vectors without the languages' means; none without a calibration.
     """
 
     langs: npt.NDArray[np.str_]

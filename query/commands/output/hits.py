@@ -136,7 +136,8 @@ def score_formula(ranking: RankingOptions, calibration: Calibration | None) -> s
                 f", divided by the mean of near the query and near the document, of {NEIGHBOURS} neighbours each, to "
                 f"the power {beta:g}"
             )
-        formula += "; documents about the same thing add to it or take from it" if calibration.mates else ""
+        if calibration.mates and centring(ranking.balance) == 1.0:
+            formula += "; documents about the same thing add to it or take from it"
         weights = shown_weights(calibration.vector_parts.weights)
         formula += f"; the encoders' cosines count {weights}" if weights else ""
     formula += "; words change the order within a language, scores stay with the places" if ranking.hybrid else ""

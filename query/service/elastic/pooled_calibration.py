@@ -79,6 +79,7 @@ def pooled(collections: Mapping[str, CalibratedCollection]) -> Calibration:
             [sum(collection.documents.values()) for collection in collections.values()],
         ),
         space=PLAIN_SPACE,
+        earlier_id="",
     )
 
 

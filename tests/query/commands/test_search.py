@@ -185,8 +185,12 @@ def test_documents_about_the_same_thing_stand_under_their_subject_in_lines_of_th
 
 
 def test_a_calibration_of_an_earlier_version_is_to_be_made_anew(
-    calibrated_by_words: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    calibrated_by_words: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("encoders.console._warned", set())  # another test of this process may have been warned
     home = copied(calibrated_by_words.home, tmp_path)
     engine = connect(home.database)
     with transaction(engine) as session:

@@ -498,6 +498,15 @@ def test_a_calibration_of_an_earlier_version_is_used_until_it_is_made_anew_with_
     assert len(capsys.readouterr().out.splitlines()) >= 2
 
 
+def test_calibrating_by_hand_keeps_what_a_person_gave_an_earlier_version(home: Settings) -> None:
+    """The warning of a search advises it, so nothing may be lost by it."""
+    calibrate("demo", home, CalibrationRequest(balance=0.3), device="cpu")
+    make_earlier(home, "demo", "you")
+    summary = calibrate("demo", home, device="cpu").stored.summary
+    assert (summary.balance, summary.decided_by) == (0.3, "you")
+    assert calibrate("demo", home, device="cpu").stored.summary.balance == BALANCE
+
+
 def test_an_index_run_makes_a_calibration_of_an_earlier_version_anew(
     home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,10 +18,11 @@ from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.index import index
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import connect, open_database, transaction
 from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
+from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration
 from query.cli import run
 from query.commands.output.migrations import show_reencoding
@@ -218,6 +219,27 @@ def test_where_queries_were_logged_both_encoders_are_compared_on_them(home: Sett
     engine.dispose()
     report = finish_migration("demo", home, device="cpu")
     assert (report.logged, report.queries) == (True, 3)
+
+
+def test_the_new_field_is_calibrated_before_it_is_searched(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped at the switch, the map still answers; and the same command ends as if nothing had stopped it."""
+    new, before, switch = migrated_to(home), found_through_the_map(home), finish._switch
+
+    def stopped(*arguments: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(finish, "_switch", stopped)
+    with pytest.raises(StoreError, match="disk is full"):
+        finish_migration("demo", home, device="cpu")
+    assert found_through_the_map(home) == before
+    with open_database(home.database) as engine:
+        models = {stored.model for stored in calibration_table.all_calibrations(engine, "demo") if stored.active}
+    assert new in models
+    monkeypatch.setattr(finish, "_switch", switch)
+    finish_migration("demo", home, device="cpu")
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert searcher.spec.model == searcher.stored_model == new
 
 
 def test_a_persons_balance_stays_when_the_new_field_is_whole(home: Settings) -> None:

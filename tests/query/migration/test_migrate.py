@@ -266,7 +266,7 @@ def test_a_migration_by_an_earlier_version_stays_when_its_calibration_is_made_an
     """Its balance, too; and what it was searched with before is there to return to."""
     home = copied(migrated_by_words.home, tmp_path)
     monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
-    make_earlier(home, "demo", "the migration", balance=0.6)
+    make_earlier(home, "demo", "you", balance=0.6)
     before = first(home, "Bienen im Garten")
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert (searcher.spec.method, searcher.ranking.balance) == ("first", 0.6)
