@@ -502,7 +502,7 @@ def test_axe_finds_nothing_to_complain_of(browser: Any, service: httpx.Client, s
         base_url=str(service.base_url), color_scheme=scheme, viewport={"width": width, "height": 800}
     )
     page = context.new_page()
-    page.goto("/?q=مقهى&to=ar,en&balance=0.3&by=label")
+    page.goto("/?q=مقهى&to=ar,en,fr,ja,tr&balance=0.6&by=label")
     page.wait_for_selector("#hits h2")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for why in page.get_by_role("button", name="why here?").all():
