@@ -160,9 +160,7 @@ def _mixed(
     return _part(f"{name}, mixed {seed}", documents, topics, qrels, langs, alone)
 
 
-def measured(
-    part: Part, encoder: harness.StoredEncoder, folder: Path
-) -> tuple[Decision, dict[str, dict[str, dict[str, float]]]]:
+def measured(part: Part, encoder: harness.StoredEncoder, folder: Path) -> tuple[Decision, dict[str, Scores]]:
     """What a calibration of a part decides, and by row and query the measures."""
     with closing(EmbeddedStore(folder, "part")) as store:
         store.create(encoder.spec.model, encoder.spec.dim)
@@ -202,21 +200,15 @@ def lines(part: Part, decision: Decision, by_row: Mapping[str, Scores]) -> list[
         "| | MAP | alone | counterparts | nDCG@10 | R@100 |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    queries = sorted(by_row["as it is"])
+    queries, alone = sorted(by_row["as it is"]), set(part.alone)
     groups = {
         "all": queries,
-        "alone": [query for query in queries if query in set(part.alone)],
-        "counterparts": [query for query in queries if query not in set(part.alone)],
+        "alone": [query for query in queries if query in alone],
+        "counterparts": [query for query in queries if query not in alone],
     }
     for row, values in by_row.items():
         cells = []
-        for measure, group in (
-            ("AP", "all"),
-            ("AP", "alone"),
-            ("AP", "counterparts"),
-            ("nDCG@10", "all"),
-            ("R@100", "all"),
-        ):
+        for measure, group in _COLUMNS:
             of_group = groups[group]
             if not of_group:
                 cells.append("")
@@ -228,12 +220,7 @@ def lines(part: Part, decision: Decision, by_row: Mapping[str, Scores]) -> list[
     return [*table, ""]
 
 
-def _differences(
-    values: Mapping[str, Mapping[str, float]],
-    base: Mapping[str, Mapping[str, float]],
-    queries: Sequence[str],
-    measure: str,
-) -> tuple[float, np.ndarray]:
+def _differences(values: Scores, base: Scores, queries: Sequence[str], measure: str) -> tuple[float, np.ndarray]:
     """The mean over queries, and the (topics,) differences to the base; a topic's translations are one observation."""
     topics: dict[str, list[float]] = {}
     for query in queries:

@@ -138,8 +138,8 @@ def _mine(
         return MinedMates(sample, targets, _by_document(mates), None, sure)
     checks = _checks(mates)
     checking = _nearest(store, calibration, vectors, [(by.mate, mate.lang) for by, mate in checks])
-    found = {key: nearest.doc_id for key, nearest in checking.items()}
-    confirmed = np.array([found.get((by.mate, mate.lang)) == mate.mate for by, mate in checks], dtype=np.bool_)
+    nearest_ids = {key: nearest.doc_id for key, nearest in checking.items()}
+    confirmed = np.array([nearest_ids.get((by.mate, mate.lang)) == mate.mate for by, mate in checks], dtype=np.bool_)
     margins = np.array([min(by.margin, mate.margin) for by, mate in checks])
     shares = {
         least: float(confirmed[margins >= least].mean())
@@ -148,8 +148,8 @@ def _mine(
     }
     believed = [least for least, share in shares.items() if share >= _SURE]
     least = believed[0] if believed else max(shares, key=shares.__getitem__, default=0.0)
-    kept = [checks[row][1] for row in np.flatnonzero(confirmed & (margins >= least))]
-    return MinedMates(sample, targets, _by_document(kept), shares.get(least, 0.0), bool(believed))
+    believed_mates = [checks[row][1] for row in np.flatnonzero(confirmed & (margins >= least))]
+    return MinedMates(sample, targets, _by_document(believed_mates), shares.get(least, 0.0), bool(believed))
 
 
 def _checks(mates: Sequence[_Mate]) -> list[tuple[_Mate, _Mate]]:
@@ -220,4 +220,7 @@ def _nearest(
                 nearest[doc_id, lang] = _Nearest(of_vector.doc_ids[best], float(cosines[best]), float(cosines.mean()))
         return nearest
 
-    return {key: one for of_language in on_all_cores(nearest_in, by_language) for key, one in of_language.items()}
+    nearest_by_key: dict[tuple[str, str], _Nearest] = {}
+    for of_language in on_all_cores(nearest_in, by_language):
+        nearest_by_key |= of_language
+    return nearest_by_key

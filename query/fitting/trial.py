@@ -140,7 +140,8 @@ class Trial:
         """For each calibration the hits of some questions of one language, by the questions' rows."""
         store = cast("VectorStore", _ReadOnce(self._store))
         questions = [self._questions[row] for row in rows]
-        vectors, hidden = np.stack([one.vector for one in questions]), [one.hidden for one in questions]
+        vectors = np.stack([question.vector for question in questions])
+        hidden = [question.hidden for question in questions]
         lang, targets = questions[0].lang, questions[0].targets or sorted(self._documents)
         runs = []
         for calibration in calibrations:

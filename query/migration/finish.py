@@ -127,16 +127,7 @@ def finish_migration(
             options = RankingOptions(calibration=before)
             with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
                 old_hits = compared.first(searcher)
-            filled = Collection(
-                name=name,
-                store=collection.store,
-                encoder=query_encoder.encoder,
-                method=new.spec.method,
-                model=new.spec.model,
-                dim=new.spec.dim,
-                generation=collection.generation,
-            )
-            opened = OpenCollection(engine, filled, store, device, console)
+            opened = OpenCollection(engine, _with_model(collection, query_encoder), store, device, console)
             opened.encoder = new
             # before the switch, so that no search meets the new field without a calibration
             calibrate_open(opened, CalibrationRequest(), replace(InheritedInput.of(stored, active), maps=None))
@@ -152,6 +143,19 @@ def finish_migration(
         compared.logged,
         overlap(old_hits, new_hits),
         report.seconds,
+    )
+
+
+def _with_model(collection: Collection, encoder: QueryEncoderSpec) -> Collection:
+    """The collection as it will be with another encoder's vectors; it is not a row of the database."""
+    return Collection(
+        name=collection.name,
+        store=collection.store,
+        encoder=encoder.encoder,
+        method=encoder.method,
+        model=encoder.model,
+        dim=encoder.dim,
+        generation=collection.generation,
     )
 
 

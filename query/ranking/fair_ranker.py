@@ -114,6 +114,8 @@ class FairRanker:
         self.balance = calibration.balance if balance is None else balance
         self._share = centring(self.balance)
         self._beta = exponent(self.balance)
+        # where means are not wholly taken out, scores of two languages have two scales
+        self._mates_count = calibration.mates and self._share == 1.0
         self._banks: dict[str, BankNeighbourhoods] = {}
         self._lock = Lock()
 
@@ -209,7 +211,7 @@ class FairRanker:
                 retrieved = retrieved.without([missing.doc_ids] * len(asked))
 
     def counterparts(self, ranking: Ranking, lang: str) -> dict[str, list[str]]:
-        """For hits of a query in a language, the other hits about the same thing; none if mates don't count.
+        """For hits of a query in a language, the other hits about the same thing; none if the calibration has no mates.
 
         Raises:
             MissingDocuments: hits were deleted since they were ranked.
@@ -227,7 +229,7 @@ class FairRanker:
         Raises:
             MissingDocuments: hits were deleted since they were ranked.
         """
-        if not self.calibration.mates or self._share < 1.0 or len(set(ranking.langs)) < 2:
+        if not self._mates_count or len(set(ranking.langs)) < 2:
             return scores
         documents = self._documents(ranking, lang)
         row_of = {doc_id: row for row, doc_id in enumerate(documents.doc_ids)}
@@ -331,11 +333,8 @@ class FairRanker:
         return ScoredCandidates(documents, cosines, fwd, bwd, np.where(in_stretches[-1], scores, np.float32(-np.inf)))
 
     def _mates(self, scored: ScoredCandidates, in_first_stretch: BoolArray) -> list[Mates]:
-        """The mates among each query's candidates of the first stretch; none if mates don't count.
-
-        They don't where the languages' means are not wholly taken out: there, scores of two languages have two scales.
-        """
-        if not self.calibration.mates or self._share < 1.0 or len(scored.documents.languages) < 2:
+        """The mates among each query's candidates of the first stretch; none if mates don't count."""
+        if not self._mates_count or len(scored.documents.languages) < 2:
             return []
         return [
             Mates.among(scored.documents, rows, scores[rows])
