@@ -22,7 +22,7 @@ from indexer.stores.contract import VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.fitting.decision import decide
-from query.fitting.drift import beyond_chance, changed_hits, with_documents
+from query.fitting.drift import changed_hits, drift, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
@@ -90,7 +90,7 @@ def drift_lines(searcher: Searcher, calibration: Calibration, news: Searcher) ->
         today = with_documents(calibration, {lang: of_lang + second[lang] for lang, of_lang in first.items()})
         changed = changed_hits(searcher.store, active, today).values()
         any_changed = float(np.mean([(shares > 0).mean() for shares in changed]))
-        drifts = list(beyond_chance(searcher.store, active, first, second).values())
+        drifts = list(drift(searcher.store, active, quarters).values())
         table.add(f"| {share:.0%} | {any_changed:.0%} | {np.mean(drifts):.0%} | {max(drifts):.0%} |")
     return table
 

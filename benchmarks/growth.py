@@ -38,7 +38,7 @@ from indexer.stores.embedded import EmbeddedStore
 from onnx_export.models import DEFAULT
 from query.fitting.calibrate import calibrate_open
 from query.fitting.open_collection import OpenCollection
-from query.fitting.request import CalibrationRequest, InheritedInput
+from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import SAMPLE
 from query.ranking.fair_ranker import MANY, STRETCHES
 from query.ranking.searcher import Searcher
@@ -272,7 +272,7 @@ def calibrated(settings: Settings, synthetic: Synthetic) -> dict[str, Any]:
     with OpenCollection.open(_COLLECTION, settings) as opened:
         opened.encoder = synthetic
         with harness.Stopwatch() as watch, CpuTime(opened.store) as cpu:
-            report = calibrate_open(opened, CalibrationRequest(), InheritedInput())
+            report = calibrate_open(opened, CalibrationRequest())
         calibration = opened.calibration()
     assert calibration is not None
     return {

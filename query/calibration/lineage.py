@@ -12,17 +12,6 @@ from indexer.collection.collection import Collection
 from indexer.ledger.index_runs import active_reencoding
 from indexer.workers.run_control import cancel
 from query.calibration import table as calibration_table
-from query.calibration.table import StoredCalibration
-
-
-def calibration_to_return_to(stored: StoredCalibration | None, model: str) -> str:
-    """Id of the calibration to return to from a migration to a model; ``none`` if there is none.
-
-    A repeated migration to the same model returns to the same calibration as the first.
-    """
-    if stored is None:
-        return calibration_table.NONE
-    return stored.summary.migrated_from if stored.summary.migrated_to == model else stored.id
 
 
 def migrated_to(engine: sa.Engine, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -10,6 +10,8 @@ from query.calibration.calibration import Calibration
 
 DecidedBy = Literal["judgements", "documents", "you", "default"]
 """What decided how a calibration ranks: judged topics, the collection's own documents, a person, or nothing."""
+_FEW = 32
+"""Number of documents below which a language is reported as having few; its mean is drawn towards that of all."""
 
 
 @dataclass(frozen=True)
@@ -48,35 +50,15 @@ class CommonSpaceSummary:
 
 
 @dataclass(frozen=True)
-class MapSummary:
-    """The maps that a calibration ranks with.
-
-    Attributes:
-        about: the maps' own description: the method and more.
-        unknown: languages of documents for which the maps were not learnt.
-        stands_in: whether the mean of the languages' maps serves the unknown languages.
-    """
-
-    about: Mapping[str, Any]
-    unknown: Sequence[str] = ()
-    stands_in: bool = False
-
-    @property
-    def method(self) -> str:
-        """How the maps were learnt."""
-        return str(self.about.get("method", ""))
-
-
-@dataclass(frozen=True)
 class Summary:
     """A calibration without its vectors.
 
     Attributes:
         weights: weights of the parts of combined vectors; empty for one part.
         languages: by language, the number of documents and of pseudo-queries in the statistics.
-        few: number of documents of each language that has few.
         drift: by language, the share of pseudo-queries whose first ten changed.
-        maps: the maps that it ranks with; none without.
+        map: what the maps that it ranks with say of themselves, the ``method`` and more; the languages of documents
+            that are ``unknown`` to them; and whether the mean of their maps ``stands_in`` there. None without maps.
         mates: whether mates count; none if a map or a person left nothing to decide.
         common_space: the common space; none without.
         is_earlier: whether an earlier version made the calibration, with settings that no longer exist.
@@ -86,22 +68,27 @@ class Summary:
     weights: tuple[float, ...]
     languages: Mapping[str, Mapping[str, int]]
     decided_by: DecidedBy
-    few: Mapping[str, int] = field(default_factory=dict)
     drift: Mapping[str, float] = field(default_factory=dict)
-    maps: MapSummary | None = None
+    map: Mapping[str, Any] | None = None
     mates: MatesSummary | None = None
     common_space: CommonSpaceSummary | None = None
     is_earlier: bool = False
 
     @property
+    def few(self) -> dict[str, int]:
+        """Number of documents of each language that has few."""
+        documents = {lang: counts["documents"] for lang, counts in self.languages.items()}
+        return {lang: count for lang, count in documents.items() if count < _FEW}
+
+    @property
     def migrated_from(self) -> str:
         """Id of the calibration that a migration replaced, ``none`` if it replaced none; empty without a migration."""
-        return str(self.maps.about.get("before", "")) if self.maps else ""
+        return str(self.map.get("before", "")) if self.map else ""
 
     @property
     def migrated_to(self) -> str:
         """Id of the model of queries after a migration; empty without a migration."""
-        return str(self.maps.about.get("to", "")) if self.maps else ""
+        return str(self.map.get("to", "")) if self.map else ""
 
     @classmethod
     def of(cls, calibration: Calibration, decided_by: DecidedBy, **others: Any) -> Summary:
@@ -115,26 +102,23 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """The summary as the database and ``--json`` have it."""
-        values = asdict(self)
-        maps, _ = values.pop("maps"), values.pop("is_earlier")
-        return {**values, "weights": list(self.weights), "map": maps and {**maps.pop("about"), **maps}}
+        values = {**asdict(self), "weights": list(self.weights), "few": self.few}
+        del values["is_earlier"]
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summary:
         """Read what ``as_json`` wrote, by this version or an earlier one."""
         is_earlier = "margin" in values
-        maps, mates, space = (values.get(name) for name in ("map", "mates", "common_space"))
-        about = dict(maps or {})
-        unknown, stands_in = about.pop("unknown", ()), about.pop("stands_in", False)
+        mates, space = values.get("mates"), values.get("common_space")
         decided_by, weights = values["decided_by"], tuple(values.get("weights", ()))
         return cls(
             values["balance"],
             weights if len(weights) > 1 else (),
             values["languages"],
             _DECIDED_BY_EARLIER.get(decided_by, decided_by),
-            values.get("few", {}),
             values.get("drift", {}),
-            MapSummary(about, unknown, stands_in) if maps else None,
+            values.get("map"),
             MatesSummary(**mates) if mates and not is_earlier else None,
             CommonSpaceSummary(**space) if space else None,
             is_earlier,

@@ -6,7 +6,7 @@ So a collection that goes back to an earlier model has the calibration again tha
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -70,13 +70,8 @@ def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summar
         artifact=calibration.to_bytes(),
     )
     with transaction(engine) as session:
-        session.execute(_update_model(name, calibration.model).values(active=False))
+        activate(session, name, calibration.model, NONE)
         return _stored(session.merge(row))
-
-
-def _update_model(name: str, model: str) -> sa.Update:
-    """An UPDATE of a collection's calibrations for a model."""
-    return sa.update(CalibrationRow).where(CalibrationRow.collection == name, CalibrationRow.model == model)
 
 
 def all_calibrations(engine: sa.Engine, name: str) -> list[StoredCalibration]:
@@ -100,15 +95,8 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
         ModelMismatch: the calibration is of another model than the collection's vectors.
         UnreadableCalibration: the artifact can't be read.
     """
-    stored = _named(engine, collection.name, wanted) if wanted else active(engine, collection)
-    if stored is None:
-        return None
-    if stored.model != collection.model:
-        raise ModelMismatch(
-            f"calibration {stored.id} is of model {stored.model} and collection {collection.name} holds vectors of "
-            f"model {collection.model}; make another: dragoman calibrate -c {collection.name}"
-        )
-    return read(engine, collection.name, stored.id)
+    stored = _named(engine, collection, wanted) if wanted else active(engine, collection)
+    return read(engine, collection.name, stored.id) if stored else None
 
 
 def read(engine: sa.Engine, name: str, calibration_id: str) -> Calibration:
@@ -120,29 +108,30 @@ def read(engine: sa.Engine, name: str, calibration_id: str) -> Calibration:
         return Calibration.from_bytes(session.execute(query).scalar_one(), calibration_id)
 
 
-def use(engine: sa.Engine, name: str, wanted: str) -> StoredCalibration | None:
-    """Make the calibration whose id begins with ``wanted`` the active one of a collection's model; ``none``: none.
+def use(engine: sa.Engine, name: str, wanted: str) -> str:
+    """Make the calibration whose id begins with ``wanted`` the active one of a collection's model; return its id.
+
+    ``none``: none is active.
 
     Raises:
         BadInput: there is no such collection; or no id, or more than one, begins with ``wanted``.
         ModelMismatch: the calibration is of another model than the collection's vectors.
         UnreadableCalibration: the artifact can't be read.
     """
-    collection = require(engine, name)
-    chosen = None if wanted == NONE else _named(engine, name, wanted)
-    if chosen:
-        load(engine, collection, chosen.id)
+    collection, chosen = require(engine, name), NONE
+    if wanted != NONE:
+        chosen = _named(engine, collection, wanted).id
+        read(engine, name, chosen)
     with transaction(engine) as session:
-        activate(session, collection, chosen.id if chosen else NONE)
-    return replace(chosen, active=True) if chosen else None
+        activate(session, name, collection.model, chosen)
+    return chosen
 
 
-def activate(session: Session, collection: Collection, calibration_id: str) -> None:
-    """Make the calibration with an id the active one of a collection's model; ``none``: none is active."""
-    session.execute(_update_model(collection.name, collection.model).values(active=False))
-    session.execute(
-        _update_model(collection.name, collection.model).where(CalibrationRow.id == calibration_id).values(active=True)
-    )
+def activate(session: Session, name: str, model: str, calibration_id: str) -> None:
+    """Make the calibration with an id the active one of a collection for a model; ``none``: none is active."""
+    of_model = sa.update(CalibrationRow).where(CalibrationRow.collection == name, CalibrationRow.model == model)
+    session.execute(of_model.values(active=False))
+    session.execute(of_model.where(CalibrationRow.id == calibration_id).values(active=True))
 
 
 def forget(engine: sa.Engine, name: str) -> None:
@@ -155,14 +144,20 @@ NONE = "none"
 """The id that stands for ranking without a calibration."""
 
 
-def _named(engine: sa.Engine, name: str, wanted: str) -> StoredCalibration:
-    calibrations = all_calibrations(engine, name)
+def _named(engine: sa.Engine, collection: Collection, wanted: str) -> StoredCalibration:
+    """The only calibration whose id begins with ``wanted``, if it is of the collection's model."""
+    name, calibrations = collection.name, all_calibrations(engine, collection.name)
     matches = [stored for stored in calibrations if stored.id.startswith(wanted)]
     if len(matches) != 1:
         ids = ", ".join(stored.id for stored in calibrations) or "none yet"
         raise BadInput(
             f"{len(matches) or 'no'} calibrations of {name} begin with {wanted!r} (there are: {ids}); "
             f"see them: dragoman calibrate --list -c {name}"
+        )
+    if matches[0].model != collection.model:
+        raise ModelMismatch(
+            f"calibration {matches[0].id} is of model {matches[0].model} and collection {name} holds vectors of "
+            f"model {collection.model}; make another: dragoman calibrate -c {name}"
         )
     return matches[0]
 

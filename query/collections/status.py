@@ -75,6 +75,6 @@ def _counts(collection: Collection, settings: Settings, models: Sequence[str]) -
 
 def _map_of(summary: Summary) -> str | None:
     """What queries are mapped by; none if they are not."""
-    if summary.maps:
-        return summary.maps.method
+    if summary.map:
+        return str(summary.map.get("method", ""))
     return "a common space" if summary.common_space else None

@@ -135,9 +135,9 @@ def _use(wanted: str, name: str, settings: Settings, console: Console) -> None:
     """Search a collection with another of its calibrations, or without one."""
     with open_database(settings.database) as engine:
         collections.require(engine, name)
-        calibration = calibration_table.use(engine, name, wanted)
+        calibration_id = calibration_table.use(engine, name, wanted)
         cancel_abandoned_migration(engine, name)
-    ranking = f"calibration {calibration.id}" if calibration else "plain cosine"
+    ranking = "plain cosine" if calibration_id == calibration_table.NONE else f"calibration {calibration_id}"
     console.result(f"{name} is searched with {ranking} now")
 
 

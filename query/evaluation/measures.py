@@ -160,6 +160,15 @@ def score(
     )
 
 
+def average_precision(doc_ids: Sequence[str], relevant: Collection[str]) -> float:
+    """Average precision of one ranking, 0 to 1: trec_eval's AP where no scores are equal.
+
+    At least one document is relevant; one that is not ranked counts 0.
+    """
+    ranks = [rank for rank, doc_id in enumerate(doc_ids, 1) if doc_id in relevant]
+    return sum(count / rank for count, rank in enumerate(ranks, 1)) / len(relevant)
+
+
 def pooled(scores: Mapping[str, Scores], measures: Sequence[Measure]) -> Scores:
     """The scores of all topic languages' runs, by topic language, as of one run whose topics are ``qid.lang``."""
     topics = {

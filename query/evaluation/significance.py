@@ -78,7 +78,13 @@ Topics = Mapping[str, Mapping[str, float]]
 """Values by topic id and measure: ``Scores.topics``."""
 
 
-def is_sure(gains: npt.NDArray[np.floating], by_chance: float) -> bool:
+def means_by_topic(values: npt.NDArray[np.floating], topics: Sequence[str] | Sequence[int]) -> Floats:
+    """(topics,) mean of the (n,) values of each topic, topics in order, so that a topic is one observation."""
+    places = np.unique(topics, return_inverse=True)[1]
+    return np.asarray(np.bincount(places, values) / np.bincount(places), dtype=np.float64)
+
+
+def is_sure(gains: npt.NDArray[np.floating], by_chance: float = ALPHA) -> bool:
     """Whether the mean of (n,) independent gains is above zero, by a one-sided t-test; false below two gains.
 
     ``by_chance`` is the probability of true where nothing is gained.

@@ -6,15 +6,17 @@ and if their cosine stands out from the neighbourhoods of both (the ratio margin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from encoders.cores import on_all_cores
-from encoders.document import FloatArray
+from encoders.document import BoolArray, FloatArray
 from indexer.stores.contract import VectorQuery, VectorStore, read_existing
 from query.calibration.calibration import Calibration
 from query.calibration.margin import FLOOR
@@ -51,6 +53,7 @@ class MinedMates:
             collection of two languages all.
         confirmed_share: share of the checked mates that are confirmed; none in a collection of two languages.
         sure: whether the mates are sure enough to decide by.
+        vectors: (dim,) vectors without the languages' means, by id: of the sampled documents, of their mates, and more.
     """
 
     queries: Sequence[PseudoQuery]
@@ -58,6 +61,7 @@ class MinedMates:
     mates: Mapping[str, Mapping[str, str]]
     confirmed_share: float | None
     sure: bool
+    vectors: Mapping[str, FloatArray] = field(default_factory=dict, compare=False)
 
     def subjects(self) -> dict[str, int]:
         """The number of each sampled document's subject.
@@ -68,7 +72,7 @@ class MinedMates:
         from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - a tenth of a second
 
         members = [{doc_id, *mates.values()} for doc_id, mates in self.mates.items()]
-        columns = {doc_id: column for column, doc_id in enumerate(sorted(set().union(*members)))}
+        columns = {doc_id: column for column, doc_id in enumerate(set().union(*members))}
         held = np.zeros((len(members), len(columns)), dtype=np.float32)
         for row, of_document in enumerate(members):
             held[row, [columns[doc_id] for doc_id in of_document]] = 1
@@ -77,19 +81,11 @@ class MinedMates:
         return dict(zip(self.mates, subjects.tolist(), strict=True))
 
 
-class _Mate(NamedTuple):
-    """A document's mate in another language."""
-
-    doc_id: str
-    lang: str
-    mate: str
-    margin: float
-
-
 class _Nearest(NamedTuple):
     """The nearest document of a language to a document, and the mean cosine of the ``_NEIGHBOURS`` nearest."""
 
     doc_id: str
+    vector: FloatArray
     cosine: float
     mean: float
 
@@ -108,7 +104,7 @@ def mine_mates(store: VectorStore, calibration: Calibration, samples: Calibratio
     targets = {lang: [*languages[place + 1 :], *languages[:place]][:_TARGETS] for place, lang in enumerate(languages)}
     pilot = _mine(store, calibration, samples.draw(_PILOT, seed, languages), targets)
     if pilot.confirmed_share is not None and pilot.confirmed_share < _HOPELESS:
-        return replace(pilot, sure=False)
+        return pilot
     return _mine(store, calibration, samples.draw(SAMPLE, seed, languages), targets)
 
 
@@ -117,92 +113,75 @@ def _mine(
 ) -> MinedMates:
     """Mine the mates of sampled documents, each in the target languages of its language."""
     langs = {query.doc_id: query.lang for query in sample}
-    vectors = corrected_documents(store, calibration, langs)
-    asked = [
-        (doc_id, other) for lang in targets for other in targets[lang] for doc_id in vectors if langs[doc_id] == lang
-    ]
-    there = _nearest(store, calibration, vectors, asked)
-    vectors |= corrected_documents(store, calibration, {mate.doc_id: lang for (_, lang), mate in there.items()})
-    back = _nearest(store, calibration, vectors, [(mate.doc_id, langs[doc_id]) for (doc_id, _), mate in there.items()])
-    mates, answered = [], 0
-    for doc_id, lang in asked:
-        mate = there.get((doc_id, lang))
-        returned = back.get((mate.doc_id, langs[doc_id])) if mate else None
-        if mate and returned:
-            answered += 1
-            if returned.doc_id == doc_id:
-                margin = mate.cosine / max((mate.mean + returned.mean) / 2, float(FLOOR))
-                mates.append(_Mate(doc_id, lang, mate.doc_id, margin))
+    sampled = _corrected(store, calibration, langs)
+    asked = [(doc_id, to) for lang in targets for to in targets[lang] for doc_id in sampled if langs[doc_id] == lang]
+    there = _nearest(store, calibration, sampled, asked)
+    vectors = sampled | {nearest.doc_id: nearest.vector for nearest in there.values()}
+    asked = [(nearest.doc_id, langs[doc_id]) for (doc_id, _), nearest in there.items()]
+    back = _nearest(store, calibration, vectors, asked)
+    mates: dict[str, dict[str, str]] = {}
+    margins: dict[tuple[str, str], float] = {}
+    for (doc_id, lang), nearest in there.items():
+        returned = back.get((nearest.doc_id, langs[doc_id]))
+        if returned and returned.doc_id == doc_id:
+            mates.setdefault(doc_id, {})[lang] = nearest.doc_id
+            margins[doc_id, lang] = nearest.cosine / max((nearest.mean + returned.mean) / 2, float(FLOOR))
     if len(targets) <= 2:
-        sure = len(mates) >= _FEWEST and len(mates) >= _SURE * answered
-        return MinedMates(sample, targets, _by_document(mates), None, sure)
-    checks = _checks(mates)
-    checking = _nearest(store, calibration, vectors, [(by.mate, mate.lang) for by, mate in checks])
-    nearest_ids = {key: nearest.doc_id for key, nearest in checking.items()}
-    confirmed = np.array([nearest_ids.get((by.mate, mate.lang)) == mate.mate for by, mate in checks], dtype=np.bool_)
-    margins = np.array([min(by.margin, mate.margin) for by, mate in checks])
-    shares = {
-        least: float(confirmed[margins >= least].mean())
-        for least in _LEAST_MARGINS
-        if np.count_nonzero(margins >= least) >= _FEWEST
-    }
-    believed = [least for least, share in shares.items() if share >= _SURE]
-    least = believed[0] if believed else max(shares, key=shares.__getitem__, default=0.0)
-    believed_mates = [checks[row][1] for row in np.flatnonzero(confirmed & (margins >= least))]
-    return MinedMates(sample, targets, _by_document(believed_mates), shares.get(least, 0.0), bool(believed))
-
-
-def _checks(mates: Sequence[_Mate]) -> list[tuple[_Mate, _Mate]]:
-    """Each mate of the documents that have several, after the mate that checks it: that of the language before."""
-    of_document: dict[str, list[_Mate]] = {}
-    for mate in mates:
-        of_document.setdefault(mate.doc_id, []).append(mate)
-    checks = [
-        check
-        for several in of_document.values()
-        if len(several) > 1
-        for check in zip([several[-1], *several], several, strict=False)
+        sure = len(mates) >= max(_FEWEST, _SURE * len(there))
+        return MinedMates(sample, targets, mates, None, sure, vectors)
+    several = {doc_id: list(by_lang) for doc_id, by_lang in mates.items() if len(by_lang) > 1}
+    checks = [  # the nearest document to a document's mate in one language must be its mate in the next
+        (doc_id, of_document[of_document.index(lang) - 1], lang)
+        for lang in dict.fromkeys(chain(*several.values()))
+        for doc_id, of_document in several.items()
+        if lang in of_document
     ]
-    langs = list(dict.fromkeys(mate.lang for _, mate in checks))
-    return sorted(checks, key=lambda check: langs.index(check[1].lang))
+    asked = [(mates[doc_id][before], lang) for doc_id, before, lang in checks]
+    ids = {key: nearest.doc_id for key, nearest in _nearest(store, calibration, vectors, asked).items()}
+    confirmed = np.array([ids.get((mates[at][before], lang)) == mates[at][lang] for at, before, lang in checks], bool)
+    check_margins = np.array([min(margins[at, before], margins[at, lang]) for at, before, lang in checks])
+    least, share = _least_margin(confirmed, check_margins)
+    believed: dict[str, dict[str, str]] = {}
+    for row in np.flatnonzero(confirmed & (check_margins >= least)):
+        doc_id, _, lang = checks[row]
+        believed.setdefault(doc_id, {})[lang] = mates[doc_id][lang]
+    return MinedMates(sample, targets, believed, share, share >= _SURE, vectors)
 
 
-def _by_document(mates: Sequence[_Mate]) -> dict[str, dict[str, str]]:
-    """The mate of each document by language."""
-    by_document: dict[str, dict[str, str]] = {}
-    for mate in mates:
-        by_document.setdefault(mate.doc_id, {})[mate.lang] = mate.mate
-    return by_document
+def _least_margin(confirmed: BoolArray, margins: FloatArray) -> tuple[float, float]:
+    """The first least margin at which enough checked mates are confirmed, else the best, and the share there."""
+    best = 0.0, 0.0
+    for least in _LEAST_MARGINS:
+        checked = confirmed[margins >= least]
+        share = float(checked.mean()) if len(checked) >= _FEWEST else 0.0
+        best = max(best, (least, share), key=itemgetter(1))
+        if share >= _SURE:
+            break
+    return best
 
 
-def corrected_documents(
-    store: VectorStore, calibration: Calibration, languages: Mapping[str, str]
-) -> dict[str, FloatArray]:
-    """The corrected vectors of documents whose languages are given, by id; only of documents that exist."""
+def _corrected(store: VectorStore, calibration: Calibration, languages: Mapping[str, str]) -> dict[str, FloatArray]:
+    """The corrected vectors of documents by id, language after language; only of documents that exist."""
     raw = read_existing(partial(store.vectors, calibration.model), list(languages))
-    by_language: dict[str, list[str]] = {}
-    for doc_id in raw:
-        by_language.setdefault(languages[doc_id], []).append(doc_id)
     vectors: dict[str, FloatArray] = {}
-    for lang, doc_ids in by_language.items():
+    for lang, of_language in groupby(raw, languages.__getitem__):
+        doc_ids = list(of_language)
         stacked = np.stack([raw[doc_id] for doc_id in doc_ids])
-        corrected = calibration.correct_documents(stacked, {lang: slice(0, len(doc_ids))})
-        vectors.update(zip(doc_ids, corrected, strict=True))
+        vectors |= zip(doc_ids, calibration.correct_documents(stacked, {lang: slice(0, len(doc_ids))}), strict=True)
     return vectors
 
 
 def _nearest(
-    store: VectorStore, calibration: Calibration, vectors: Mapping[str, FloatArray], asked: Iterable[tuple[str, str]]
+    store: VectorStore, calibration: Calibration, vectors: Mapping[str, FloatArray], asked: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], _Nearest]:
     """The nearest document to each document asked for, by its id and the language of the nearest.
 
-    Only documents that have one of the corrected ``vectors``, and languages that have documents. A language is searched
-    once for all documents, so that the time grows with the languages, not with their pairs.
+    The corrected ``vectors`` are by id. A language without documents has no nearest. Each language is searched once for
+    all documents, so that the time grows with the languages, not with their pairs.
     """
     by_language: dict[str, list[str]] = {}
     for doc_id, lang in dict.fromkeys(asked):
-        if doc_id in vectors:
-            by_language.setdefault(lang, []).append(doc_id)
+        by_language.setdefault(lang, []).append(doc_id)
 
     def nearest_in(lang: str) -> dict[tuple[str, str], _Nearest]:
         doc_ids = by_language[lang]
@@ -210,17 +189,17 @@ def _nearest(
         queries = calibration.queries_for_store(asking, lang)
         hits = store.search(VectorQuery(calibration.model, {lang: queries}, _NEIGHBOURS, with_vectors=True))[lang]
         raw = [of_vector.vectors if of_vector.vectors is not None else asking[:0] for of_vector in hits]
-        ends = np.cumsum([0, *map(len, raw)]).tolist()
+        ends = np.cumsum(list(map(len, raw)))
         corrected = calibration.correct_documents(np.concatenate(raw), {lang: slice(0, ends[-1])})
         nearest = {}
-        for doc_id, vector, of_vector, start, end in zip(doc_ids, asking, hits, ends[:-1], ends[1:], strict=True):
-            if start < end:
-                cosines = calibration.vector_parts.cosines(corrected[start:end], vector[None])[:, 0]
-                best = int(cosines.argmax())
-                nearest[doc_id, lang] = _Nearest(of_vector.doc_ids[best], float(cosines[best]), float(cosines.mean()))
+        for doc_id, of_vector, rows in zip(doc_ids, hits, np.split(corrected, ends[:-1]), strict=True):
+            if len(rows):
+                cosines = calibration.vector_parts.cosines(rows, vectors[doc_id][None])[:, 0]
+                best, mean = int(cosines.argmax()), float(cosines.mean())
+                nearest[doc_id, lang] = _Nearest(of_vector.doc_ids[best], rows[best].copy(), float(cosines[best]), mean)
         return nearest
 
-    nearest_by_key: dict[tuple[str, str], _Nearest] = {}
-    for of_language in on_all_cores(nearest_in, by_language):
-        nearest_by_key |= of_language
-    return nearest_by_key
+    nearest = {
+        key: nearest for of_language in on_all_cores(nearest_in, by_language) for key, nearest in of_language.items()
+    }
+    return {key: nearest[key] for key in asked if key in nearest}

@@ -13,8 +13,6 @@ from encoders.console import Console
 from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.maps.networks import Networks
-from encoders.maps.space import SpaceMaps
 from encoders.memory import give_back_memory
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
@@ -24,7 +22,7 @@ from indexer.ledger import database
 from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration, UnreadableCalibration
-from query.ranking.query_encoder import open_specified
+from query.calibration.table import StoredCalibration
 
 
 @dataclass
@@ -53,6 +51,10 @@ class OpenCollection:
             with closing(collection.open_store(settings)) as store:
                 yield cls(engine, collection, store, device, console or Console(quiet=True))
 
+    def stored_calibration(self) -> StoredCalibration | None:
+        """The active calibration without its vectors; none if there is none."""
+        return calibration_table.active(self.engine, self.collection)
+
     def calibration(self) -> Calibration | None:
         """The active calibration; none if there is none, or if it is damaged or of another version."""
         try:
@@ -62,19 +64,9 @@ class OpenCollection:
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The documents' encoder, loaded once; raises ``BadInput`` if the collection is empty."""
-        if not self.store.count():
-            raise self.empty()
+        """The documents' encoder, loaded once; raises ``BadInput`` if no document has a vector."""
+        if not self.store.count(self.collection.model):
+            name = self.collection.name
+            raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
         give_back_memory()  # this process may have indexed, with an encoder of its own
         return open_encoder_of(self.collection, self.console, device=self.device)
-
-    def empty(self) -> BadInput:
-        """The error for a collection without documents."""
-        name = self.collection.name
-        return BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
-
-    def open_query_encoder(self, maps: SpaceMaps | Networks | None) -> Encoder:
-        """The encoder of queries: the maps' encoder if they name one, else the documents' encoder."""
-        if maps is None or maps.query_encoder is None:
-            return self.encoder
-        return open_specified(self.collection, maps.query_encoder, self.device, self.console)

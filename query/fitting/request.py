@@ -1,10 +1,10 @@
-"""What a calibration is asked to do: by a person now, and by what the previous calibration was given."""
+"""What a calibration is asked to do, by a person now or when the previous calibration was made."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
 
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
@@ -12,7 +12,6 @@ from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from query.calibration.calibration import Calibration
 from query.calibration.margin import check_balance
-from query.calibration.summary import DecidedBy
 from query.calibration.table import StoredCalibration
 
 if TYPE_CHECKING:
@@ -29,15 +28,19 @@ class JudgedTopics:
 
 @dataclass(frozen=True)
 class CalibrationRequest:
-    """What a person asks of a new calibration.
+    """What is asked of a new calibration.
 
     Attributes:
         balance: balance of searches that state none; none: ¾, or what judgements decide.
         weights: weights of the encoders that the collection combines; empty: equal weights.
         judged: topics that decide space, mates and balance.
         logged_queries: queries for the banks of pseudo-queries.
-        maps: maps to rank with; none: the inherited maps stay.
+        maps: maps to rank with; none: none.
         seed: seed of the random samples.
+        encoded_queries: more logged queries, by language, (n, dim) unit rows.
+        taken_over: whether the balance is the previous calibration's, by which a person or judgements decided it.
+        judged_before: the previous calibration, if judgements decided it and its balance is taken over: mates count as
+            in it, and there is a common space only if it has one.
 
     Raises:
         BadInput: the balance is not between 0 and 1, or is given together with topics that decide it.
@@ -49,6 +52,9 @@ class CalibrationRequest:
     logged_queries: Sequence[Document] = ()
     maps: SpaceMaps | Networks | None = None
     seed: int = 0
+    encoded_queries: Mapping[str, FloatArray] = field(default_factory=dict)
+    taken_over: bool = False
+    judged_before: Calibration | None = None
 
     def __post_init__(self) -> None:
         """Check that the values go together."""
@@ -57,44 +63,25 @@ class CalibrationRequest:
             if self.judged:
                 raise BadInput("the topics decide the balance; leave the balance out, or the topics")
 
+    def after(self, stored: StoredCalibration, previous: Calibration | None) -> Self:
+        """The request with what the previous calibration was given, where this request leaves it open.
 
-@dataclass(frozen=True)
-class InheritedInput:
-    """A person's input to the previous calibration, which a new calibration takes over.
-
-    Attributes:
-        balance: the balance, if a person or judgements decided it.
-        weights: weights of combined encoders.
-        decided_by: what decided; by judgements, mates count as before, and there is a space only if there was one.
-        mates, has_space: what judgements decided.
-        encoded_queries: logged queries, by language, (n, dim) unit rows.
-        maps: maps that the previous calibration ranked with.
-    """
-
-    balance: float | None = None
-    weights: tuple[float, ...] = ()
-    decided_by: DecidedBy = "default"
-    mates: bool = False
-    has_space: bool = False
-    encoded_queries: Mapping[str, FloatArray] = field(default_factory=dict)
-    maps: SpaceMaps | Networks | None = None
-
-    @classmethod
-    def of(cls, stored: StoredCalibration, calibration: Calibration | None) -> InheritedInput:
-        """The input to a calibration; if the calibration can't be read (none), only its balance and weights."""
+        If the previous calibration can't be read (none), only its balance and weights are taken over.
+        """
         summary = stored.summary
-        stated = summary.decided_by == "you" or not summary.is_earlier  # an earlier version tried weights
-        lasting = summary.decided_by in ("you", "judgements")
-        return cls(
-            summary.balance if lasting else None,
-            summary.weights if stated else (),
-            ("you" if calibration is None else summary.decided_by) if lasting else "default",
-            calibration is not None and calibration.mates,
-            summary.common_space is not None,
-            {
+        by_a_person, judged = summary.decided_by == "you", summary.decided_by == "judgements"
+        taken_over = (by_a_person or judged) and self.balance is None and not self.judged
+        weights = by_a_person or (judged and not summary.is_earlier)  # an earlier version's judgements decided them
+        return replace(
+            self,
+            balance=summary.balance if taken_over else self.balance,
+            weights=self.weights or (summary.weights if weights else ()),
+            maps=self.maps or (previous.space.maps_of_documents if previous else None),
+            encoded_queries={
                 lang: unit_rows(statistics.bank[[not doc_id for doc_id in statistics.sources]])
-                for lang, statistics in (calibration.languages.items() if calibration else ())
+                for lang, statistics in (previous.languages.items() if previous else ())
                 if "" in statistics.sources
             },
-            calibration.space.maps_of_documents if calibration else None,
+            taken_over=taken_over,
+            judged_before=previous if judged and taken_over else None,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -23,8 +23,7 @@ SAMPLE = 2000
 """Maximum documents of each language in its statistics."""
 BANK = 256
 """Maximum pseudo-queries of each language."""
-_FEW = 32
-"""Number of documents below which a language is reported as having few."""
+_BATCH = 64
 
 
 class PseudoQuery(NamedTuple):
@@ -51,21 +50,12 @@ class CalibrationSamples:
     bank: dict[str, Int8Array] = field(default_factory=dict)
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def few(self) -> dict[str, int]:
-        """Number of documents of each language that has few; its mean is shrunk towards the pooled mean."""
-        return {lang: moments.count for lang, moments in self.documents.items() if moments.count < _FEW}
-
-    def draw(self, count: int, seed: int = 0, langs: Collection[str] | None = None) -> list[PseudoQuery]:
-        """Draw about ``count`` pseudo-queries of documents, equally many of each language if it has so many.
-
-        ``langs`` are the languages to draw from; none: all.
-        """
-        drawn_from = [lang for lang in self.sources if langs is None or lang in langs]
-        each = -(-count // max(len(drawn_from), 1))
-        random = np.random.default_rng(seed)
+    def draw(self, count: int, seed: int, langs: Sequence[str]) -> list[PseudoQuery]:
+        """Draw about ``count`` pseudo-queries of documents, equally many of each language if it has so many."""
+        random, each = np.random.default_rng(seed), -(-count // max(len(langs), 1))
         drawn: list[PseudoQuery] = []
-        for lang in drawn_from:
-            sources = self.sources[lang]
+        for lang in langs:
+            sources = self.sources.get(lang, ())
             queries = [PseudoQuery(lang, row, doc_id) for row, doc_id in enumerate(sources) if doc_id]
             drawn += [queries[number] for number in sorted(random.permutation(len(queries))[:each])]
         return drawn
@@ -89,41 +79,44 @@ def draw_samples(
     logged queries that are encoded already, by language, (n, dim); they come first.
     """
     spec = document_spec or encoder.spec
-    model, parts = spec.model, VectorParts.of(spec)
-    samples, encoded_queries = CalibrationSamples(), encoded_queries or {}
+    model, parts, samples = spec.model, VectorParts.of(spec), CalibrationSamples()
+    nothing = np.zeros((0, encoder.spec.dim), dtype=np.float32)
     encoded: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
     for lang, doc_ids in draw_each(store, model, SAMPLE, seed=seed).items():
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
-        first_ids = doc_ids[:BANK]
-        stored_passages = read_existing(partial(store.passages, model), first_ids).values()
-        passages = [of_document.without_title().unit_vectors() for of_document in stored_passages]
-        samples.passages[lang] = PartMoments(parts)
-        samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
-        documents = list(read_existing(store.get, first_ids).values())
-        of_documents = pseudo_queries(documents)
+        passages = read_existing(partial(store.passages, model), doc_ids[:BANK]).values()
+        samples.passages[lang] = _moments(parts, [rows.without_title().unit_vectors() for rows in passages])
+        of_documents = pseudo_queries(list(read_existing(store.get, doc_ids[:BANK]).values()))
         limit = max(BANK // 2, BANK - len(of_documents))
-        encoded[lang] = encoded_queries.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:limit]
+        encoded[lang] = (encoded_queries or {}).get(lang, nothing)[:limit]
         logged = [Document("", lang, query.content) for query in logged_queries if query.lang == lang]
         order = np.random.default_rng(seed).permutation(len(logged))[: limit - len(encoded[lang])]
         pseudo += [*(logged[row] for row in sorted(order)), *of_documents][: BANK - len(encoded[lang])]
-    vectors = _query_vectors(encoder, pseudo, console or Console(quiet=True))
-    known = np.any(vectors, axis=1).tolist()
-    for lang in samples.documents:
-        rows = [row for row, query in enumerate(pseudo) if query.lang == lang and known[row]]
-        queries = np.concatenate([encoded[lang], vectors[rows]])
-        moments = samples.queries[lang] = PartMoments(VectorParts.of(encoder.spec))
-        moments.add(queries)
+    with (console or Console(quiet=True)).progress("pseudo-queries", len(pseudo), "queries") as advance:
+        batches = [nothing]
+        for start in range(0, len(pseudo), _BATCH):
+            batches.append(encoder.encode_queries(pseudo[start : start + _BATCH]))
+            advance(len(batches[-1]))
+    vectors = np.concatenate(batches)
+    for lang, first in encoded.items():
+        rows = [row for row, query in enumerate(pseudo) if query.lang == lang and vectors[row].any()]
+        queries = np.concatenate([first, vectors[rows]])
+        samples.queries[lang] = _moments(VectorParts.of(encoder.spec), [queries])
         samples.bank[lang] = int8_rows(queries)
-        samples.sources[lang] = (*([""] * len(encoded[lang])), *(pseudo[row].doc_id for row in rows))
+        samples.sources[lang] = ("",) * len(first) + tuple(pseudo[row].doc_id for row in rows)
     return samples
 
 
 def document_moments(store: VectorStore, model: str, parts: VectorParts, doc_ids: Sequence[str]) -> PartMoments:
     """Moments of the vectors of the documents that are still stored."""
+    return _moments(parts, [row[None] for row in read_existing(partial(store.vectors, model), doc_ids).values()])
+
+
+def _moments(parts: VectorParts, blocks: Sequence[FloatArray]) -> PartMoments:
+    """Moments of blocks of (n, dim) vectors."""
     moments = PartMoments(parts)
-    if vectors := read_existing(partial(store.vectors, model), doc_ids):
-        moments.add(np.stack(list(vectors.values())))
+    moments.add(np.concatenate([np.zeros((0, sum(parts.widths)), dtype=np.float32), *blocks]))
     return moments
 
 
@@ -136,17 +129,6 @@ def pseudo_queries(documents: Sequence[Document]) -> list[Document]:
         if text.strip() and text not in queries:
             queries[text] = Document(document.doc_id, document.lang, text)
     return list(queries.values())
-
-
-def _query_vectors(encoder: Encoder, queries: Sequence[Document], console: Console) -> FloatArray:
-    """(n, dim) vectors of queries, encoded in batches."""
-    vectors = [np.zeros((0, encoder.spec.dim), dtype=np.float32)]
-    with console.progress("pseudo-queries", len(queries), "queries") as advance:
-        for start in range(0, len(queries), 64):
-            batch = queries[start : start + 64]
-            vectors.append(encoder.encode_queries(batch))
-            advance(len(batch))
-    return np.concatenate(vectors)
 
 
 def fit_statistics(samples: CalibrationSamples, model: str) -> Calibration:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from encoders.cores import on_all_cores
-from encoders.document import Document, Encoder, FloatArray, Passages, unit_rows
+from encoders.document import Document, Encoder, Float64Array, FloatArray, Passages, unit_rows
+from encoders.errors import BadInput
 from indexer.stores.contract import NearestDocuments, VectorQuery, VectorStore, in_order
 from query.calibration.calibration import Calibration
-from query.evaluation.measures import score
-from query.evaluation.significance import is_sure
-from query.evaluation.trec_run import Run
+from query.evaluation.measures import average_precision
+from query.evaluation.significance import ALPHA, is_sure, means_by_topic
 from query.fitting.mined_mates import MinedMates
 from query.ranking.fair_ranker import FairRanker
 
@@ -28,8 +28,6 @@ FEWEST = 20
 """Minimum topics to decide by."""
 _BLOCK = 32
 """Queries whose candidates are in memory at once on each core."""
-_BY_CHANCE = 0.05
-"""Probability that a trial prefers a ranking by chance; rankings that are compared at once share it."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,10 @@ class Question:
 def from_judgements(
     store: VectorStore, encoder: Encoder, topics: Sequence[Document], qrels: Sequence[Qrel], seed: int = 0
 ) -> list[Question]:
-    """Questions of topics of any languages with judgements; none if too few have a relevant document in the store.
+    """Questions of topics of any languages with judgements, whose topic ids are the topics' ids.
 
-    The topics' ids are the qrels' topic ids.
+    Raises:
+        BadInput: too few topics have a relevant document in the store.
     """
     relevant: dict[str, set[str]] = {}
     for qrel in qrels:
@@ -67,7 +66,10 @@ def from_judgements(
     answered = [topic for topic in topics if relevant.get(topic.doc_id, set()) & stored]
     drawn = [answered[row] for row in sorted(np.random.default_rng(seed).permutation(len(answered))[:QUERIES])]
     if len({topic.doc_id for topic in drawn}) < FEWEST:
-        return []
+        raise BadInput(
+            "too few of the topics have a relevant document in the collection to decide anything by; "
+            "give more, or leave --topics and --qrels out"
+        )
     return [
         Question(vector, topic.lang, topic.doc_id, relevant[topic.doc_id] & stored)
         for topic, vector in zip(drawn, encoder.encode_queries(drawn), strict=True)
@@ -97,10 +99,10 @@ def from_mates(calibration: Calibration, mined: MinedMates, seed: int = 0) -> tu
         hidden = {query.doc_id, *mates} - answers
         targets = tuple(sorted((query.lang, *mined.targets[query.lang])))
         questions.append(Question(vector, query.lang, str(subjects[query.doc_id]), answers, hidden, targets))
-    asked = {(query.lang, query.row) for query in drawn}
+    asked = {query.doc_id for query in drawn}
     languages = {}
     for lang, statistics in calibration.languages.items():  # no query must be its own neighbour
-        rows = [row for row in range(len(statistics.sources)) if (lang, row) not in asked]
+        rows = [row for row, source in enumerate(statistics.sources) if source not in asked]
         sources = tuple(statistics.sources[row] for row in rows)
         languages[lang] = replace(statistics, bank=statistics.bank[rows], sources=sources)
     return questions, replace(calibration, languages=languages)
@@ -116,50 +118,33 @@ class Trial:
 
     def values(self, calibrations: Sequence[Calibration]) -> list[FloatArray]:
         """For each calibration the (topics,) average precision, the mean over a topic's questions."""
-        from ir_measures import AP, Qrel  # noqa: PLC0415 - half a second
+        by_lang: dict[str, list[Question]] = {}
+        for question in self._questions:
+            by_lang.setdefault(question.lang, []).append(question)
+        blocks = [asked[start : start + _BLOCK] for asked in by_lang.values() for start in range(0, len(asked), _BLOCK)]
+        precisions = np.concatenate(on_all_cores(partial(self._precisions, calibrations), blocks), axis=1)
+        topics = [question.topic for block in blocks for question in block]
+        return [means_by_topic(of_calibration, topics).astype(np.float32) for of_calibration in precisions]
 
-        by_lang: dict[str, list[int]] = {}
-        for row, question in enumerate(self._questions):
-            by_lang.setdefault(question.lang, []).append(row)
-        blocks = [rows[start : start + _BLOCK] for rows in by_lang.values() for start in range(0, len(rows), _BLOCK)]
-        by_block = on_all_cores(partial(self._ranked, calibrations), blocks)
-        qrels = [Qrel(str(row), doc_id, 1) for row, item in enumerate(self._questions) for doc_id in item.answers]
-        numbers = {topic: number for number, topic in enumerate(dict.fromkeys(item.topic for item in self._questions))}
-        topics = np.array([numbers[question.topic] for question in self._questions])
-        values = []
-        for number in range(len(calibrations)):
-            run = {row: hits for of_block in by_block for row, hits in of_block[number].items()}
-            scores = score(Run("trial", run), qrels, [AP], run.keys()).topics
-            precisions = np.array([scores[str(row)][str(AP)] for row in range(len(topics))])
-            values.append(np.asarray(np.bincount(topics, precisions) / np.bincount(topics), np.float32))
-        return values
-
-    def _ranked(
-        self, calibrations: Sequence[Calibration], rows: Sequence[int]
-    ) -> list[dict[str, list[tuple[str, float]]]]:
-        """For each calibration the hits of some questions of one language, by the questions' rows."""
+    def _precisions(self, calibrations: Sequence[Calibration], questions: Sequence[Question]) -> Float64Array:
+        """(calibrations, questions) average precision of some questions of one language."""
         store = cast("VectorStore", _ReadOnce(self._store))
-        questions = [self._questions[row] for row in rows]
         vectors = np.stack([question.vector for question in questions])
         hidden = [question.hidden for question in questions]
         lang, targets = questions[0].lang, questions[0].targets or sorted(self._documents)
-        runs = []
+        precisions = []
         for calibration in calibrations:
             ranker = FairRanker(store, calibration, largest_language=max(self._documents.values(), default=0))
             rankings = ranker.rank_without(vectors, lang, targets, self._depth, hidden)
-            runs.append(
-                {
-                    str(row): list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
-                    for row, ranking in zip(rows, rankings, strict=True)
-                }
-            )
-        return runs
+            pairs = zip(rankings, questions, strict=True)
+            precisions.append([average_precision(ranking.doc_ids, question.answers) for ranking, question in pairs])
+        return np.array(precisions)
 
     def better(self, first: Calibration, others: Sequence[Calibration]) -> Calibration:
         """The best of the others if its mean gain over the first is significant; else the first."""
         before, *after = self.values([first, *others])
         best = max(range(len(others)), key=lambda number: float(after[number].mean()), default=None)
-        if best is None or not is_sure(after[best] - before, _BY_CHANCE / len(others)):
+        if best is None or not is_sure(after[best] - before, ALPHA / len(others)):
             return first
         return others[best]
 

@@ -14,7 +14,7 @@ from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import CalibrationReport, calibrate_open
 from query.fitting.drift import drift
 from query.fitting.open_collection import OpenCollection
-from query.fitting.request import CalibrationRequest, InheritedInput
+from query.fitting.request import CalibrationRequest
 
 DRIFT = 0.25
 """Least drift of a language that makes a collection be calibrated again; drift of unchanged documents is below half of
@@ -41,8 +41,7 @@ def is_upkeep_due(report: IndexReport, name: str, settings: Settings) -> bool:
 def is_calibrated(name: str, settings: Settings) -> bool:
     """Whether a calibration knows all languages of a collection, or a person chose to search without a calibration."""
     with OpenCollection.open(name, settings) as opened:
-        stored = calibration_table.active(opened.engine, opened.collection)
-        return not _misfit(opened, stored, opened.calibration()) or (stored is None and _left_without(opened))
+        return _left_without(opened) or not _misfit(opened, opened.stored_calibration(), opened.calibration())
 
 
 def keep_calibrated(
@@ -55,10 +54,9 @@ def keep_calibrated(
     queries.
     """
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
-        stored = calibration_table.active(opened.engine, opened.collection)
-        if stored is None and _left_without(opened):
+        if _left_without(opened):
             return UpkeepReport(None, "it is searched without a calibration, as you chose")
-        active = opened.calibration()
+        stored, active = opened.stored_calibration(), opened.calibration()
         reason = _misfit(opened, stored, active)
         if active and not reason:
             shares = drift(opened.store, active)
@@ -71,14 +69,15 @@ def keep_calibrated(
             )
             if shares[worst] < DRIFT:
                 return UpkeepReport(None, reason)
-        inherited = InheritedInput.of(stored, active) if stored else InheritedInput()
-        return UpkeepReport(calibrate_open(opened, CalibrationRequest(), inherited), reason)
+        request = CalibrationRequest()
+        return UpkeepReport(calibrate_open(opened, request.after(stored, active) if stored else request), reason)
 
 
 def _left_without(opened: OpenCollection) -> bool:
-    """Whether a person chose that none of the calibrations of a collection's model is active, where none is."""
+    """Whether a person chose that none of the calibrations of a collection's model is active."""
     calibrations = calibration_table.all_calibrations(opened.engine, opened.collection.name)
-    return any(stored.model == opened.collection.model for stored in calibrations)
+    of_model = [stored for stored in calibrations if stored.model == opened.collection.model]
+    return bool(of_model) and not any(stored.active for stored in of_model)
 
 
 def _misfit(opened: OpenCollection, stored: StoredCalibration | None, active: Calibration | None) -> str:

@@ -15,7 +15,6 @@ from encoders.maps.mates import mates
 from encoders.maps.ridge import RIDGES, AlignedMoments
 
 _HELD_OUT = 5
-_MOST = 2000
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,8 @@ class MapRecipe:
 def learn_map(sample: PairedSample, seed: int) -> tuple[FloatArray, MapRecipe, MapQuality]:
     """Learn a map of old document vectors by the recipe that ranks held-out pseudo-queries best.
 
-    A fifth of the concepts is held out, at most 2,000. Every second of them chooses the recipe; the others measure its
-    quality. All documents of the sample are ranked. Then the map is learnt again from all documents.
+    A fifth of the concepts is held out. Every second of them chooses the recipe; the others measure its quality. All
+    documents of the sample are ranked. Then the map is learnt again from all documents.
 
     Returns:
         (dim, new dim) weights that an old vector without its language's mean is multiplied by from the right; the
@@ -122,7 +121,7 @@ def _held_out(documents: Sequence[Document], seed: int) -> tuple[BoolArray, Bool
     if len(set(concepts)) < 2 * _HELD_OUT:  # categories, not concepts
         concepts = [document.doc_id for document in documents]
     shuffled = np.random.default_rng(seed).permutation(sorted(set(concepts)))
-    held_out = shuffled[: min(len(shuffled) // _HELD_OUT, _MOST)]
+    held_out = shuffled[: len(shuffled) // _HELD_OUT]
     return np.isin(concepts, held_out[::2]), np.isin(concepts, held_out[1::2])
 
 
@@ -138,9 +137,9 @@ def map_learner(sample: PairedSample, seen: BoolArray) -> Callable[[MapRecipe], 
     paths = {side: ridge_path(moments, side) for side in ("old", "new")}
 
     def fit(recipe: MapRecipe) -> FloatArray:
-        if recipe.back:
-            return LCA(recipe.ridge).fit_moments(moments, "new", "old", paths["new"]).weights_.T.astype(np.float32)
-        return LCA(recipe.ridge).fit_moments(moments, "old", "new", paths["old"]).weights_.astype(np.float32)
+        source, target = ("new", "old") if recipe.back else ("old", "new")
+        weights = LCA(recipe.ridge).fit_moments(moments, source, target, paths[source]).weights_
+        return np.asarray(weights.T if recipe.back else weights, dtype=np.float32)
 
     return fit
 

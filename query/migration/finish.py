@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import sqlalchemy as sa
 
-from encoders.console import Console
+from encoders.console import Console, values_of
 from encoders.devices import Device
-from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.maps.space import QueryEncoderSpec
 from encoders.wording import counted
@@ -30,7 +29,6 @@ from indexer.ledger.database import open_database, read_database_id, transaction
 from indexer.ledger.findings import Finding
 from indexer.ledger.index_runs import refuse_while_workers
 from indexer.reencode import hand_out_stored, reencode
-from indexer.stores.contract import VectorStore
 from indexer.workers.hints import Hints
 from indexer.workers.run_watch import watch_run
 from indexer.workers.sweeps import sweep
@@ -39,8 +37,8 @@ from query.calibration import table as calibration_table
 from query.calibration.lineage import cancel_abandoned_migration, migrated_to, origin
 from query.fitting.calibrate import calibrate_open
 from query.fitting.open_collection import OpenCollection
-from query.fitting.request import CalibrationRequest, InheritedInput
-from query.migration.overlap import ComparedQueries, overlap
+from query.fitting.request import CalibrationRequest
+from query.migration.overlap import Comparison, compare
 from query.ranking.query_encoder import open_specified, query_encoder_spec
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
@@ -56,23 +54,14 @@ class ReencodingReport:
     """The result of encoding a collection again.
 
     Attributes:
-        encoded: documents that got a new vector in the last run.
-        unchanged: documents that had a new vector before the last run.
-        refused: documents in which the encoder knows no word; searches no longer find them.
-        queries: number of queries that both encoders were compared on.
-        logged: whether these queries are from the log; else they are documents' titles and first sentences.
-        overlap: share of the first ten hits that both encoders have in common.
-        seconds: time of this process.
+        run: documents that got a new vector in the last run, that had one before it, and that the encoder refused,
+            because it knows no word of them; searches no longer find these.
+        comparison: the hits of both encoders.
     """
 
     encoder: QueryEncoderSpec
-    encoded: int
-    unchanged: int
-    refused: Sequence[Finding]
-    queries: int
-    logged: bool
-    overlap: float
-    seconds: float
+    run: IndexReport
+    comparison: Comparison
 
 
 def is_migrating(name: str, encoder: str, method: str | None, settings: Settings) -> bool:
@@ -109,54 +98,31 @@ def finish_migration(
         collection.refuse_attached(_BESIDE_THEIRS)
         stored, active = calibration_table.active(engine, collection), calibration_table.load(engine, collection)
         query_encoder = query_encoder_spec(active)
-        if query_encoder is None or stored is None or active is None:
+        if query_encoder is None or stored is None:
             raise BadInput(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
         refuse_while_workers(engine, name, unless=query_encoder.model if settings.broker else "", reencoding=True)
         new = open_specified(collection, query_encoder, device, console)
+        # as the collection will be; this is no row of the database
+        switched = Collection(**values_of(collection, "name", "store", "generation"), **asdict(query_encoder))
         with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
-            report = _encode_all(engine, collection, store, query_encoder, new, settings, console)
-            _refuse_gaps(name, query_encoder, report.refused)
+            opened = OpenCollection(engine, switched, store, device, console)
+            opened.encoder = new
+            run = _encode_all(opened, query_encoder, settings)
+            _refuse_gaps(name, query_encoder, run.refused)
             if not store.count(query_encoder.model):
                 raise BadInput(
                     f"{query_encoder.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}"
                 )
-            compared = ComparedQueries.on(name, store, query_encoder.model, settings)
-            before = origin(engine, collection)
-            options = RankingOptions(calibration=before)
-            with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
-                old_hits = compared.first(searcher)
-            opened = OpenCollection(engine, _with_model(collection, query_encoder), store, device, console)
-            opened.encoder = new
             # before the switch, so that no search meets the new field without a calibration
-            calibrate_open(opened, CalibrationRequest(), replace(InheritedInput.of(stored, active), maps=None))
-            _switch(engine, collection, new, query_encoder, before, settings)
-    with Searcher.open(name, settings, device=device, console=console, encoder=new) as searcher:
-        new_hits = compared.first(searcher)
-    return ReencodingReport(
-        query_encoder,
-        report.encoded,
-        report.unchanged,
-        report.refused,
-        len(compared.queries),
-        compared.logged,
-        overlap(old_hits, new_hits),
-        report.seconds,
-    )
-
-
-def _with_model(collection: Collection, encoder: QueryEncoderSpec) -> Collection:
-    """The collection as it will be with another encoder's vectors; it is not a row of the database."""
-    return Collection(
-        name=collection.name,
-        store=collection.store,
-        encoder=encoder.encoder,
-        method=encoder.method,
-        model=encoder.model,
-        dim=encoder.dim,
-        generation=collection.generation,
-    )
+            calibrate_open(opened, replace(CalibrationRequest().after(stored, active), maps=None))
+            origin_id = origin(engine, collection)
+            options = RankingOptions(calibration=origin_id)
+            with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
+                comparison = compare(searcher, new, opened.calibration(), settings)
+            _switch(opened, collection, query_encoder, origin_id, settings)
+    return ReencodingReport(query_encoder, run, comparison)
 
 
 def _refuse_gaps(name: str, query_encoder: QueryEncoderSpec, refused: Sequence[Finding]) -> None:
@@ -172,17 +138,10 @@ def _refuse_gaps(name: str, query_encoder: QueryEncoderSpec, refused: Sequence[F
         )
 
 
-def _encode_all(
-    engine: sa.Engine,
-    collection: Collection,
-    store: VectorStore,
-    query_encoder: QueryEncoderSpec,
-    new: Encoder,
-    settings: Settings,
-    console: Console,
-) -> IndexReport:
+def _encode_all(opened: OpenCollection, query_encoder: QueryEncoderSpec, settings: Settings) -> IndexReport:
     """Fill the second field, in this process or by workers; do not wait for workers if there is nothing to do."""
-    name, generation = collection.name, collection.generation
+    engine, store, new, console = opened.engine, opened.store, opened.encoder, opened.console
+    name, generation = opened.collection.name, opened.collection.generation
     check = partial(_require_migration, engine, name, query_encoder)
     if not settings.broker:
         checkpoints = settings.checkpoints(name)
@@ -214,17 +173,13 @@ def _require_migration(engine: sa.Engine, name: str, query_encoder: QueryEncoder
 
 
 def _switch(
-    engine: sa.Engine,
-    collection: Collection,
-    new: Encoder,
-    query_encoder: QueryEncoderSpec,
-    before: str,
-    settings: Settings,
+    opened: OpenCollection, collection: Collection, query_encoder: QueryEncoderSpec, origin_id: str, settings: Settings
 ) -> None:
     """Make the second field the one that is searched; the old field and its calibration stay for ``rollback``."""
-    _require_migration(engine, collection.name, query_encoder)
+    engine, name = opened.engine, collection.name
+    _require_migration(engine, name, query_encoder)
     with transaction(engine) as session:
-        calibration_table.activate(session, collection, before)
-        dropped = generations.switch_model(session, collection.name, query_encoder.encoder, new.spec)
+        calibration_table.activate(session, name, collection.model, origin_id)
+        dropped = generations.switch_model(session, name, query_encoder.encoder, opened.encoder.spec)
     if dropped:
         collection.location(settings, read_database_id(engine)).drop(dropped)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from encoders.console import Console
 from encoders.devices import Device
@@ -20,18 +20,13 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import require_writable
 from onnx_export.models import absolute, open_named, taught_shares
 from query.calibration import table as calibration_table
-from query.calibration.calibration import BALANCE
-from query.calibration.lineage import calibration_to_return_to
 from query.calibration.table import StoredCalibration
-from query.fitting.calibrate import calibrate
-from query.fitting.decision import decide
+from query.fitting.calibrate import fit, keep
 from query.fitting.open_collection import OpenCollection
-from query.fitting.request import CalibrationRequest, InheritedInput
-from query.fitting.statistics import draw_samples
+from query.fitting.request import CalibrationRequest
 from query.migration.candidate_maps import MapQuality, MapRecipe, learn_map
-from query.migration.overlap import ComparedQueries, overlap
+from query.migration.overlap import Comparison, compare
 from query.migration.sample import paired_sample
-from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 
 SAMPLE = 2000
@@ -44,9 +39,7 @@ class MigrationReport:
 
     Attributes:
         documents: number of documents that both encoders encoded, by language.
-        overlap: share of the first ten hits that are the same before and after migrating.
-        queries: number of queries that the overlap was measured on.
-        logged: whether these queries are from the log; else they are documents' titles and first sentences.
+        comparison: the hits before and after migrating.
         calibration: the new active calibration; none if the collection has not migrated.
         taught: share of these documents that taught an encoder, by the encoder's name.
     """
@@ -55,9 +48,7 @@ class MigrationReport:
     documents: Mapping[str, int]
     recipe: MapRecipe
     quality: MapQuality
-    overlap: float
-    queries: int
-    logged: bool
+    comparison: Comparison
     calibration: StoredCalibration | None
     taught: Mapping[str, float]
 
@@ -92,52 +83,34 @@ def migrate(
             require_writable(opened.engine, calibration_table.CalibrationRow)
         new = open_named(encoder, method, console, device=device)
         query_encoder = QueryEncoderSpec(encoder, new.spec.method, new.spec.model, new.spec.dim)
-        old = opened.encoder
         refuse_combined(opened.collection.encoder)
         model = opened.collection.model
         if model == new.spec.model:
             raise BadInput(
                 f"collection {name} holds vectors of {encoder} by {new.spec.method} already; name another encoder"
             )
-        active = calibration_table.active(opened.engine, opened.collection)
-        paired = paired_sample(opened.store, old, new, sample, seed, console)
+        paired = paired_sample(opened.store, opened.encoder, new, sample, seed, console)
         weights, recipe, quality = learn_map(paired, seed)
         encoders = [(opened.collection.encoder, opened.collection.method), (encoder, new.spec.method)]
         taught = taught_shares(encoders, lambda: [document.text_hash for document in paired.documents], console)
-    about = {
-        "method": f"migration to {encoder} by {new.spec.method}",
-        **asdict(recipe),
-        "documents": len(paired.documents),
-        "before": calibration_to_return_to(active, new.spec.model),
-        "to": new.spec.model,
-        **asdict(quality),
-    }
-    maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, query_encoder=query_encoder)
-    # the old weights are of the old encoder's parts
-    inherited = replace(InheritedInput.of(active, None), weights=()) if active else InheritedInput()
-    stored = None
-    with Searcher.open(name, settings, device=device, console=console) as searcher:
-        compared = ComparedQueries.on(name, searcher.store, model, settings)
-        hits_before = compared.first(searcher)
-        if dry_run or not (quality.pays or anyway):
-            calibration_samples = draw_samples(searcher.store, new, document_spec=old.spec, seed=seed, console=console)
-            balance = BALANCE if inherited.balance is None else inherited.balance
-            decision = decide(searcher.store, calibration_samples, model, balance=balance, maps=maps, seed=seed)
-            mapped = decision.calibration
-            hits_after = compared.first(replace(searcher, encoder=new, calibration=mapped, ranking=RankingOptions()))
-        else:
-            request = CalibrationRequest(maps=maps, seed=seed)
-            stored = calibrate(name, settings, request, inherited=inherited, device=device, console=console).stored
-            with Searcher.open(name, settings, device=device, console=console, encoder=new) as migrated:
-                hits_after = compared.first(migrated)
-    return MigrationReport(
-        query_encoder,
-        Counter(document.lang for document in paired.documents),
-        recipe,
-        quality,
-        overlap(hits_before, hits_after),
-        len(compared.queries),
-        compared.logged,
-        stored,
-        taught,
-    )
+        active = opened.stored_calibration()
+        before = active.id if active else calibration_table.NONE
+        if active and active.summary.migrated_to == new.spec.model:  # the first of repeated migrations is left
+            before = active.summary.migrated_from
+        about = {
+            "method": f"migration to {encoder} by {new.spec.method}",
+            **asdict(recipe),
+            "documents": len(paired.documents),
+            "before": before,
+            "to": new.spec.model,
+            **asdict(quality),
+        }
+        maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, query_encoder=query_encoder)
+        request = CalibrationRequest(maps=maps, seed=seed)
+        decision = fit(opened, request.after(active, None) if active else request, new)
+        with Searcher.open(name, settings, device=device, console=console) as searcher:
+            comparison = compare(searcher, new, decision.calibration, settings)
+        stays = dry_run or not (quality.pays or anyway)
+        stored = None if stays else keep(opened, decision).stored
+    documents = Counter(document.lang for document in paired.documents)
+    return MigrationReport(query_encoder, documents, recipe, quality, comparison, stored, taught)

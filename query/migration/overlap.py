@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from encoders.document import Document
+from encoders.document import Encoder
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
-from indexer.stores.contract import VectorStore, read_existing
+from indexer.stores.contract import read_existing
+from query.calibration.calibration import Calibration
 from query.fitting.sampling import draw
 from query.fitting.statistics import pseudo_queries
 from query.query_log.judged_queries import logged_queries
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 
 _QUERIES = 100
@@ -21,28 +22,30 @@ _HITS = 10
 
 
 @dataclass(frozen=True)
-class ComparedQueries:
-    """Queries that two searchers are compared on: ``logged``, or else documents' titles and first sentences."""
+class Comparison:
+    """How far a collection is ranked as before.
 
-    queries: Sequence[Document]
+    Attributes:
+        overlap: share of the first ten hits before that are also among those after; 0 without queries.
+        queries: number of queries that the overlap was measured on.
+        logged: whether these queries are from the log; else they are documents' titles and first sentences.
+    """
+
+    overlap: float
+    queries: int
     logged: bool
 
-    @classmethod
-    def on(cls, name: str, store: VectorStore, model: str, settings: Settings) -> ComparedQueries:
-        """Queries of a collection's log; without a log, pseudo-queries of documents that have vectors of a model."""
-        try:
-            logged = logged_queries(name, settings)
-        except BadInput:
-            doc_ids = [doc_id for ids in draw(store, model, _QUERIES, seed=1).values() for doc_id in ids]
-            return cls(pseudo_queries(list(read_existing(store.get, doc_ids).values())), False)
-        return cls([logged[row] for row in np.random.default_rng(0).permutation(len(logged))[:_QUERIES]], True)
 
-    def first(self, searcher: Searcher) -> list[set[str]]:
-        """Ids of each query's first ten hits."""
-        return [set(ranking.doc_ids) for ranking in searcher.rank(self.queries, k=_HITS)]
-
-
-def overlap(before: Sequence[set[str]], after: Sequence[set[str]]) -> float:
-    """Mean over queries of the share of hits before that are also hits after; 0 without queries."""
-    shares = [len(old & new) / max(len(old), 1) for old, new in zip(before, after, strict=True)]
-    return float(np.mean(shares or [0.0]))
+def compare(searcher: Searcher, encoder: Encoder, calibration: Calibration | None, settings: Settings) -> Comparison:
+    """Compare a searcher with what it will be by another encoder and calibration, which finds the pseudo-queries."""
+    after = replace(searcher, encoder=encoder, calibration=calibration, ranking=RankingOptions())
+    try:
+        logged = logged_queries(searcher.collection, settings)
+        queries = [logged[row] for row in np.random.default_rng(0).permutation(len(logged))[:_QUERIES]]
+    except BadInput:
+        logged = []
+        doc_ids = [doc_id for ids in draw(after.store, after.stored_model, _QUERIES, seed=1).values() for doc_id in ids]
+        queries = pseudo_queries(list(read_existing(after.store.get, doc_ids).values()))
+    rankings = zip(searcher.rank(queries, k=_HITS), after.rank(queries, k=_HITS), strict=True)
+    shares = [len({*old.doc_ids} & {*new.doc_ids}) / max(len(old.doc_ids), 1) for old, new in rankings]
+    return Comparison(float(np.mean(shares or [0.0])), len(queries), bool(logged))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 
 from encoders.batches import encode_in_batches
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray, Passages
+from encoders.document import Document, Encoder, FloatArray, Passages, unit_rows
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.stores.contract import VectorStore, read_existing
@@ -21,9 +21,6 @@ from query.migration.candidate_maps import PairedSample
 FEWEST = 50
 """Minimum documents to learn a map from, and minimum pseudo-queries of advice without a warning."""
 _BATCH = 64
-_TIMED = 32
-_FAR_QUICKER = 2.0
-"""Least ratio of encoding times that decides whose passages are taken: a smaller one would leave it to chance."""
 _PASSAGES = 8
 """Maximum passages of a document: passages teach a map more than as many documents would (docs/methods/mappings.md)."""
 
@@ -33,72 +30,61 @@ def paired_sample(
 ) -> PairedSample:
     """Draw ``count`` of a collection's documents, evenly over its languages; both encoders encode them.
 
+    The passages are the new encoder's, which come with its document vectors, or the stored passages if these are more.
+
     Raises:
         BadInput: the sample has too few documents to learn a map from.
     """
     model = old.spec.model
     doc_ids = [doc_id for of_lang in draw(store, model, count, seed=seed).values() for doc_id in of_lang]
-    if len(doc_ids) < FEWEST:
+    existing = read_existing(store.get, doc_ids)
+    old_vectors = read_existing(partial(store.vectors, model), list(existing))
+    stored = read_existing(partial(store.passages, model), list(old_vectors))
+    documents = [existing[doc_id] for doc_id in stored]
+    if len(documents) < FEWEST:
         raise BadInput(
-            f"the sample has {counted(len(doc_ids), 'document')}, and a map needs {FEWEST}; "
+            f"the sample has {counted(len(documents), 'document')}, and a map needs {FEWEST}; "
             "raise --sample, or encode so few documents again: dragoman index SOURCE… --rebuild --encoder NAME"
         )
-    documents = read_existing(store.get, doc_ids)
-    old_vectors = read_existing(partial(store.vectors, model), list(documents))
-    stored = read_existing(partial(store.passages, model), list(old_vectors))
-    existing = [documents[doc_id] for doc_id in stored]
-    cutter = _cutter(old, new, existing[:: max(1, len(existing) // _TIMED)][:_TIMED], stored)
-    other = new if cutter is old else old
-    vectors, counts = [_empty(new)], list[int]()
-    by_cutter, by_other = [_empty(cutter)], [_empty(other)]
-    with console.progress("sample", len(existing), "documents") as advance:
-        for batch, encoded in encode_in_batches(new, existing, _BATCH, advance):
-            cut = [stored[document.doc_id] for document in batch] if cutter is old else encoded.passages
-            first = [Passages(passages.vectors[:_PASSAGES], passages.offsets[:_PASSAGES]) for passages in cut]
-            pieces = _pieces(batch, first, titled=cutter.spec.titled)
-            by_cutter += [passages.unit_vectors() for passages in first]
-            by_other += [other.encode_documents(pieces).vectors] if pieces else []
-            counts += [len(passages.offsets) for passages in first]
-            vectors.append(encoded.vectors)
-    own, others = np.concatenate(by_cutter), np.concatenate(by_other)
+    new_vectors, passages = _encoded(new, documents, console, "documents")
+    old_passages = [_first(of_document) for of_document in stored.values()]
+    cutter, other = new, old
+    if sum(_counts(passages)) < sum(_counts(old_passages)):
+        cutter, other, passages = old, new, old_passages
+    pieces = _pieces(documents, passages, titled=cutter.spec.titled)
+    by_cutter = unit_rows(np.concatenate([of_document.vectors for of_document in passages]))
+    by_other, _ = _encoded(other, pieces, console, "passages")
     return PairedSample(
-        existing,
-        np.array([old_vectors[doc_id] for doc_id in stored], dtype=np.float32).reshape(-1, old.spec.dim),
-        np.concatenate(vectors),
-        _pseudo_query_vectors(old, existing),
-        _pseudo_query_vectors(new, existing),
-        np.repeat(np.arange(len(existing)), counts),
-        *((own, others) if cutter is old else (others, own)),
+        documents,
+        np.stack([old_vectors[doc_id] for doc_id in stored]),
+        new_vectors,
+        _pseudo_query_vectors(old, documents),
+        _pseudo_query_vectors(new, documents),
+        np.repeat(np.arange(len(documents)), _counts(passages)),
+        *((by_cutter, by_other) if cutter is old else (by_other, by_cutter)),
     )
 
 
-def _cutter(old: Encoder, new: Encoder, timed: Sequence[Document], stored: dict[str, Passages]) -> Encoder:
-    """Choose the encoder whose passages are taken; the other encodes them too.
-
-    The new encoder's passages come with its document vectors. The old encoder's are taken if the new encoder makes
-    fewer, or is far quicker than the old encoder.
-    """
-    old_seconds, _ = _timed(old, timed)
-    new_seconds, of_new = _timed(new, timed)
-    fewer = _count(of_new) < _count(stored[document.doc_id] for document in timed)
-    return old if fewer or old_seconds > _FAR_QUICKER * new_seconds else new
-
-
-def _timed(encoder: Encoder, documents: Sequence[Document]) -> tuple[float, Sequence[Passages]]:
-    """Seconds that an encoder takes for documents, and their passages."""
-    encoder.encode_documents(documents[:1])  # warms the encoder up
-    start = time.perf_counter()
-    passages = encoder.encode_documents(documents).passages
-    return time.perf_counter() - start, passages
+def _encoded(
+    encoder: Encoder, documents: Sequence[Document], console: Console, noun: str
+) -> tuple[FloatArray, list[Passages]]:
+    """(n, dim) vectors of documents, and the first passages of each."""
+    vectors, passages = [np.zeros((0, encoder.spec.dim), np.float32)], list[Passages]()
+    with console.progress("sample", len(documents), noun) as advance:
+        for _, encoded in encode_in_batches(encoder, documents, _BATCH, advance):
+            vectors.append(encoded.vectors)
+            passages += map(_first, encoded.passages)
+    return np.concatenate(vectors), passages
 
 
-def _count(passages: Iterable[Passages]) -> int:
-    return sum(len(of_document.offsets[:_PASSAGES]) for of_document in passages)
+def _first(passages: Passages) -> Passages:
+    """The first passages of a document."""
+    return Passages(passages.vectors[:_PASSAGES], passages.offsets[:_PASSAGES])
 
 
-def _empty(encoder: Encoder) -> FloatArray:
-    """(0, dim) vectors of an encoder."""
-    return np.zeros((0, encoder.spec.dim), np.float32)
+def _counts(passages: Sequence[Passages]) -> list[int]:
+    """Number of passages of each document."""
+    return [len(of_document.offsets) for of_document in passages]
 
 
 def _pieces(documents: Sequence[Document], passages: Sequence[Passages], *, titled: bool) -> list[Document]:
@@ -117,11 +103,9 @@ def _pieces(documents: Sequence[Document], passages: Sequence[Passages], *, titl
 
 def _pseudo_query_vectors(encoder: Encoder, documents: Sequence[Document]) -> FloatArray:
     """(n, dim) vectors of the documents' pseudo-queries; a zero row if a document has none of its own."""
-    by_lang: dict[str, list[Document]] = {}
-    for document in documents:
-        by_lang.setdefault(document.lang, []).append(document)
-    queries = [query for of_lang in by_lang.values() for query in pseudo_queries(of_lang)]
     rows = {document.doc_id: row for row, document in enumerate(documents)}
+    by_lang = groupby(documents, lambda document: document.lang)
+    queries = [query for _, of_lang in by_lang for query in pseudo_queries(list(of_lang))]
     vectors = np.zeros((len(documents), encoder.spec.dim), np.float32)
     if queries:
         vectors[[rows[query.doc_id] for query in queries]] = encoder.encode_queries(queries)

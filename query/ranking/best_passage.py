@@ -9,18 +9,12 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from encoders.text.words import word_around
 from indexer.stores.contract import EditedDocument
-from query.ranking.hits import Detail, Passage, RankedPassage
-
-
-def best_passage(document: Document, detail: Detail, query: FloatArray, parts: VectorParts) -> Passage | None:
-    """The best passage with its plain cosine; none if the document has no passages or its text was edited since."""
-    best = best_passages(document, detail, query, parts, 1)
-    return Passage(best[0].text, best[0].start, best[0].end, best[0].cosine) if best else None
+from query.ranking.hits import Detail, Passage
 
 
 def best_passages(
     document: Document, detail: Detail, query: FloatArray, parts: VectorParts, count: int
-) -> list[RankedPassage]:
+) -> list[Passage]:
     """The best passages, best first; none if the document has no passages or its text was edited since."""
     passages = detail.passages
     if not len(passages.vectors) or isinstance(document, EditedDocument):
@@ -31,7 +25,7 @@ def best_passages(
     for number, cosine in zip(best.tolist(), plain.tolist(), strict=True):
         start, end = _whole_sentences(document, *(int(offset) for offset in passages.offsets[number]))
         compared = float(detail.cosines[number])
-        ranked.append(RankedPassage(document.content[start:end], start, end, cosine, number, compared))
+        ranked.append(Passage(document.content[start:end], start, end, cosine, number, compared))
     return ranked
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -14,14 +15,10 @@ from encoders.document import BoolArray, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import LexicalHits, NearestDocuments
 from indexer.stores.matrix import Rows
-from query.calibration.corrected_queries import CorrectedQueries
+from query.calibration.space import CorrectedQueries
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
-from query.ranking.hits import Detail, Ranking
 
-Digests = npt.NDArray[np.uint32]
-
-NearestByLanguage = Sequence[tuple[str, Sequence[NearestDocuments]]]
-"""Languages with each query's nearest documents there; the entries of one language are adjacent."""
+Digests = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -29,32 +26,60 @@ class RetrievedDocuments:
     """What a store found for queries.
 
     Attributes:
-        nearest: the documents nearest to each query.
+        nearest: by language, each query's nearest documents.
         lexical_hits: each query's lexical hits; empty without hybrid search.
     """
 
-    nearest: NearestByLanguage
+    nearest: Mapping[str, Sequence[NearestDocuments]]
     lexical_hits: Sequence[LexicalHits] = ()
 
     def without(self, doc_ids: Sequence[Collection[str]]) -> RetrievedDocuments:
         """What was found, for each query without its documents of ``doc_ids``, which may be empty."""
         if not any(doc_ids):
             return self
-        nearest = [
-            (lang, [hits.without(gone) for hits, gone in zip(by_query, doc_ids, strict=True)])
-            for lang, by_query in self.nearest
-        ]
+        nearest = {
+            lang: [hits.without(gone) for hits, gone in zip(by_query, doc_ids, strict=True)]
+            for lang, by_query in self.nearest.items()
+        }
         lexical_hits = [
             {lang: [hit for hit in hits if hit[0] not in gone] for lang, hits in of_query.items()}
             for of_query, gone in zip(self.lexical_hits, doc_ids, strict=False)
         ]
         return RetrievedDocuments(nearest, lexical_hits)
 
+    def merged(self, counts: Sequence[int]) -> tuple[list[str], dict[str, slice], list[BoolArray], BoolArray]:
+        """The (n,) ids of all documents, each once, and the rows of each language.
+
+        And for each of the ``counts`` (queries, n) whether the document is among the query's so many nearest of its
+        language, or words found it; and the same for words alone.
+        """
+        row_of: dict[str, int] = {}
+        languages: dict[str, slice] = {}
+        for lang, by_query in self.nearest.items():
+            start = len(row_of)
+            for doc_id in itertools.chain(
+                *(hits.doc_ids for hits in by_query), *((one for one, _ in hits[lang]) for hits in self.lexical_hits)
+            ):
+                row_of.setdefault(doc_id, len(row_of))
+            languages[lang] = slice(start, len(row_of))
+        queries = len(next(iter(self.nearest.values()), ()))
+        by_words = np.zeros((queries, len(row_of)), dtype=np.bool_)
+        for query, of_query in enumerate(self.lexical_hits):
+            by_words[query, [row_of[doc_id] for lang in self.nearest for doc_id, _ in of_query[lang]]] = True
+        in_stretches = []
+        for count in counts:
+            in_stretch = by_words.copy()
+            for by_query in self.nearest.values():
+                for query, hits in enumerate(by_query):
+                    in_stretch[query, [row_of[doc_id] for doc_id in hits.doc_ids[:count]]] = True
+            in_stretches.append(in_stretch)
+        return list(row_of), languages, in_stretches, by_words
+
     def vectors(self, doc_ids: Sequence[str]) -> FloatArray | None:
         """(ids, dim) vectors of documents as the store returned them; none if it did not return all."""
         doc_ids_of_rows: list[str] = []
         vectors = []
-        for _, by_query in self.nearest:
+        for by_query in self.nearest.values():
             for hits in by_query:
                 if hits.vectors is not None:
                     doc_ids_of_rows += hits.doc_ids
@@ -90,8 +115,12 @@ class CandidateDocuments:
         return [lang for lang, rows in self.languages.items() for _ in range(rows.stop - rows.start)]
 
     def cosines(self, queries: CorrectedQueries) -> FloatArray:
-        """(n, queries) cosines that documents are compared by: here the documents' own."""
-        return queries.cosines(self.vectors, self.languages, self.vector_parts)
+        """(n, queries) cosines that documents are compared by."""
+        return self.cosines_by_part(queries).mean()
+
+    def cosines_by_part(self, queries: CorrectedQueries) -> CosinesByPart:
+        """The cosines that documents are compared by: here the documents' own."""
+        return CosinesByPart(queries.cosines(self.vectors, self.languages, self.vector_parts))
 
     @property
     def digests(self) -> Digests:
@@ -112,24 +141,31 @@ class CandidateDocuments:
         lexical = lexical_scores([self.doc_ids[int(row)] for row in rows], lexical_hits)
         return rows[fuse([self.langs[int(row)] for row in rows], scores, lexical, best_lexical_score(lexical_hits))]
 
-    def ranking(self, rows: Rows, scores: FloatArray, details: Sequence[Detail] | None) -> Ranking:
-        """The ranking of the documents in the rows."""
-        return Ranking(
-            [self.doc_ids[int(row)] for row in rows], [self.langs[int(row)] for row in rows], scores, details
-        )
-
-
-_WEIGHTS = (1, 1, 1, 2)
-"""Weights of the parts of ``CosinesByPart`` in the cosine that documents are compared by (docs/decisions/0005)."""
-
 
 class CosinesByPart(NamedTuple):
-    """(n, queries) cosines of n documents, of their titles, openings and best passages."""
+    """(n, queries) cosines of n documents and their parts; all but the first are none where passages don't count.
+
+    Attributes:
+        title: NaN for a title that is no passage of its own.
+        passages: (p, queries) cosines of all passages.
+    """
 
     document: FloatArray
-    title: FloatArray
-    opening: FloatArray
-    passage: FloatArray
+    title: FloatArray | None = None
+    opening: FloatArray | None = None
+    passage: FloatArray | None = None
+    passages: FloatArray = np.zeros((0, 0), dtype=np.float32)
+
+    def mean(self) -> FloatArray:
+        """(n, queries) mean of the cosines of document, title, opening and, with twice the weight, best passage.
+
+        A document without a title passage is compared by the other cosines (docs/decisions/0005).
+        """
+        if self.title is None or self.opening is None or self.passage is None:
+            return self.document
+        untitled = np.isnan(self.title)
+        total = self.document + self.opening + 2 * self.passage
+        return np.asarray(np.where(untitled, total / 4, (total + self.title) / 5), dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -143,7 +179,6 @@ class CandidatesWithPassages(CandidateDocuments):
         passage_languages: rows of each language's passages, as a slice.
         has_title: (n,) whether the title is a passage of its own.
         openings: (n, dim) corrected unit vectors of the openings; none if each is its document's first passage.
-        passage_digests: (p,) digest of each stored passage.
     """
 
     stored: Sequence[Passages]
@@ -152,16 +187,16 @@ class CandidatesWithPassages(CandidateDocuments):
     passage_languages: Mapping[str, slice]
     has_title: BoolArray
     openings: FloatArray | None
-    passage_digests: Digests
 
     @property
     def digests(self) -> Digests:
         """(n,) digest of all vectors that a document is compared by."""
-        places = np.arange(len(self.passage_digests)) - np.repeat(self.borders[:-1], np.diff(self.borders))
-        by_place = self.passage_digests * (2 * places + 1).astype(np.uint32)
-        of_passages = np.add.reduceat(by_place, self.borders[:-1]) if len(by_place) else by_place
-        opening = row_digests(self.openings) if self.openings is not None else np.uint32(0)
-        return np.asarray(super().digests + np.uint32(3) * of_passages + np.uint32(5) * opening, dtype=np.uint32)
+        digests = super().digests
+        if len(digests):
+            places = np.arange(len(self.passages)) - np.repeat(self.borders[:-1], np.diff(self.borders))
+            by_place = row_digests(self.passages) * (2 * places + 1).astype(np.uint64)
+            digests += 3 * np.add.reduceat(by_place, self.borders[:-1])
+        return digests if self.openings is None else digests + 5 * row_digests(self.openings)
 
     def selected(self, rows: Rows) -> CandidatesWithPassages:
         """The documents of the rows, ascending, with their passages."""
@@ -181,38 +216,26 @@ class CandidatesWithPassages(CandidateDocuments):
             passage_rows_by_language(documents.languages, borders),
             self.has_title[rows],
             None if self.openings is None else self.openings[rows],
-            self.passage_digests[passage_rows],
         )
 
-    def cosines(self, queries: CorrectedQueries) -> FloatArray:
-        """(n, queries) mean of the cosines of document, title, opening and, with twice the weight, best passage.
-
-        A document without a title passage is compared by the other cosines.
-        """
-        weights = np.tile(np.array(_WEIGHTS, dtype=np.float32), (len(self.doc_ids), 1))
-        weights[~self.has_title, CosinesByPart._fields.index("title")] = 0
-        weights /= weights.sum(axis=1, keepdims=True)
-        by_part = zip(weights.T, self.cosines_by_part(queries)[0], strict=True)
-        return np.asarray(sum(weight[:, None] * cosines for weight, cosines in by_part), dtype=np.float32)
-
-    def cosines_by_part(self, queries: CorrectedQueries) -> tuple[CosinesByPart, FloatArray]:
-        """(n, queries) cosines of each part, 0 for a title that is no passage; and (p, queries) of all passages."""
-        document = queries.cosines(self.vectors, self.languages, self.vector_parts)
+    def cosines_by_part(self, queries: CorrectedQueries) -> CosinesByPart:
+        """The cosines of each part."""
+        document = super().cosines_by_part(queries).document
         passages = queries.cosines(self.passages, self.passage_languages, self.vector_parts)
         opening = (
             passages[self.borders[:-1]]
             if self.openings is None
             else queries.cosines(self.openings, self.languages, self.vector_parts)
         )
-        title, best = np.zeros_like(document), document[:0]
+        title, best = np.full_like(document, np.nan), document[:0]
         if len(document):
             titles = self.borders[1:][self.has_title] - 1
             title[self.has_title] = passages[titles]
             starts_and_titles = np.concatenate((self.borders[:-1], titles))
             order = np.argsort(starts_and_titles)
-            largest = combined_groups(np.maximum, passages, starts_and_titles[order])
+            largest = np.maximum.reduceat(passages, starts_and_titles[order], axis=0)
             best = largest[order < len(document)]
-        return CosinesByPart(document, title, opening, best), passages
+        return CosinesByPart(document, title, opening, best, passages)
 
 
 def passage_rows_by_language(languages: Mapping[str, slice], borders: Rows) -> dict[str, slice]:
@@ -221,32 +244,13 @@ def passage_rows_by_language(languages: Mapping[str, slice], borders: Rows) -> d
 
 
 def row_digests(rows: FloatArray) -> Digests:
-    """(n,) digest of the bytes of each row of (n, dim) float32: a sum with odd multipliers, modulo 2³²."""
-    bits = np.ascontiguousarray(rows, dtype=np.float32).view(np.uint32)
-    digests: Digests = np.einsum("ij,j->i", bits, _multipliers(bits.shape[1]))
+    """(n,) digest of the bytes of each row of (n, dim) float32: a sum with odd multipliers, modulo 2⁶⁴."""
+    number = np.uint32 if rows.shape[1] % 2 else np.uint64
+    words: npt.NDArray[np.unsignedinteger] = np.ascontiguousarray(rows, dtype=np.float32).view(number)
+    digests: Digests = np.einsum("ij,j->i", words, _multipliers(words.shape[1]))
     return digests
 
 
 @cache
 def _multipliers(count: int) -> Digests:
-    return np.random.default_rng(0).integers(0, 1 << 31, count, dtype=np.uint32) * np.uint32(2) + np.uint32(1)
-
-
-_SMALL_GROUP = 64
-"""Most rows of a group for which taking the groups' rows by place is faster."""
-
-
-def combined_groups(combine: np.ufunc, values: FloatArray, starts: Rows) -> FloatArray:
-    """Groups of adjacent rows of (n, columns), each combined to a row, by the groups' first rows.
-
-    The same as ``combine.reduceat(values, starts, axis=0)``, but faster for many columns and small groups.
-    """
-    lengths = np.diff(starts, append=len(values))
-    most = int(lengths.max(initial=0))
-    if most > _SMALL_GROUP:
-        return np.asarray(combine.reduceat(values, starts, axis=0))
-    combined = values[starts]
-    for place in range(1, most):
-        longer = np.flatnonzero(lengths > place)
-        combined[longer] = combine(combined[longer], values[starts[longer] + place])
-    return combined
+    return np.random.default_rng(0).integers(0, 1 << 63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import json
 import os
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
@@ -30,19 +30,17 @@ from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingD
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
-from query.calibration.corrected_queries import CorrectedQueries
 from query.calibration.margin import best_of_languages, centring, exponent, language_neighbourhoods, margin
+from query.calibration.space import CorrectedQueries
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidates import (
     CandidateDocuments,
     CandidatesWithPassages,
-    CosinesByPart,
     RetrievedDocuments,
 )
 from query.ranking.fusion import DEPTH
 from query.ranking.hits import Detail, Ranking
 from query.ranking.mates import Mates, counterparts
-from query.ranking.merged_candidates import MergedCandidates
 from query.ranking.passages import with_passages
 from query.ranking.scores import ScoredCandidates
 from query.ranking.waiting_calls import WaitingCalls
@@ -61,6 +59,8 @@ STRETCHES = (Stretch(150, 50), Stretch(1_000, 1_000), Stretch(10_000, 10_000))
 MANY = 10_000
 """Documents of the largest language above which the first stretch has twice as many candidates. Among 228,206 vectors
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
+_WIDER = 3
+"""Candidates of a stretch that are compared with the bank and each other, for each that is compared by passages."""
 _BANKS = 16
 """Maximum banks in memory: with a common space of 42 languages a bank takes 17 MB."""
 _NEIGHBOURHOODS = 200_000
@@ -78,7 +78,7 @@ class _Search:
     targets: tuple[str, ...]
     k: int
     filters_as_json: str
-    detailed: int
+    detailed: bool
     filters: Filters | None = field(compare=False)
 
 
@@ -128,13 +128,12 @@ class FairRanker:
         filters: Filters | None = None,
         *,
         texts: Sequence[str] = (),
-        detailed: int = 0,
+        detailed: bool = False,
     ) -> list[Ranking]:
         """The k best documents of the target languages for each of (queries, dim) unit vectors of one language.
 
-        The queries' texts are for hybrid search. ``detailed`` is the number of first hits that get the details that a
-        hit shows; those of all take too much memory for an evaluation. Documents that are deleted during the ranking
-        are left out.
+        The queries' texts are for hybrid search. ``detailed`` rankings can make the details that a hit shows.
+        Documents that are deleted during the ranking are left out.
         """
         as_json = json.dumps(filters, sort_keys=True, default=repr)
         search = _Search(self, lang, tuple(targets), k, as_json, detailed, filters)
@@ -152,7 +151,7 @@ class FairRanker:
         self, queries: FloatArray, lang: str, targets: Sequence[str], k: int, without: Sequence[Collection[str]]
     ) -> list[Ranking]:
         """The same as ``rank``, as if each query's documents of ``without`` were not stored."""
-        search = _Search(self, lang, tuple(targets), k, "", 0, None)
+        search = _Search(self, lang, tuple(targets), k, "", False, None)
         return self._rank(search, self.calibration.correct_queries(queries, lang, self._share), without=without)
 
     def rank_similar(
@@ -170,7 +169,7 @@ class FairRanker:
         """
         raw = self._store.vectors(self.calibration.model, [doc_id])
         corrected = self.calibration.correct_documents(raw, {lang: slice(0, 1)}, self._share, query_lang=lang)
-        search = _Search(self, lang, tuple(targets), k, "", k, filters)
+        search = _Search(self, lang, tuple(targets), k, "", True, filters)
         return self._rank(search, corrected, plain=raw, without=[{doc_id}])[0], raw
 
     def _rank(
@@ -203,7 +202,7 @@ class FairRanker:
             nearest, lexical_hits = self._store.search_with_words(query, lexical)
         else:
             nearest = self._store.search(query)
-        retrieved = RetrievedDocuments(list(nearest.items()), lexical_hits).without(without)
+        retrieved = RetrievedDocuments(nearest, lexical_hits).without(without)
         while True:
             try:
                 return self._ranked(retrieved, asked, search, stretches, plain)
@@ -218,7 +217,7 @@ class FairRanker:
         """
         if not self.calibration.mates:
             return {}
-        documents = self._documents(ranking, lang)
+        documents, _ = self._hits(ranking, lang)
         doc_ids = documents.doc_ids
         same = counterparts(documents, np.arange(len(doc_ids)))
         return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
@@ -231,21 +230,18 @@ class FairRanker:
         """
         if not self._mates_count or len(set(ranking.langs)) < 2:
             return scores
-        documents = self._documents(ranking, lang)
-        row_of = {doc_id: row for row, doc_id in enumerate(documents.doc_ids)}
-        rows = np.array([row_of[doc_id] for doc_id in ranking.doc_ids], dtype=np.intp)
-        by_row = np.empty_like(scores)
-        by_row[rows] = scores
-        return Mates.among(documents, np.arange(len(rows)), by_row).added(by_row)[rows]
+        documents, order = self._hits(ranking, lang)
+        result = np.empty_like(scores)
+        result[order] = Mates.among(documents, np.arange(len(order)), scores[order]).added(scores[order])
+        return result
 
-    def _documents(self, ranking: Ranking, query_lang: str) -> CandidateDocuments:
-        """A ranking's hits, without the means of their languages."""
-        doc_ids = [doc_id for _, doc_id in sorted(zip(ranking.langs, ranking.doc_ids, strict=True))]
-        langs = sorted(ranking.langs)
-        languages = {lang: slice(bisect_left(langs, lang), bisect_right(langs, lang)) for lang in dict.fromkeys(langs)}
-        raw = self._store.vectors(self.calibration.model, doc_ids)
-        vectors = self.calibration.correct_documents(raw, languages, query_lang=query_lang)
-        return CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
+    def _hits(self, ranking: Ranking, query_lang: str) -> tuple[CandidateDocuments, Rows]:
+        """A ranking's hits, language after language, wholly without the means of these; and their (n,) ranks."""
+        order = np.argsort(ranking.langs, kind="stable")
+        langs, counts = np.unique(ranking.langs, return_counts=True)
+        ends = np.cumsum(counts)
+        languages = {lang: slice(*span) for lang, *span in zip(langs.tolist(), ends - counts, ends, strict=True)}
+        return self._documents([ranking.doc_ids[rank] for rank in order], languages, query_lang, share=1.0), order
 
     def _ranked(
         self,
@@ -260,33 +256,33 @@ class FairRanker:
         Raises:
             MissingDocuments: candidates were deleted since they were found.
         """
-        lexical_hits, lang = retrieved.lexical_hits, search.lang
-        merged = MergedCandidates.of(retrieved)
-        in_stretches = [merged.in_stretch(stretch.candidates) for stretch in stretches]
+        lang = search.lang
         ends = [stretch.last for stretch in stretches]
-        candidates = self._read(retrieved, merged, lang)
+        doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
+        candidates = self._documents(doc_ids, languages, lang, self._share, retrieved.vectors(doc_ids))
+        if len(doc_ids) > _WIDER * ends[0]:
+            near = self._scored(candidates, queries, lang, in_stretches, bank=False)
+            rows, in_stretches = _shortlists(near, in_stretches, by_words, [_WIDER * end for end in ends])
+            candidates, by_words = candidates.selected(rows), by_words[:, rows]
         scored = self._scored(candidates, queries, lang, in_stretches)
         mates = self._mates(scored, in_stretches[0])
         if self._passages:
-            scored = scored.with_mates(mates)
-            in_stretches = [shortlist | merged.by_words for shortlist in self._shortlists(scored, in_stretches, ends)]
-            rows = np.flatnonzero(in_stretches[-1].any(axis=0))
-            in_stretches = [in_stretch[:, rows] for in_stretch in in_stretches]
+            rows, in_stretches = _shortlists(scored.with_mates(mates), in_stretches, by_words, ends)
             scored = self._scored(self._with_passages(candidates, rows, lang), queries, lang, in_stretches)
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
         scored = scored.with_mates(mates)
-        rankings = []
+        documents, rankings = scored.documents, []
         for query in range(len(queries)):
-            query_hits = lexical_hits[query] if lexical_hits else None
-            of_query = [in_stretch[query] for in_stretch in in_stretches]
-            rows, scores = _rank_stretches(scored, query, of_query, ends, query_hits)
-            rows, scores = rows[: search.k], scores[: search.k]
-            details = (
-                self._details(scored, query, rows[: search.detailed], plain[query], queries, query_hits, lang)
-                if plain is not None
-                else None
+            lexical_hits = retrieved.lexical_hits[query] if retrieved.lexical_hits else None
+            rows, scores = scored.ranking(query, [in_stretch[query] for in_stretch in in_stretches], ends, lexical_hits)
+            doc_ids, langs = (
+                [values[row] for row in rows[: search.k]] for values in (documents.doc_ids, documents.langs)
             )
-            rankings.append(scored.documents.ranking(rows, scores, details))
+            details = None
+            if plain is not None:
+                asked = queries.selected(query)
+                details = partial(self._details, scored, query, plain[query], asked, lexical_hits, lang)
+            rankings.append(Ranking(doc_ids, langs, scores[: search.k], details))
         return rankings
 
     def _stretches(self, k: int, languages: int) -> list[Stretch]:
@@ -306,13 +302,18 @@ class FairRanker:
         needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]
         return [*needed, Stretch(k, k)] if k > stretches[-1].last else needed
 
-    def _read(self, retrieved: RetrievedDocuments, candidates: MergedCandidates, query_lang: str) -> CandidateDocuments:
-        """The candidates with their vectors: those that the store returned if it returned all, else read anew."""
-        raw = retrieved.vectors(candidates.doc_ids)
-        if raw is None:
-            raw = self._store.vectors(self.calibration.model, candidates.doc_ids)
-        vectors = self.calibration.correct_documents(raw, candidates.languages, self._share, query_lang=query_lang)
-        return CandidateDocuments(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.vector_parts)
+    def _documents(
+        self,
+        doc_ids: Sequence[str],
+        languages: Mapping[str, slice],
+        query_lang: str,
+        share: float,
+        raw: FloatArray | None = None,
+    ) -> CandidateDocuments:
+        """Documents, language after language, with their vectors, which are read from the store unless given."""
+        raw = self._store.vectors(self.calibration.model, doc_ids) if raw is None else raw
+        vectors = self.calibration.correct_documents(raw, languages, share, query_lang=query_lang)
+        return CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
 
     def _scored(
         self,
@@ -320,17 +321,24 @@ class FairRanker:
         queries: CorrectedQueries,
         query_lang: str,
         in_stretches: Sequence[BoolArray],
+        *,
+        bank: bool = True,
     ) -> ScoredCandidates:
-        """Margins of the last stretch's candidates, with neighbourhoods among the first stretch's candidates."""
-        cosines = documents.cosines(queries).T
+        """Margins of the last stretch's candidates, with neighbourhoods among the first stretch's candidates.
+
+        Without the bank a document's neighbourhood is taken to be like its language's.
+        """
+        by_part = documents.cosines_by_part(queries)
+        cosines = by_part.mean().T
         fwd = bwd = None
         scores = cosines
         if self._beta:
             in_first = np.where(in_stretches[0], cosines, np.float32(-np.inf))
             fwd = language_neighbourhoods(in_first, documents.languages.values())
-            bwd = self._bank(query_lang).of(documents)
-            scores = margin(cosines, fwd, bwd, self._beta)
-        return ScoredCandidates(documents, cosines, fwd, bwd, np.where(in_stretches[-1], scores, np.float32(-np.inf)))
+            bwd = self._bank(query_lang).of(documents) if bank else None
+            scores = margin(cosines, fwd, fwd if bwd is None else bwd, self._beta)
+        scores = np.where(in_stretches[-1], scores, np.float32(-np.inf))
+        return ScoredCandidates(documents, by_part, cosines, fwd, bwd, scores)
 
     def _mates(self, scored: ScoredCandidates, in_first_stretch: BoolArray) -> list[Mates]:
         """The mates among each query's candidates of the first stretch; none if mates don't count."""
@@ -351,23 +359,6 @@ class FairRanker:
                 del self._banks[next(iter(self._banks))]
             return bank
 
-    def _shortlists(
-        self, scored: ScoredCandidates, in_stretches: Sequence[BoolArray], ends: Sequence[int]
-    ) -> list[BoolArray]:
-        """(queries, n) for each stretch, the candidates to compare by passages: the head of its ranking.
-
-        Each shortlist includes the earlier stretches' shortlists. The first also has the best of each language, which
-        make that language's neighbourhood.
-        """
-        shortlists: list[BoolArray] = []
-        first = np.where(in_stretches[0], scored.scores, np.float32(-np.inf))
-        shortlist = best_of_languages(first, scored.documents.languages.values())
-        for in_stretch, end in zip(in_stretches, ends, strict=True):
-            for query, among in enumerate(in_stretch):
-                shortlist[query, scored.best(query, end, among)[0]] = True
-            shortlists.append(shortlist.copy())
-        return shortlists
-
     def _with_passages(self, candidates: CandidateDocuments, rows: Rows, query_lang: str) -> CandidatesWithPassages:
         """The candidates of the rows, ascending, with passages."""
         documents = candidates.selected(rows)
@@ -378,48 +369,45 @@ class FairRanker:
         self,
         scored: ScoredCandidates,
         query: int,
-        rows: Rows,
-        raw: FloatArray,
-        queries: CorrectedQueries,
+        plain: FloatArray,
+        asked: CorrectedQueries,
         lexical_hits: LexicalHits | None,
         query_lang: str,
+        doc_ids: Sequence[str],
     ) -> list[Detail]:
-        """Details of the hits; passages are read from the store only if the ranking did not use them."""
-        documents = scored.documents
-        order = np.argsort(rows)
-        shown = (
-            documents
-            if isinstance(documents, CandidatesWithPassages)
-            else self._with_passages(documents, rows[order], query_lang)
-        )
-        shown_rows = rows if shown is documents else np.argsort(order)
-        by_part, passages = shown.cosines_by_part(queries.selected(query))
-        of_rows = CosinesByPart(*(cosines[shown_rows, 0] for cosines in by_part))
-        parts = scored.parts_of_scores(query, rows, raw, of_rows, lexical_hits)
+        """Details of hits of a query; passages are read from the store only if the ranking did not use them."""
+        row_of = {doc_id: row for row, doc_id in enumerate(scored.documents.doc_ids)}
+        rows = np.array([row_of[doc_id] for doc_id in doc_ids], dtype=np.intp)
+        shown, cosines, column, places = scored.documents, scored.by_part.passages, query, rows
+        if not isinstance(shown, CandidatesWithPassages):
+            ascending, places = np.unique(rows, return_inverse=True)
+            shown = self._with_passages(shown, ascending, query_lang)
+            cosines, column = shown.cosines_by_part(asked).passages, 0
         starts, ends = shown.borders[:-1], shown.borders[1:] - shown.has_title
+        parts = scored.parts(query, rows, plain, lexical_hits)
         return [
-            Detail(part, shown.stored[row], passages[starts[row] : ends[row], 0])
-            for part, row in zip(parts, shown_rows, strict=True)
+            Detail(doc_id, of_row, shown.stored[place], cosines[starts[place] : ends[place], column])
+            for doc_id, of_row, place in zip(doc_ids, parts, places.tolist(), strict=True)
         ]
 
 
-def _rank_stretches(
-    scored: ScoredCandidates,
-    query: int,
-    in_stretches: Sequence[BoolArray],
-    ends: Sequence[int],
-    lexical_hits: LexicalHits | None,
-) -> tuple[Rows, FloatArray]:
-    """Rows and scores of a query's ranking; a stretch's scores are lowered below those of the stretch before."""
-    rows, scores = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.float32)
+def _shortlists(
+    scored: ScoredCandidates, in_stretches: Sequence[BoolArray], by_words: BoolArray, ends: Sequence[int]
+) -> tuple[Rows, list[BoolArray]]:
+    """The heads of the stretches' rankings: the rows of candidates in any of them, and (queries, rows) for each.
+
+    Each head has the earlier ones, and what words found. The first also has the best of each language, which make that
+    language's neighbourhood.
+    """
+    heads: list[BoolArray] = []
+    first = np.where(in_stretches[0], scored.scores, np.float32(-np.inf))
+    head = best_of_languages(first, scored.documents.languages.values()) | by_words
     for in_stretch, end in zip(in_stretches, ends, strict=True):
-        unranked = in_stretch.copy()
-        unranked[rows] = False
-        next_rows, next_scores = scored.stretch(query, end - len(rows), unranked, lexical_hits)
-        if len(rows) and len(next_rows):
-            next_scores = np.minimum(next_scores - max(np.float32(0), next_scores[0] - scores[-1]), scores[-1])
-        rows, scores = np.concatenate((rows, next_rows)), np.concatenate((scores, next_scores))
-    return rows, scores
+        for query, among in enumerate(in_stretch):
+            head[query, scored.best(query, end, among)[0]] = True
+        heads.append(head.copy())
+    rows = np.flatnonzero(head.any(axis=0))
+    return rows, [of_stretch[:, rows] for of_stretch in heads]
 
 
 def _rank_waiting(search: _Search, queries: Sequence[_Query]) -> list[Ranking]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -21,28 +21,20 @@ RERANKED = 30
 
 @dataclass(frozen=True)
 class Passage:
-    """The passage of a document that answers a query best.
+    """A passage of a hit.
 
     Attributes:
         start: first character in ``Document.content``.
         end: end in ``Document.content``, exclusive.
+        cosine: plain cosine with the query.
+        number: place among the document's passages, from 0.
+        compared: cosine without the languages' means, by which passages are ranked.
     """
 
     text: str
     start: int
     end: int
     cosine: float
-
-
-@dataclass(frozen=True)
-class RankedPassage(Passage):
-    """A passage among those of its document.
-
-    Attributes:
-        number: place among the document's passages, from 0.
-        compared: cosine without the languages' means, by which passages are ranked.
-    """
-
     number: int
     compared: float
 
@@ -104,6 +96,7 @@ class Detail:
         cosines: (p,) cosines of the passages with the query, by corrected vectors; without a title's.
     """
 
+    doc_id: str
     parts: ScoreParts
     passages: Passages
     cosines: FloatArray
@@ -133,7 +126,7 @@ class Hit:
     parts: ScoreParts | None = None
     also: Sequence[Hit] = ()
     fits: bool | None = None
-    passages: Sequence[RankedPassage] = ()
+    passages: Sequence[Passage] = ()
 
 
 @dataclass(frozen=True)
@@ -200,47 +193,53 @@ class Ranking:
     Attributes:
         langs: (n,) languages of the documents.
         scores: (n,) float32, descending.
-        details: details of the first hits, or of all; none unless asked for.
+        details: makes the details of documents of the ranking, by their ids; none unless asked for. It holds the
+            candidates of the query in memory.
+        reranked: scores of a reranker by id.
     """
 
     doc_ids: Sequence[str]
     langs: Sequence[str]
     scores: FloatArray
-    details: Sequence[Detail] | None = None
+    details: Callable[[Sequence[str]], list[Detail]] | None = None
+    reranked: Mapping[str, float] = field(default_factory=dict)
 
     def first(self, k: int) -> Ranking:
         """The ranking of the k best of these documents."""
-        details = None if self.details is None else self.details[:k]
-        return Ranking(self.doc_ids[:k], self.langs[:k], self.scores[:k], details)
+        return replace(self, doc_ids=self.doc_ids[:k], langs=self.langs[:k], scores=self.scores[:k])
+
+    def ordered(self, rows: Sequence[int]) -> Ranking:
+        """The documents of the rows in their order; scores stay with the places."""
+        doc_ids, langs = ([values[row] for row in rows] for values in (self.doc_ids, self.langs))
+        return replace(self, doc_ids=doc_ids, langs=langs, scores=self.scores[: len(rows)])
 
     def selected(self, rows: Sequence[int]) -> Ranking:
-        """The documents of some rows, whose details there are, with their own scores."""
-        doc_ids, langs = ([values[row] for row in rows] for values in (self.doc_ids, self.langs))
-        return Ranking(doc_ids, langs, self.scores[list(rows)], [(self.details or ())[row] for row in rows])
+        """The documents of the rows with their own scores."""
+        return replace(self.ordered(rows), scores=self.scores[list(rows)])
 
     def followed_by(self, longer: Ranking) -> Ranking:
-        """The ranking, and below it the other documents of a longer one; both have details of all documents."""
+        """The ranking, and below it the other documents of a longer one; both have details."""
         known = set(self.doc_ids)
         rest = longer.selected([row for row, doc_id in enumerate(longer.doc_ids) if doc_id not in known])
+
+        def details(doc_ids: Sequence[str]) -> list[Detail]:
+            of = {detail.doc_id: detail for detail in self.details_of([one for one in doc_ids if one in known])}
+            of |= {detail.doc_id: detail for detail in longer.details_of([one for one in doc_ids if one not in known])}
+            return [of[doc_id] for doc_id in doc_ids]
+
         return Ranking(
             [*self.doc_ids, *rest.doc_ids],
             [*self.langs, *rest.langs],
             np.concatenate((self.scores, rest.scores)),
-            [*(self.details or ()), *(rest.details or ())],
+            details,
+            self.reranked,
         )
 
-    def without(self, doc_ids: Collection[str]) -> Ranking:
-        """The ranking without some documents."""
-        return self.ordered([row for row, doc_id in enumerate(self.doc_ids) if doc_id not in doc_ids])
-
-    def ordered(self, rows: Sequence[int]) -> Ranking:
-        """The documents of the rows in their order; scores stay with the places, details with the documents."""
-        details = self.details
-        if details is not None:
-            details = [details[row] for row in itertools.takewhile(lambda row: row < len(self.details or ()), rows)]
-        return Ranking(
-            [self.doc_ids[row] for row in rows], [self.langs[row] for row in rows], self.scores[: len(rows)], details
-        )
+    def details_of(self, doc_ids: Sequence[str]) -> list[Detail]:
+        """Details of some documents of a ranking that can make details."""
+        if self.details is None:
+            raise ValueError("the ranking was made without details")
+        return self.details(doc_ids) if doc_ids else []
 
 
 def good_hits(hits: Sequence[Hit]) -> int | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,13 +30,6 @@ SAME = np.float32(0.4)
 """Cosine from which mates are one subject."""
 _GAIN = np.float32(0.98)
 """Share of what mates add: the whole would leave the versions of a subject without an order."""
-
-
-class MateGain(NamedTuple):
-    """What mates add to a document's score, and the row of the mate that is most ahead, or least behind."""
-
-    gain: float
-    mate: int
 
 
 @dataclass(frozen=True)
@@ -67,18 +59,14 @@ class Mates:
             result[self.rows] += self._gains(self._leads(scores))
         return result
 
-    def gains(self, scores: FloatArray) -> dict[int, MateGain]:
-        """What mates add, of each row that has a mate."""
+    def gains(self, scores: FloatArray) -> tuple[FloatArray, Rows]:
+        """(n,) what mates add to the rows' scores, and the mate most ahead, or least behind; −1 without a mate."""
         if not self.weights.size:
-            return {}
+            return np.zeros(len(self.rows), dtype=np.float32), np.full(len(self.rows), -1)
         leads = self._leads(scores)
-        gains = self._gains(leads).tolist()
-        ahead = np.where(self.weights > 0, self.weights * leads, np.float32(-np.inf)).argmax(axis=1)
-        return {
-            int(row): MateGain(gain, int(mates[column]))
-            for row, gain, mates, weights, column in zip(self.rows, gains, self.mates, self.weights, ahead, strict=True)
-            if weights.any()
-        }
+        ahead = np.where(self.weights > 0, self.weights * leads, np.float32(-np.inf)).argmax(axis=1)[:, None]
+        mates = np.take_along_axis(self.mates, ahead, axis=1)[:, 0]
+        return self._gains(leads), np.where(self.weights.any(axis=1), mates, -1)
 
     def _leads(self, scores: FloatArray) -> FloatArray:
         """(n, m) how far each mate's score is above the candidate's."""

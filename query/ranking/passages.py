@@ -13,9 +13,7 @@ from query.calibration.calibration import Calibration
 from query.ranking.candidates import (
     CandidateDocuments,
     CandidatesWithPassages,
-    combined_groups,
     passage_rows_by_language,
-    row_digests,
 )
 
 _WINDOW = 500
@@ -35,7 +33,6 @@ def with_passages(
     vectors[filled] = np.concatenate([np.zeros((0, dim), np.int8), *(passages.vectors for passages in stored)])
     vectors[~filled] = documents.raw[counts == 0]
     spans = passage_rows_by_language(documents.languages, borders)
-    digests = row_digests(vectors)
     corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage", query_lang=query_lang)
     lengths = opening_lengths([passages.offsets for passages in stored], has_title)
     return CandidatesWithPassages(
@@ -50,7 +47,6 @@ def with_passages(
         spans,
         has_title,
         _openings(documents.vector_parts, corrected, borders[:-1], lengths),
-        digests,
     )
 
 
@@ -82,7 +78,7 @@ def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: R
     counts = lengths[several]
     firsts = np.cumsum(counts) - counts
     rows = np.repeat(starts[several] - firsts, counts) + np.arange(counts.sum())
-    totals = combined_groups(np.add, passages[rows], firsts)
+    totals = np.add.reduceat(passages[rows], firsts, axis=0)
     openings = passages[starts]
     openings[several] = parts.weighed(parts.unit(unit_rows(totals)))
     return openings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from encoders.document import BoolArray, FloatArray
 from encoders.largest import largest
 from indexer.stores.contract import LexicalHits
 from indexer.stores.matrix import Rows
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, CosinesByPart
+from query.ranking.candidates import CandidateDocuments, CosinesByPart
 from query.ranking.fusion import best_lexical_score, lexical_scores
 from query.ranking.hits import ScoreParts
 from query.ranking.mates import Mates
@@ -24,7 +25,8 @@ class ScoredCandidates:
     """Candidates compared with queries.
 
     Attributes:
-        cosines: (queries, n) cosines that the margin is taken of.
+        by_part: (n, queries) cosines of the documents' parts, with the queries as corrected.
+        cosines: (queries, n) their means, which the margin is taken of.
         fwd: (queries, n) mean of the query's k largest cosines in the document's language; none without a margin.
         bwd: (n,) mean of the document's k largest cosines with the bank's pseudo-queries; none without a margin.
         scores: (queries, n) scores to rank by; −∞ if a document is not a candidate of the query.
@@ -33,6 +35,7 @@ class ScoredCandidates:
     """
 
     documents: CandidateDocuments
+    by_part: CosinesByPart
     cosines: FloatArray
     fwd: FloatArray | None
     bwd: FloatArray | None
@@ -54,45 +57,54 @@ class ScoredCandidates:
         candidates: Rows = order[np.isfinite(scores[order])]
         return candidates, scores[candidates]
 
-    def stretch(
-        self, query: int, k: int, among: BoolArray, lexical_hits: LexicalHits | None
+    def ranking(
+        self, query: int, in_stretches: Sequence[BoolArray], ends: Sequence[int], lexical_hits: LexicalHits | None
     ) -> tuple[Rows, FloatArray]:
-        """The same as ``best``; with lexical hits, reordered by ``CandidateDocuments.fused``."""
-        if lexical_hits is None:
-            return self.best(query, k, among)
-        rows, scores = self.best(query, len(among), among)
-        return self.documents.fused(rows, scores, lexical_hits)[:k], scores[:k]
+        """Rows and scores of a query's ranking; a stretch's scores are lowered below those of the stretch before.
 
-    def parts_of_scores(
-        self, query: int, rows: Rows, raw: FloatArray, by_part: CosinesByPart, lexical_hits: LexicalHits | None
-    ) -> list[ScoreParts]:
-        """The parts of the scores of the rows' documents, for a query vector as encoded (``raw``).
-
-        ``by_part`` are the (rows,) cosines with the query as corrected.
+        With lexical hits, each stretch is reordered by ``CandidateDocuments.fused``.
         """
-        documents = self.documents
+        rows, scores = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.float32)
+        for in_stretch, end in zip(in_stretches, ends, strict=True):
+            unranked = in_stretch.copy()
+            unranked[rows] = False
+            count = end - len(rows)
+            next_rows, next_scores = self.best(query, count if lexical_hits is None else len(unranked), unranked)
+            if lexical_hits is not None:
+                next_rows = self.documents.fused(next_rows, next_scores, lexical_hits)
+            next_rows, next_scores = next_rows[:count], next_scores[:count]
+            if len(rows) and len(next_rows):
+                next_scores = np.minimum(next_scores - max(np.float32(0), next_scores[0] - scores[-1]), scores[-1])
+            rows, scores = np.concatenate((rows, next_rows)), np.concatenate((scores, next_scores))
+        return rows, scores
+
+    def parts(self, query: int, rows: Rows, raw: FloatArray, lexical_hits: LexicalHits | None) -> Iterator[ScoreParts]:
+        """The parts of the scores of the rows' documents, for a query vector in the stored space (``raw``)."""
+        documents, none = self.documents, [None] * len(rows)
         margins = self.scores[query] if self.margins is None else self.margins[query]
-        gains = self.mates[query].gains(margins) if self.mates else {}
-        with_passages = documents if isinstance(documents, CandidatesWithPassages) else None
-        lexical = None
+        gains, mates = np.zeros(len(margins), dtype=np.float32), np.full(len(margins), -1)
+        if self.mates:
+            of_query = self.mates[query]
+            gains[of_query.rows], mates[of_query.rows] = of_query.gains(margins)
+        words = none
         if lexical_hits is not None:
-            lexical = lexical_scores(documents.doc_ids, lexical_hits) / max(
-                best_lexical_score(lexical_hits), _SMALLEST_BM25
-            )
-        return [
-            ScoreParts(
-                cosine=float(documents.vector_parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
-                corrected=float(by_part.document[number]),
-                title=float(by_part.title[number]) if with_passages and with_passages.has_title[row] else None,
-                opening=float(by_part.opening[number]) if with_passages else None,
-                passage=float(by_part.passage[number]) if with_passages else None,
-                compared=float(self.cosines[query, row]),
-                fwd=float(self.fwd[query, row]) if self.fwd is not None else None,
-                bwd=float(self.bwd[row]) if self.bwd is not None else None,
-                score=float(margins[row]),
-                mate=documents.doc_ids[gains[row].mate] if row in gains else None,
-                mates=gains[row].gain if row in gains else None,
-                words=float(lexical[row]) if lexical is not None else None,
-            )
-            for number, row in enumerate(rows.tolist())
-        ]
+            best = max(best_lexical_score(lexical_hits), _SMALLEST_BM25)
+            words = (lexical_scores([documents.doc_ids[row] for row in rows.tolist()], lexical_hits) / best).tolist()
+        document, title, opening, passage = (
+            none if cosines is None else cosines[rows, query].tolist() for cosines in self.by_part[:4]
+        )
+        columns = (
+            documents.vector_parts.plain_cosines(documents.raw[rows], raw[None])[:, 0].tolist(),
+            document,
+            [None if cosine is None or np.isnan(cosine) else cosine for cosine in title],
+            opening,
+            passage,
+            self.cosines[query, rows].tolist(),
+            none if self.fwd is None else self.fwd[query, rows].tolist(),
+            none if self.bwd is None else self.bwd[rows].tolist(),
+            margins[rows].tolist(),
+            [None if mate < 0 else documents.doc_ids[mate] for mate in mates[rows].tolist()],
+            [None if mate < 0 else gain for gain, mate in zip(gains[rows].tolist(), mates[rows].tolist(), strict=True)],
+            words,
+        )
+        return itertools.starmap(ScoreParts, zip(*columns, strict=True))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from indexer.text.language_detection import Detection, Detector
 from onnx_export.models import open_reranker
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.ranking.best_passage import best_passage, best_passages
+from query.ranking.best_passage import best_passages
 from query.ranking.fair_ranker import MANY, STRETCHES, FairRanker
 from query.ranking.hit_reranker import HitReranker
 from query.ranking.hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, grouped
@@ -46,15 +46,6 @@ _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
 _BLOCK = 64
 """Queries ranked at once: candidates to depth 1,000 in many languages take much memory."""
-
-
-class _RankerKey(NamedTuple):
-    """What rankers of one searcher differ in."""
-
-    balance: float | None
-    hybrid: bool
-    passages: bool
-    many: bool
 
 
 class EmptyCollection(BadInput):
@@ -104,7 +95,9 @@ class Searcher:
     opening: Opening = field(default_factory=Opening)
     reranker: HitReranker | None = None
     _applied: Calibration = field(init=False, repr=False)
-    _rankers: dict[_RankerKey, FairRanker] = field(default_factory=dict, init=False, repr=False)
+    _rankers: dict[tuple[float | None, bool, bool, bool], FairRanker] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         """Rank by the calibration's balance unless another is stated."""
@@ -152,10 +145,9 @@ class Searcher:
             row.check_store(settings)
             plain = ranking.calibration == calibration_table.NONE
             calibration = None if plain else calibration_table.load(engine, row, ranking.calibration)
-            active = None if ranking.calibration else calibration_table.active(engine, row)
         ranking = ranking.of(collection, calibration)
         console = console or Console(quiet=True)
-        if active and active.summary.is_earlier:
+        if calibration and calibration.earlier_id:
             anew = f"make its calibration anew: dragoman calibrate -c {collection}"
             console.warn_once(f"{collection} was calibrated by an earlier version; {anew}")
         with ExitStack() as stack:
@@ -283,54 +275,54 @@ class Searcher:
         plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
         reranker = None if ranking and not ranking.rerank else self.reranker
         reach = max(k, _REACH) if facets else k
+        seconds = 0.0
 
         def ranked(count: int) -> Ranking:
-            (best,) = ranker.rank(vectors, query.lang, targets, count, filters, texts=[query.content], detailed=count)
-            return best
+            texts = [query.content]
+            return ranker.rank(vectors, query.lang, targets, count, filters, texts=texts, detailed=True)[0]
 
+        def reranked(count: int) -> Ranking:
+            nonlocal seconds
+            first = ranked(count)
+            if reranker:
+                first, seconds = self._reranked(reranker, first, query, plain, ranker)
+            return first
+
+        def hits_of(ranking: Ranking) -> list[Hit]:
+            return self._hits(ranking, plain, explain=explain, passages=passages)
+
+        def flat(depth: int) -> list[Hit]:
+            return hits_of(reranked(max(reach, depth, RERANKED if reranker else 1)).first(reach))
+
+        def by_subjects(_: int) -> list[Hit]:
+            best, groups = reranked(_POOLS[0]), list[list[int]]()
+            for pool, next_pool in zip(_POOLS, (*_POOLS[1:], 0), strict=True):
+                groups = grouped(best, groups, ranker.counterparts(best, query.lang))
+                if len(groups) >= k or len(best.doc_ids) < pool or not next_pool:
+                    break
+                best = best.followed_by(ranked(next_pool))
+            ranks = [rank for group in groups[:k] for rank in group]
+            shown = dict(zip(ranks, hits_of(best.selected(ranks)), strict=True))
+            return [_subject([shown[rank] for rank in group], preferred) for group in groups[:k]]
+
+        hits = self._until_read(by_subjects if subjects else flat, filters)
+        counts = self._facets(hits, paths, targets, filters) if paths else None
+        return Hits(hits[:k], query.lang, confidence, counts, seconds if reranker else None)
+
+    def _until_read(self, attempt: Callable[[int], list[Hit]], filters: Filters | None) -> list[Hit]:
+        """The hits of an attempt at a search, made anew if documents were deleted after they were ranked.
+
+        Raises:
+            BadInput: nothing is found, as no document has a field of the filters.
+            StoreError: the documents of each attempt were deleted.
+        """
         for depth in _DEPTHS:
-            try:
-                count = _POOLS[0] if subjects else max(reach, depth, RERANKED if reranker else 1)
-                first = ranked(count)
-                best, seconds = self._reranked(reranker, first, query, plain, ranker)
-                if subjects:
-                    groups, full = grouped(best, [], ranker.counterparts(best, query.lang)), len(first.doc_ids) == count
-                    for pool in _POOLS[1:]:
-                        if len(groups) >= k or not full:
-                            break
-                        longer = ranked(pool)
-                        best, full = best.followed_by(longer), len(longer.doc_ids) == pool
-                        groups = grouped(best, groups, ranker.counterparts(best, query.lang))
-                    hits = self._subjects(best, groups[:k], preferred, plain, explain=explain, passages=passages)
-                else:
-                    hits = self._hits(best.first(reach), plain, explain=explain, passages=passages)
-            except MissingDocuments:  # documents were deleted after they were ranked; rank again, without them
-                continue
-            if not hits and filters and isinstance(self.store, ChecksFields):
-                self.store.require_fields(filters)
-            counts = self._facets(hits, paths, targets, filters) if paths else None
-            return Hits(hits[:k], query.lang, confidence, counts, seconds if reranker else None)
-        raise self._vanishing()
-
-    def _subjects(
-        self,
-        ranking: Ranking,
-        groups: Sequence[Sequence[int]],
-        preferred: Sequence[str],
-        query: FloatArray,
-        *,
-        explain: bool,
-        passages: int,
-    ) -> list[Hit]:
-        """A hit for each group of ranks: its version in a preferred language, else its best, above the others."""
-        ranks = [rank for group in groups for rank in group]
-        hits_of_ranks = self._hits(ranking.selected(ranks), query, explain=explain, passages=passages)
-        shown = dict(zip(ranks, hits_of_ranks, strict=True))
-        hits = []
-        for group in groups:
-            face = next((rank for lang in preferred for rank in group if ranking.langs[rank] == lang), group[0])
-            hits.append(replace(shown[face], also=tuple(shown[rank] for rank in group if rank != face)))
-        return hits
+            with suppress(MissingDocuments):
+                hits = attempt(depth)
+                if not hits and filters and isinstance(self.store, ChecksFields):
+                    self.store.require_fields(filters)
+                return hits
+        raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
 
     def _facets(
         self,
@@ -385,22 +377,17 @@ class Searcher:
         """
         self._check(k)
         ranker = self._ranker(RankingOptions(balance=0.5) if self.calibration else RankingOptions(), passages=False)
-        document = self.document(doc_id)
-        targets = self._other_languages(document.lang) if to is None else self.targets(to)
-        for depth in _DEPTHS:
-            try:
-                ranking, vector = ranker.rank_similar(doc_id, document.lang, targets, max(k, depth), filters)
-                if not self.vector_parts.comparable(vector).any():
-                    raise BadInput("the encoder knew no word of this document, so nothing can be compared with it")
-                hits = self._hits(ranking.first(k), vector[0], explain=False, passages=0)
-            except MissingDocuments as missing:  # documents were deleted after they were ranked, or are hidden
-                if doc_id in missing.doc_ids:
-                    raise self._no_document() from None
-                continue
-            if not hits and filters and isinstance(self.store, ChecksFields):
-                self.store.require_fields(filters)
-            return Hits(hits, document.lang)
-        raise self._vanishing()
+        lang = self.document(doc_id).lang
+        targets = self._other_languages(lang) if to is None else self.targets(to)
+
+        def attempt(depth: int) -> list[Hit]:
+            self.document(doc_id)  # it may be deleted after the first attempt
+            ranking, vector = ranker.rank_similar(doc_id, lang, targets, max(k, depth), filters)
+            if not self.vector_parts.comparable(vector).any():
+                raise BadInput("the encoder knew no word of this document, so nothing can be compared with it")
+            return self._hits(ranking.first(k), vector[0], explain=False, passages=0)
+
+        return Hits(self._until_read(attempt, filters), lang)
 
     def document(self, doc_id: str) -> Document:
         """A document by its id.
@@ -411,14 +398,8 @@ class Searcher:
         try:
             (document,) = self.store.get([doc_id])
         except MissingDocuments:
-            raise self._no_document() from None
+            raise NoDocument(f"collection {self.collection} has no document of this id") from None
         return document
-
-    def _no_document(self) -> NoDocument:
-        return NoDocument(f"collection {self.collection} has no document of this id")
-
-    def _vanishing(self) -> StoreError:
-        return StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
 
     def _other_languages(self, lang: str) -> list[str]:
         """The languages of the collection but one.
@@ -442,48 +423,46 @@ class Searcher:
         return Document("query", detection.lang, text), detection.confidence
 
     def _hits(self, ranking: Ranking, query: FloatArray, *, explain: bool, passages: int) -> list[Hit]:
-        documents = self.store.get(ranking.doc_ids)
-        return [
-            Hit(
-                doc_id=document.doc_id,
-                lang=document.lang,
-                cosine=detail.parts.cosine,
-                score=float(score),
-                document=document,
-                passage=best_passage(document, detail, query, self.vector_parts),
-                parts=detail.parts if explain else None,
-                fits=detail.parts.fits,
-                passages=best_passages(document, detail, query, self.vector_parts, passages) if passages else (),
+        """The documents of a ranking with details, for a query in the stored space."""
+        hits = []
+        documents, details = self.store.get(ranking.doc_ids), ranking.details_of(ranking.doc_ids)
+        for document, score, detail in zip(documents, ranking.scores, details, strict=True):
+            best = best_passages(document, detail, query, self.vector_parts, max(1, passages))
+            hits.append(
+                Hit(
+                    doc_id=document.doc_id,
+                    lang=document.lang,
+                    cosine=detail.parts.cosine,
+                    score=float(score),
+                    document=document,
+                    passage=best[0] if best else None,
+                    parts=replace(detail.parts, reranked=ranking.reranked.get(document.doc_id)) if explain else None,
+                    fits=detail.parts.fits,
+                    passages=best if passages else (),
+                )
             )
-            for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
-        ]
+        return hits
 
     def _reranked(
-        self, reranker: HitReranker | None, ranking: Ranking, query: Document, plain: FloatArray, ranker: FairRanker
+        self, reranker: HitReranker, ranking: Ranking, query: Document, plain: FloatArray, ranker: FairRanker
     ) -> tuple[Ranking, float]:
-        """The ranking with its best hits in the order of a reranker, if there is one, and the seconds it took.
+        """The ranking with its best hits in the order of a reranker, and the seconds it took.
 
         ``plain`` is the query in the stored space. Each place keeps its score. Documents that were deleted since they
         were ranked are left out.
         """
-        if reranker is None:
-            return ranking, 0.0
         start = perf_counter()
-        best = ranking.first(min(RERANKED, len(ranking.details or ())))
+        best = ranking.first(RERANKED)
         try:
             hits = self._hits(best, plain, explain=False, passages=0)
             scores = ranker.with_mates(best, reranker.scores(query, hits), query.lang)
         except MissingDocuments as missing:
-            return self._reranked(reranker, ranking.without(missing.doc_ids), query, plain, ranker)
-        details = [
-            replace(detail, parts=replace(detail.parts, reranked=float(score)))
-            for detail, score in zip(best.details or (), scores, strict=True)
-        ]
+            existing = [row for row, doc_id in enumerate(ranking.doc_ids) if doc_id not in missing.doc_ids]
+            return self._reranked(reranker, ranking.ordered(existing), query, plain, ranker)
         order = [*np.argsort(-scores, kind="stable").tolist(), *range(len(scores), len(ranking.doc_ids))]
-        scored = replace(ranking, details=[*details, *(ranking.details or ())[len(details) :]])
         taken = perf_counter() - start
         reranker.seconds += taken
-        return scored.ordered(order), taken
+        return replace(ranking, reranked=dict(zip(best.doc_ids, scores.tolist(), strict=True))).ordered(order), taken
 
     def rank(
         self,
@@ -508,7 +487,7 @@ class Searcher:
         options = (ranking or self.ranking).of(self.collection, self.calibration)
         targets, ranker = self.targets(to), self._ranker(options)
         reranker = self.reranker
-        depth, detailed = (max(k, RERANKED), RERANKED) if reranker else (k, 0)
+        depth = max(k, RERANKED) if reranker else k
         vectors = self.encoder.encode_queries(queries)
         known = self.vector_parts.comparable(vectors)
         by_lang: dict[str, list[int]] = {}
@@ -519,11 +498,12 @@ class Searcher:
             for start in range(0, len(rows), _BLOCK):
                 block = rows[start : start + _BLOCK]
                 texts = [queries[row].content for row in block]
+                detailed = reranker is not None
                 ranked = ranker.rank(vectors[block], lang, targets, depth, filters, texts=texts, detailed=detailed)
                 if reranker:
                     plain = self._applied.queries_in_stored_space(vectors[block], lang)
                     ranked = [
-                        self._reranked(reranker, ranking, queries[row], raw, ranker)[0].first(k)
+                        replace(self._reranked(reranker, ranking, queries[row], raw, ranker)[0].first(k), details=None)
                         if known[row]
                         else ranking
                         for row, raw, ranking in zip(block, plain, ranked, strict=True)
@@ -561,27 +541,25 @@ class Searcher:
         return _targets(self.collection, self.languages, to)
 
     def _ranker(self, options: RankingOptions, *, passages: bool = True) -> FairRanker:
-        """The ranker of options with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached.
+        """The ranker of options with its corrected banks; the ``_RANKERS`` that were used last stay in memory.
 
         Rankings of many documents have more candidates, so a collection that grows gets another ranker.
         """
         largest = max(self.languages.values(), default=0)
         plain = options.balance is None
-        key = _RankerKey(options.balance, options.hybrid, passages and not plain, largest > MANY)
-        ranker = self._rankers.get(key)
-        if ranker is None:
-            ranker = self._rankers[key] = FairRanker(
-                self.store,
-                Calibration.none(self.stored_model, VectorParts.of(self.spec)) if plain else self._applied,
-                options.balance,
-                hybrid=options.hybrid,
-                passages=key.passages,
-                largest_language=largest,
-            )
-            balance = self.ranking.balance
-            usual = _RankerKey(balance, self.ranking.hybrid, balance is not None, largest > MANY)
-            for oldest in [cached for cached in list(self._rankers) if cached != usual][:-_RANKERS]:
-                self._rankers.pop(oldest, None)
+        key = (options.balance, options.hybrid, passages and not plain, largest > MANY)
+        ranker = self._rankers.get(key) or FairRanker(
+            self.store,
+            Calibration.none(self.stored_model, VectorParts.of(self.spec)) if plain else self._applied,
+            options.balance,
+            hybrid=options.hybrid,
+            passages=passages and not plain,
+            largest_language=largest,
+        )
+        self._rankers.pop(key, None)
+        self._rankers[key] = ranker
+        for oldest in list(self._rankers)[:-_RANKERS]:
+            self._rankers.pop(oldest, None)
         return ranker
 
     def close(self) -> None:
@@ -596,6 +574,12 @@ class Searcher:
     def __exit__(self, *error: object) -> None:
         """Close the searcher."""
         self.close()
+
+
+def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
+    """The version in the first preferred language that there is, else the first, above the others."""
+    face = next((hit for lang in preferred for hit in versions if hit.lang == lang), versions[0])
+    return replace(face, also=tuple(hit for hit in versions if hit is not face))
 
 
 def _targets(collection: str, languages: Collection[str], to: Sequence[str] | None) -> list[str]:

@@ -50,11 +50,11 @@ def show_calibration(report: CalibrationReport, name: str, console: Console) -> 
             f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
             f"dragoman calibrate -c {name} --list, then --use ID"
         )
-    if maps := summary.maps:
-        console.say(f"with maps: {maps.method}")
-        if maps.unknown:
-            ranked = "by the mean of the languages' maps" if maps.stands_in else "as without maps"
-            console.warn(f"the maps know nothing of {', '.join(maps.unknown)}: ranked {ranked}")
+    if summary.map:
+        console.say(f"with maps: {summary.map.get('method', '')}")
+        if unknown := summary.map.get("unknown"):
+            ranked = "by the mean of the languages' maps" if summary.map.get("stands_in") else "as without maps"
+            console.warn(f"the maps know nothing of {', '.join(unknown)}: ranked {ranked}")
     if summary.few:
         listed = ", ".join(f"{lang} {count}" for lang, count in sorted(summary.few.items()))
         console.say(f"few documents, so drawn towards the mean of all languages: {listed}")
@@ -152,7 +152,7 @@ def _mates_text(summary: Summary) -> str:
 
 
 def _maps_mark(summary: Summary) -> str:
-    if summary.maps:
+    if summary.map:
         return ", maps"
     return ", common space" if summary.common_space else ""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from encoders.console import Console
+from encoders.console import Console, values_of
 from encoders.wording import counted
 from query.commands.output.calibrations import show_taught
 from query.migration.finish import ReencodingReport
 from query.migration.migrate import MigrationReport
+from query.migration.overlap import Comparison
 from query.migration.sample import FEWEST
 
 _KEPT = 0.95
@@ -28,9 +29,9 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
             "way": asdict(report.recipe),
             **asdict(quality),
             "kept": quality.kept,
-            "overlap": report.overlap,
-            "overlap_queries": report.queries,
-            "logged": report.logged,
+            "overlap": report.comparison.overlap,
+            "overlap_queries": report.comparison.queries,
+            "logged": report.comparison.logged,
             "taught": dict(report.taught),
         }
     )
@@ -54,7 +55,7 @@ def show_migration(report: MigrationReport, name: str, console: Console, *, dry_
             f"the advice is that of {counted(quality.queries, 'query', 'queries')}; a larger --sample says more"
         )
     verb = "are" if calibration else "would be"
-    console.say(f"of the first ten hits of {_queries_counted(report)} {report.overlap:.0%} {verb} the same as before")
+    console.say(f"of the first ten hits of {_overlap_text(report.comparison)} {verb} the same as before")
     _show_outcome(report, name, console, dry_run=dry_run)
 
 
@@ -79,16 +80,22 @@ def _show_outcome(report: MigrationReport, name: str, console: Console, *, dry_r
 
 def show_reencoding(report: ReencodingReport, name: str, console: Console) -> None:
     """Show how many documents were encoded again, and that the collection is the new encoder's."""
-    values = asdict(report)
-    console.emit({"collection": name, **values, "refused": [note["doc_id"] for note in values["refused"]]})
-    filled = counted(report.encoded + report.unchanged, "document has a vector", "documents have a vector")
-    console.say(f"{filled} of {report.encoder.encoder}")
-    console.say(
-        f"of the first ten hits of {_queries_counted(report)} {report.overlap:.0%} are those of the old encoder"
+    run = report.run
+    console.emit(
+        {
+            "collection": name,
+            "encoder": asdict(report.encoder),
+            **values_of(run, "encoded", "unchanged", "seconds"),
+            "refused": [finding.doc_id for finding in run.refused],
+            **asdict(report.comparison),
+        }
     )
-    if report.refused:
+    filled = counted(run.encoded + run.unchanged, "document has a vector", "documents have a vector")
+    console.say(f"{filled} of {report.encoder.encoder}")
+    console.say(f"of the first ten hits of {_overlap_text(report.comparison)} are those of the old encoder")
+    if run.refused:
         console.warn(
-            f"{report.encoder.encoder} knows nothing of {counted(len(report.refused), 'document')}; see what is not "
+            f"{report.encoder.encoder} knows nothing of {counted(len(run.refused), 'document')}; see what is not "
             f"found any more: dragoman status -c {name}"
         )
     console.result(
@@ -97,7 +104,6 @@ def show_reencoding(report: ReencodingReport, name: str, console: Console) -> No
     )
 
 
-def _queries_counted(report: ReencodingReport | MigrationReport) -> str:
-    if report.logged:
-        return counted(report.queries, "query of the log", "queries of the log")
-    return counted(report.queries, "pseudo-query", "pseudo-queries")
+def _overlap_text(comparison: Comparison) -> str:
+    nouns = ("query of the log", "queries of the log") if comparison.logged else ("pseudo-query", "pseudo-queries")
+    return f"{counted(comparison.queries, *nouns)} {comparison.overlap:.0%}"

@@ -34,7 +34,7 @@ from query.commands.output.trainings import show_trained, show_training
 if TYPE_CHECKING:
     from indexer.readers.documents import Sources
     from indexer.training.hmde import HmdeReport
-    from query.fitting.unseen_concepts import Comparison
+    from query.commands.train.unseen_concepts import Comparison
 
 
 @click.command("hmde", cls=Command, epilog=f"Training needs PyTorch: {install_command('train')}")
@@ -178,7 +178,7 @@ def _searched(
     from encoders.methods.titled_windows import TitledWindows  # noqa: PLC0415 - imports that --help does not need
     from indexer.readers.documents import SourceDocuments  # noqa: PLC0415 - as above
     from onnx_export.models import DEFAULT, open_named  # noqa: PLC0415 - as above
-    from query.fitting.unseen_concepts import compare, pages_of  # noqa: PLC0415 - as above
+    from query.commands.train.unseen_concepts import compare, pages_of  # noqa: PLC0415 - as above
 
     quiet = Console(quiet=True)
     trained_device = "cpu" if report.folder.config.precision == "int8" else device  # a card has no int8

@@ -500,8 +500,7 @@ def test_the_comparison_at_the_end_runs_on_the_trainings_card_and_an_int8_folder
     trained: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from onnx_export import models
-    from query.commands.train import hmde
-    from query.fitting import unseen_concepts
+    from query.commands.train import hmde, unseen_concepts
 
     opened: list[tuple[str, str]] = []
     monkeypatch.setattr(models, "open_named", lambda name, *_, device: opened.append((name, device)))

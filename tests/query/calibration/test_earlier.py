@@ -116,6 +116,4 @@ def test_a_summary_keeps_what_is_said_of_its_maps_and_its_common_space() -> None
     summary = Summary.from_json(earlier_summary(made(), "mates", common_space=space, map=maps))
     assert summary.common_space is not None
     assert (summary.common_space.subjects, summary.common_space.after) == (853, 0.73)
-    assert summary.maps is not None
-    assert (summary.maps.method, summary.migrated_from) == ("lca", "none")
-    assert (summary.maps.unknown, summary.maps.stands_in) == (["ja"], True)
+    assert (summary.map, summary.migrated_from) == (maps, "none")

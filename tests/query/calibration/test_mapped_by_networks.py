@@ -92,10 +92,9 @@ def test_passages_are_compared_through_it_too(tmp_path: Path, networks: Networks
     store, statistics, encoder = collection(tmp_path)
     query = encoder.encode_queries([page("de", "topic7")])
     ranker = FairRanker(store, replace(statistics, space=MappedSpace(networks)), 0.5)
-    (ranking,) = ranker.rank(query, "de", ["en"], 5, detailed=5)
+    (ranking,) = ranker.rank(query, "de", ["en"], 5, detailed=True)
     asked = unit_rows(query - statistics.mean("query", "de"))[0]
-    assert ranking.details is not None
-    for doc_id, detail in zip(ranking.doc_ids, ranking.details, strict=True):
+    for doc_id, detail in zip(ranking.doc_ids, ranking.details_of(ranking.doc_ids), strict=True):
         (stored,) = store.passages("topics", [doc_id])
         left = unit_rows(stored.vectors) - statistics.mean("passage", "en")
         assert detail.parts.passage == pytest.approx(

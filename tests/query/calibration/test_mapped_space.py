@@ -194,9 +194,8 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
     made = mapped(fit_statistics(samples, "topics"), maps)
     query = new.encode_queries([page("de", "topic7")])
     for ranker in (CENTRED(store, made), FairRanker(store, made, 0.75), FairRanker(store, made, 0.0, passages=False)):
-        (ranking,) = ranker.rank(query, "de", LANGS, 6, detailed=6)
-        assert ranking.details is not None
-        assert -1.0 <= ranking.details[0].parts.cosine <= 1.0
+        (ranking,) = ranker.rank(query, "de", LANGS, 6, detailed=True)
+        assert -1.0 <= ranking.details_of(ranking.doc_ids)[0].parts.cosine <= 1.0
         right = sum("topic7" in doc_id for doc_id in ranking.doc_ids[:3])
         assert right == 3 if ranker.balance else right  # without a balance the map is taken, and German is first
 

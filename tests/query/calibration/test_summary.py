@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from encoders.methods.vector_parts import VectorParts
-from query.calibration.summary import CommonSpaceSummary, MapSummary, MatesSummary, Summary
+from query.calibration.summary import CommonSpaceSummary, MatesSummary, Summary
 from query.fitting.statistics import fit_statistics
 from tests.query.calibration.test_calibration import samples
 
@@ -15,9 +15,8 @@ SUMMARY = Summary(
     (0.2, 0.8),
     {"de": {"documents": 40, "pseudo_queries": 30}},
     "documents",
-    few={"de": 40},
     drift={"de": 0.25},
-    maps=MapSummary({"method": "lca", "before": "a", "to": "b"}, ["fr"], stands_in=True),
+    map={"method": "lca", "before": "a", "to": "b", "unknown": ["fr"], "stands_in": True},
     mates=MatesSummary(True, 0.75, 0.95, 120, 0.5, 0.6),
     common_space=CommonSpaceSummary(853, 3.0, 0.7, 0.73),
 )
@@ -37,8 +36,9 @@ def test_a_summary_says_what_there_is_not() -> None:
 
 def test_a_summary_is_of_the_calibrations_balance_weights_and_languages() -> None:
     calibration = replace(fit_statistics(samples({"de": 40, "fr": 5}), "m"), balance=0.6)
-    summary = Summary.of(calibration, "you", few={"fr": 5})
-    assert (summary.balance, summary.decided_by, summary.few, summary.weights) == (0.6, "you", {"fr": 5}, ())
+    summary = Summary.of(calibration, "you")
+    assert (summary.balance, summary.decided_by, summary.weights) == (0.6, "you", ())
+    assert summary.few == summary.as_json()["few"] == {"fr": 5}
     assert summary.languages == {
         "de": {"documents": 40, "pseudo_queries": 40},
         "fr": {"documents": 5, "pseudo_queries": 5},
@@ -50,5 +50,4 @@ def test_a_summary_is_of_the_calibrations_balance_weights_and_languages() -> Non
 def test_a_migration_says_where_it_comes_from_and_leads_to() -> None:
     assert (SUMMARY.migrated_from, SUMMARY.migrated_to) == ("a", "b")
     assert (BARE.migrated_from, BARE.migrated_to) == ("", "")
-    assert replace(BARE, maps=MapSummary({})).migrated_from == ""
-    assert MapSummary({"method": "lca"}).method == "lca"
+    assert replace(BARE, map={"method": "lca"}).migrated_from == ""

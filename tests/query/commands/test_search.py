@@ -231,7 +231,7 @@ def test_no_line_of_titles_is_wider_than_the_terminal(
 def test_the_shown_part_of_a_passage_ends_with_a_whole_word(
     text: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_hits([replace(hit("en", "Bread"), passage=Passage(text, 0, len(text), 0.5))], Console())
+    show_hits([replace(hit("en", "Bread"), passage=Passage(text, 0, len(text), 0.5, 0, 0.5))], Console())
     lines = capsys.readouterr().out.splitlines()
     assert "".join("".join(lines[1:]).split()) == shown
 

@@ -8,7 +8,15 @@ import pytrec_eval
 from ir_measures import Qrel
 
 from encoders.errors import BadInput
-from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures, pooled, score, standard_name
+from query.evaluation.measures import (
+    DEFAULT_MEASURES,
+    JUDGED,
+    average_precision,
+    parse_measures,
+    pooled,
+    score,
+    standard_name,
+)
 from query.evaluation.trec_run import Run
 
 AP = parse_measures(["AP"])
@@ -35,6 +43,10 @@ def test_scores_agree_with_trec_eval() -> None:
     )
     flat = [Qrel(qid, doc_id, grade) for qid, grades in qrels.items() for doc_id, grade in grades.items()]
     ours = score(run, flat, parse_measures(DEFAULT_MEASURES))
+    for qid, ranking in run.rankings.items():
+        doc_ids = [doc_id for doc_id, _ in sorted(ranking, key=lambda scored: -scored[1])]
+        relevant = {doc_id for doc_id, grade in qrels[qid].items() if grade > 0}
+        assert average_precision(doc_ids, relevant) == pytest.approx(theirs[qid]["map"])
     names = {"AP": "map", "nDCG@10": "ndcg_cut_10", "R@100": "recall_100", "P@10": "P_10"}
     for name, trec_name in names.items():
         assert ours.values(name) == pytest.approx({qid: values[trec_name] for qid, values in theirs.items()}, abs=1e-9)

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from encoders.errors import BadInput
-from query.evaluation.significance import EXACT_TOPICS, compare, corrected, holm, is_sure, randomisation_test, t_test
+from query.evaluation.significance import (
+    EXACT_TOPICS,
+    compare,
+    corrected,
+    holm,
+    is_sure,
+    means_by_topic,
+    randomisation_test,
+    t_test,
+)
 
 differences = st.lists(st.integers(-20, 20).map(lambda whole: whole / 20), min_size=1, max_size=8)
 
@@ -89,6 +98,16 @@ def test_a_single_gain_is_not_sure_and_equal_gains_are() -> None:
     assert not is_sure(np.array([1.0]), 0.05)
     assert is_sure(np.array([0.5, 0.5]), 0.05)
     assert not is_sure(np.zeros(9), 0.05)
+
+
+def test_a_topics_gains_are_one_observation_however_many_they_are() -> None:
+    noise = np.tile([0.5, -0.4], 20)
+    assert means_by_topic(noise, ["b", "a"] * 20) == pytest.approx([-0.4, 0.5])
+    assert not is_sure(means_by_topic(noise, range(40)))
+    assert is_sure(means_by_topic(noise + 0.3, range(40)))
+    often = np.repeat(noise[:10] + 0.3, 40), np.repeat(range(10), 40).tolist()
+    assert is_sure(often[0], 0.0125)
+    assert not is_sure(means_by_topic(*often), 0.0125)
 
 
 def test_holm_worked_by_hand() -> None:

@@ -16,10 +16,11 @@ from encoders.document import Document, FloatArray
 from indexer.collection.settings import Settings
 from indexer.index import index
 from query.calibration.space import PLAIN_SPACE, CommonSpace
+from query.calibration.summary import CommonSpaceSummary
 from query.cli import run
 from query.fitting import common_space
 from query.fitting.calibrate import calibrate
-from query.fitting.common_space import LearntSpace, learn_common_space
+from query.fitting.common_space import learn_common_space
 from query.fitting.mined_mates import mine_mates
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.searcher import Searcher
@@ -43,7 +44,9 @@ class TwistedEncoder(TopicEncoder):
         return np.asarray(topic + self.twist * (topic @ turn) + own, dtype=np.float32)
 
 
-def learnt(folder: Path, encoder: TopicEncoder, documents: Sequence[Document]) -> LearntSpace | None:
+def learnt(
+    folder: Path, encoder: TopicEncoder, documents: Sequence[Document]
+) -> tuple[CommonSpace, CommonSpaceSummary] | None:
     store = filled(folder, encoder, documents)
     samples = draw_samples(store, encoder)
     statistics = fit_statistics(samples, encoder.spec.model)
@@ -55,45 +58,45 @@ def counterparts(topics: int) -> list[Document]:
 
 
 def test_no_query_that_judges_has_taught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    taught: list[bytes] = []
-    judged: list[bytes] = []
+    """Other judging queries would make the same maps to judge, and other learning queries would not."""
+    learnt_from: list[tuple[Any, ...]] = []
+    judged: set[bytes] = set()
     paths, ranks = common_space._paths, common_space._reciprocal_ranks
 
-    def noted_paths(rows: Sequence[Any]) -> Any:
-        if not taught:  # the first maps; the last are learnt from all
-            taught.extend(vector.tobytes() for _, vector, _ in rows)
-        return paths(rows)
+    def noted_paths(*arguments: Any) -> Any:
+        learnt_from.append(arguments)
+        return paths(*arguments)
 
-    def noted_ranks(maps: Any, questions: Sequence[Any], vectors: Any) -> Any:
-        judged.extend(question.query.tobytes() for question in questions)
-        return ranks(maps, questions, vectors)
+    def noted_ranks(space: Any, questions: Sequence[Any], vectors: Any) -> Any:
+        judged.update(question.query.tobytes() for question in questions)
+        return ranks(space, questions, vectors)
 
     monkeypatch.setattr(common_space, "_paths", noted_paths)
     monkeypatch.setattr(common_space, "_reciprocal_ranks", noted_ranks)
     assert learnt(tmp_path, TwistedEncoder(1.0), counterparts(250))
-    assert len(taught) > 100
-    assert len(judged) > 100
-    assert set(taught).isdisjoint(judged)
-
-
-def test_a_gain_that_may_be_chance_keeps_no_maps() -> None:
-    """A subject's questions are one observation, however many there are."""
-    noise = np.tile([0.5, -0.4], 20).astype(np.float32)
-    assert not common_space._subjects_gain(noise, range(40))
-    assert common_space._subjects_gain(noise + 0.3, range(40))
-    assert not common_space._subjects_gain(np.repeat(noise[:10] + 0.3, 40), np.repeat(range(10), 40).tolist())
+    questions, *others = learnt_from[0]  # the maps that are judged; the last are learnt from all
+    assert 100 < len(judged) < len(questions) - 100
+    maps = common_space._space(paths(questions, *others), 1.0).maps
+    for judges in (True, False):
+        changed = [
+            replace(question, query=-question.query) if (question.query.tobytes() in judged) == judges else question
+            for question in questions
+        ]
+        again = common_space._space(paths(changed, *others), 1.0).maps
+        assert all(np.array_equal(maps[lang], again[lang]) == judges for lang in LANGUAGES)
 
 
 def test_mates_teach_what_differs_between_languages(tmp_path: Path) -> None:
     encoder = TwistedEncoder(1.0)
-    space = learnt(tmp_path, encoder, counterparts(250))
-    assert space is not None
+    result = learnt(tmp_path, encoder, counterparts(250))
+    assert result is not None
+    space, summary = result
     assert set(space.maps) == set(LANGUAGES)
-    assert space.after > space.before + 0.02
+    assert summary.after > summary.before + 0.02
     # held-out mates judged the ridge; titles of topics that no document is about say the same
     unseen = [page(lang, f"unseen{number}") for lang in LANGUAGES for number in range(100)]
     statistics = fit_statistics(draw_samples(filled(tmp_path / "s", encoder, counterparts(250)), encoder), "topics")
-    made = replace(statistics, space=CommonSpace.rounded(space.maps))
+    made = replace(statistics, space=space)
     documents = encoder.encode_documents([one for one in unseen if one.lang == "ja"]).vectors
     rows = {"ja": slice(0, 100)}
     queries = encoder.encode_queries([Document("", "de", one.title) for one in unseen if one.lang == "de"])

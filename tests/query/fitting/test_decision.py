@@ -94,7 +94,7 @@ def test_where_languages_differ_by_more_than_their_means_a_common_space_is_learn
     assert decision.common_space.subjects > 120
     assert decision.common_space.after > decision.common_space.before
     assert decision.mates is not None
-    assert decision.mates.queries >= FEWEST  # mates are tried in the space
+    assert decision.mates.queries >= FEWEST
 
 
 def test_the_same_samples_decide_the_same(tmp_path: Path) -> None:

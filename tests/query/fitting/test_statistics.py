@@ -48,15 +48,14 @@ def test_a_calibration_has_the_samples_means_and_banks(tmp_path: Path) -> None:
     assert (made.languages["de"].bank == samples.bank["de"]).all()
     assert set(made.languages["de"].sources) == {one.doc_id for one in pages if one.lang == "de"}
     assert (made.mates, made.space.name) == (False, "")
-    assert samples.few() == {}
 
 
 def test_a_drawn_pseudo_query_is_its_documents_row_of_the_bank(tmp_path: Path) -> None:
     encoder = TopicEncoder(bias=1.0)
     pages = [page(lang, f"t{at}") for lang in LANGS for at in range(50)]
     samples = draw_samples(filled(tmp_path, encoder, pages), encoder, logged_queries=[Document("q", "de", "asked")])
-    drawn = samples.draw(40)
+    drawn = samples.draw(40, 0, LANGS)
     assert len(drawn) == 40
     assert {query.lang for query in drawn} == set(LANGS)
     assert all(samples.sources[query.lang][query.row] == query.doc_id != "" for query in drawn)
-    assert {query.lang for query in samples.draw(40, langs=["fr"])} == {"fr"}
+    assert {query.lang for query in samples.draw(40, 0, ["fr"])} == {"fr"}

@@ -13,6 +13,7 @@ import pytest
 from ir_measures import Qrel
 
 from encoders.document import Document, FloatArray, unit_rows
+from encoders.errors import BadInput
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import NearestDocuments, VectorQuery
 from indexer.stores.embedded import EmbeddedStore
@@ -57,7 +58,8 @@ def test_judgements_are_counted_by_topics_and_not_by_their_translations(tmp_path
     for question in questions:
         assert question.answers == {f"{lang}:t{question.topic[1:]}:0" for lang in ("de", "fr")}
         assert not question.hidden
-    assert from_judgements(store, ENCODER, topics[: 4 * (FEWEST - 1)], qrels) == []
+    with pytest.raises(BadInput, match="too few of the topics have a relevant document in the collection"):
+        from_judgements(store, ENCODER, topics[: 4 * (FEWEST - 1)], qrels)
     expected = ENCODER.encode_queries(topics)
     assert np.stack([question.vector for question in questions]) == pytest.approx(expected)
 

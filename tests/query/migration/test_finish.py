@@ -128,11 +128,11 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
     monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
     encoder = row(home).encoder
     report = finish_migration("demo", home, device="cpu")
-    assert report.encoded + report.unchanged == DOCUMENTS
+    assert report.run.encoded + report.run.unchanged == DOCUMENTS
     show_reencoding(report, "demo", Console())
     assert f"{DOCUMENTS} documents have a vector of {encoder}" in capsys.readouterr().err
-    assert 0.3 < report.overlap <= 1
-    assert not report.logged
+    assert 0.3 < report.comparison.overlap <= 1
+    assert not report.comparison.logged
     found = row(home)
     assert (found.method, found.generation) == ("first", 1)
     anew = Settings.read(home=tmp_path / "anew")
@@ -203,7 +203,7 @@ def test_what_could_not_be_encoded_for_any_other_reason_keeps_the_collection_as_
     assert row(home).method != "first"
     assert first(home)
     report = finish_migration("demo", home, device="cpu")
-    assert (report.encoded, row(home).method) == (1, "first")
+    assert (report.run.encoded, row(home).method) == (1, "first")
 
 
 def test_where_queries_were_logged_both_encoders_are_compared_on_them(home: Settings) -> None:
@@ -218,7 +218,7 @@ def test_where_queries_were_logged_both_encoders_are_compared_on_them(home: Sett
             )  # fmt: skip
     engine.dispose()
     report = finish_migration("demo", home, device="cpu")
-    assert (report.logged, report.queries) == (True, 3)
+    assert (report.comparison.logged, report.comparison.queries) == (True, 3)
 
 
 def test_the_new_field_is_calibrated_before_it_is_searched(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,9 +146,9 @@ def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str) -> No
     assert calibration_table.all_calibrations(engine, "demo") == before
     assert first(home, "Bienen im Garten") == searched
     done = migrate("demo", words, "first", home, sample=100, anyway=True, device="cpu")
-    assert (report.logged, report.queries) == (False, done.queries)
-    assert report.overlap == pytest.approx(done.overlap)
-    assert 0.2 < report.overlap < 1
+    assert not report.comparison.logged
+    assert report.comparison == done.comparison
+    assert 0.2 < report.comparison.overlap < 1
 
 
 def test_the_command_of_a_dry_run_reports_and_changes_nothing(
@@ -214,7 +214,7 @@ def test_the_overlap_is_of_logged_queries_where_there_are_some(home: Settings, w
             )  # fmt: skip
     engine.dispose()
     report = migrate("demo", words, "first", home, sample=60, dry_run=True, device="cpu")
-    assert (report.logged, report.queries) == (True, 3)
+    assert (report.comparison.logged, report.comparison.queries) == (True, 3)
 
 
 def test_documents_that_come_later_are_encoded_as_before_and_the_migration_stays(

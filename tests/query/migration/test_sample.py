@@ -22,30 +22,12 @@ DOCUMENTS = [
 ]
 
 
-class Clock:
-    """It goes on only while a text is encoded."""
-
-    now = 0.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
-CLOCK = Clock()
-
-
-@pytest.fixture(autouse=True)
-def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query.migration.sample.time", CLOCK)
-
-
 @dataclass(frozen=True)
 class Cutting:
     """An encoder that cuts texts into so many passages, and makes of each text a vector of its own."""
 
     name: str
     passages: int
-    seconds: float
 
     @property
     def spec(self) -> EncoderSpec:
@@ -60,7 +42,6 @@ class Cutting:
         return list(pairwise(borders))
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        CLOCK.now += self.seconds
         passages = [
             Passages(
                 int8_rows(self.of([one.content[start:end] for start, end in self.spans(one.content)])),
@@ -86,35 +67,28 @@ def sampled(
     return both
 
 
-@pytest.mark.parametrize("quicker", ["old", "new"])
-def test_passages_are_those_of_the_slower_encoder_which_has_them_already(tmp_path: Path, quicker: str) -> None:
-    slow = 0.05
-    old = Cutting("old", 2, 0 if quicker == "old" else slow)
-    new = Cutting("new", 3, slow if quicker == "old" else 0)
+@pytest.mark.parametrize("of_new", [1, 2, 3])
+def test_passages_are_the_new_encoders_unless_more_are_stored(tmp_path: Path, of_new: int) -> None:
+    """One passage is as of method *first*: the document's vector again."""
+    old, new = Cutting("old", 2), Cutting("new", of_new)
     both = sampled(tmp_path, old, new)
-    slower = new if quicker == "old" else old
-    assert both.passages_of.tolist() == [row for row in range(60) for _ in range(slower.passages)]
-    texts = [one.content[start:end] for one in both.documents for start, end in slower.spans(one.content)]
+    cutter = old if of_new < 2 else new
+    assert both.passages_of.tolist() == [row for row in range(60) for _ in range(cutter.passages)]
+    texts = [one.content[start:end] for one in both.documents for start, end in cutter.spans(one.content)]
     for encoder, found in ((old, both.old_passages), (new, both.new_passages)):
         np.testing.assert_allclose(np.sum(found * encoder.of(texts), axis=1), 1, atol=1e-3)
-        assert np.allclose(found, encoder.of(texts), atol=1e-6) == (encoder is not slower)  # stored ones are int8
-
-
-def test_fewer_passages_than_are_stored_are_not_taken(tmp_path: Path) -> None:
-    """As of method *first*, whose one passage is the document's vector again."""
-    both = sampled(tmp_path, Cutting("old", 3, 0), Cutting("new", 1, 0.05))
-    assert both.passages_of.tolist() == [row for row in range(60) for _ in range(3)]
+        assert np.allclose(found, encoder.of(texts), atol=1e-6) == (encoder is not cutter)  # its own are int8
 
 
 def test_of_a_document_eight_passages_are_taken_at_most(tmp_path: Path) -> None:
-    both = sampled(tmp_path, Cutting("old", 2, 0), Cutting("new", 11, 0.05))
+    both = sampled(tmp_path, Cutting("old", 2), Cutting("new", 11))
     assert both.passages_of.tolist() == [row for row in range(60) for _ in range(8)]
     assert len(both.old_passages) == len(both.new_passages) == 480
 
 
 @pytest.mark.parametrize("passages", [1, 3])
 def test_documents_that_are_deleted_meanwhile_are_left_out(tmp_path: Path, passages: int) -> None:
-    old, new = Cutting("old", 2, 0), Cutting("new", passages, 0.05)
+    old, new = Cutting("old", 2), Cutting("new", passages)
     both = sampled(tmp_path, old, new, LosingStore)
     assert 50 < len(both.documents) < 60
     for encoder, vectors in ((old, both.old), (new, both.new)):

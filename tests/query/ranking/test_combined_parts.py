@@ -81,10 +81,10 @@ def test_cosines_shown_with_a_calibration_are_on_that_scale(home: Settings) -> N
         assert searcher.calibration is not None
         as_encoded = FairRanker(searcher.store, replace(searcher.calibration, mates=False), 0.0, passages=False)
         vector = searcher.encoder.encode_queries([Document("q", "en", QUERY)])
-        (ranking,) = as_encoded.rank(vector, "en", sorted(searcher.languages), 200, detailed=200)
+        (ranking,) = as_encoded.rank(vector, "en", sorted(searcher.languages), 200, detailed=True)
         hits = {hit.doc_id: hit for hit in searcher.search(QUERY, lang="en", k=200)}
     assert set(ranking.langs) == {"de", "en", "es"}
-    cosines = [detail.parts.cosine for detail in ranking.details or ()]
+    cosines = [detail.parts.cosine for detail in ranking.details_of(ranking.doc_ids)]
     assert ranking.scores == pytest.approx(cosines, abs=1e-4)
     assert [hits[doc_id].cosine for doc_id in ranking.doc_ids] == pytest.approx(cosines, abs=1e-4)
 

@@ -461,9 +461,9 @@ def test_where_passages_are_not_compared_a_hits_details_have_them_all_the_same(s
     vector = searcher.encoder.encode_queries([query])
     asked = searcher.calibration.correct_queries(vector, "de")[0]
     ranker = FairRanker(searcher.store, searcher.calibration, 0.75, passages=False)
-    (ranking,) = ranker.rank(vector, "de", sorted(searcher.languages), 20, detailed=20)
-    assert len(ranking.details or ()) == 20
-    for doc_id, lang, detail in zip(ranking.doc_ids, ranking.langs, ranking.details or (), strict=True):
+    (ranking,) = ranker.rank(vector, "de", sorted(searcher.languages), 20, detailed=True)
+    assert len(ranking.doc_ids) == 20
+    for doc_id, lang, detail in zip(ranking.doc_ids, ranking.langs, ranking.details_of(ranking.doc_ids), strict=True):
         passages = searcher.store.passages(searcher.spec.model, [doc_id])[0].without_title()
         rows = {lang: slice(0, len(passages.vectors))}
         near = searcher.calibration.correct_documents(passages.unit_vectors(), rows, kind="passage") @ asked

@@ -68,12 +68,13 @@ def test_a_searcher_has_the_balance_that_it_ranks_by_and_a_search_may_have_anoth
         assert [hit.score for hit in stated.search("Bienen im Garten", lang="de", k=20)] != usual
 
 
-def test_the_rankers_of_options_are_kept_and_the_usual_one_longest(calibrated_by_words: Settings) -> None:
+def test_the_rankers_that_were_used_last_are_kept(calibrated_by_words: Settings) -> None:
     """Each has its corrected banks; many balances must not keep them all."""
     with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
         searcher.search("Bienen", lang="de")
         (usual,) = searcher._rankers.values()
         for percent in range(0, 100, 4):
             searcher.search("Bienen", lang="de", k=1, ranking=RankingOptions(balance=percent / 100))
+            searcher.search("Bienen", lang="de", k=1)
         assert usual in searcher._rankers.values()
         assert len(searcher._rankers) < 20

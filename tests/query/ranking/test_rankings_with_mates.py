@@ -94,10 +94,12 @@ def test_where_no_document_has_a_counterpart_little_is_lost(untranslated: Pages,
 
 def test_a_hit_names_a_page_about_its_topic_and_what_that_adds(translated: Pages) -> None:
     queries = translated.queries("de")
-    rankings = translated.ranker().rank(queries, "de", LANGS, 50, detailed=50)
+    rankings = translated.ranker().rank(queries, "de", LANGS, 50, detailed=True)
     right = []
     for ranking in rankings:
-        for doc_id, score, detail in zip(ranking.doc_ids, ranking.scores, ranking.details or (), strict=True):
+        for doc_id, score, detail in zip(
+            ranking.doc_ids, ranking.scores, ranking.details_of(ranking.doc_ids), strict=True
+        ):
             parts = detail.parts
             assert score == pytest.approx(parts.score + (parts.mates or 0), abs=1e-5)
             assert (parts.mate is None) == (parts.mates is None)

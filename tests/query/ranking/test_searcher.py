@@ -18,7 +18,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from query.ranking.best_passage import best_passage
+from query.ranking.best_passage import best_passages
 from query.ranking.hits import Detail, ScoreParts
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
@@ -71,11 +71,10 @@ def test_a_passage_begins_and_ends_with_whole_words(lang: str, text: str, window
     start = text.index(window)
     passages = Passages(np.ones((1, 4), np.int8), np.array([[start, start + len(window)]], np.int32))
     detail = Detail(
-        ScoreParts(1, 1, None, None, None, 1, None, None, 1, None, None, None), passages, np.ones(1, np.float32)
+        "d", ScoreParts(1, 1, None, None, None, 1, None, None, 1, None, None, None), passages, np.ones(1, np.float32)
     )
     document = Document("d", lang, text)
-    passage = best_passage(document, detail, np.ones(4, np.float32), VectorParts.equal(4))
-    assert passage is not None
+    (passage,) = best_passages(document, detail, np.ones(4, np.float32), VectorParts.equal(4), 1)
     assert (passage.start, passage.end) == shown
     assert passage.text == document.content[slice(*shown)]
 

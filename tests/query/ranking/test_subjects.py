@@ -29,7 +29,7 @@ MODEL = TopicEncoder.spec.model
 
 
 def ranking_of(doc_ids: Sequence[str]) -> Ranking:
-    return Ranking(doc_ids, [doc_id[:2] for doc_id in doc_ids], np.arange(len(doc_ids), 0, -1, dtype=np.float32), [])
+    return Ranking(doc_ids, [doc_id[:2] for doc_id in doc_ids], np.arange(len(doc_ids), 0, -1, dtype=np.float32))
 
 
 def both_ways(*pairs: tuple[str, str]) -> dict[str, list[str]]:
@@ -116,12 +116,16 @@ def test_a_ranking_is_followed_by_what_a_longer_one_has_besides() -> None:
 
     def detailed(*doc_ids: str) -> Ranking:
         """Each detail says by ``mate`` whose it is."""
-        details = [Detail(replace(parts, mate=doc_id), nothing, np.zeros(0, np.float32)) for doc_id in doc_ids]
+
+        def details(asked: Sequence[str]) -> list[Detail]:
+            assert set(asked) <= set(doc_ids)
+            return [Detail(one, replace(parts, mate=one), nothing, np.zeros(0, np.float32)) for one in asked]
+
         return replace(ranking_of(doc_ids), details=details)
 
     both = detailed("a", "b", "c").followed_by(detailed("b", "a", "d", "e"))
     assert list(both.doc_ids) == list(both.langs) == ["a", "b", "c", "d", "e"]
-    assert [detail.parts.mate for detail in both.details or ()] == list(both.doc_ids)
+    assert [detail.parts.mate for detail in both.details_of(both.doc_ids)] == list(both.doc_ids)
     assert both.scores.tolist() == [3, 2, 1, 2, 1]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from encoders.console import Console
 from encoders.document import Document
-from query.fitting.unseen_concepts import PAGES, Comparison, compare, pages_of
+from query.commands.train.unseen_concepts import PAGES, Comparison, compare, pages_of
 from tests.query.synthetic import TopicEncoder, page
 
 LANGS = ("de", "fr", "ja")
