@@ -240,7 +240,7 @@ class Calibration:
             },
             **of_space,
         }
-        arrays |= {f"{_POOLED[kind]}/mean": mean for kind, mean in self.pooled.items()}
+        arrays |= {f"{_pooled(kind)}/mean": mean for kind, mean in self.pooled.items()}
         for lang, statistics in self.languages.items():
             place = f"languages/{lang}"
             arrays |= {f"{place}/{_PREFIXES[kind]}mean": mean for kind, mean in statistics.means.items()}
@@ -273,7 +273,7 @@ class Calibration:
             return cls(
                 header["model"],
                 languages,
-                {kind: arrays[f"{place}/mean"] for kind, place in _POOLED.items()},
+                {kind: arrays[f"{_pooled(kind)}/mean"] for kind in _PREFIXES},
                 VectorParts(*(tuple(numbers) for numbers in header["parts"])),
                 header["balance"],
                 bool(header.get("mates", header.get("lift"))),
@@ -289,5 +289,6 @@ class Calibration:
 _PREFIXES: Mapping[VectorKind, str] = {"document": "", "passage": "passage_", "query": "query_"}
 """Beginnings of the names of a language's means in the artifact."""
 
-_POOLED: Mapping[VectorKind, str] = {"document": "pooled", "passage": "pooled_passage", "query": "pooled_query"}
-"""Folders of the pooled means in the artifact."""
+
+def _pooled(kind: VectorKind) -> str:
+    return f"pooled_{_PREFIXES[kind]}".rstrip("_")

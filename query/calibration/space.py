@@ -7,6 +7,7 @@ q·(W d) = (Wᵀq)·d, so kNN searches the unchanged index with a mapped query.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,7 @@ class CorrectedQueries:
     def __init__(self, vectors: FloatArray, mapped: Callable[[str], FloatArray] | None = None) -> None:
         """``mapped`` makes the vectors for a target language; without it, all languages get the same vectors."""
         self.vectors = vectors
-        self._mapped = mapped
-        self._toward: dict[str, FloatArray] = {}
+        self._mapped = mapped and cache(mapped)
 
     def __len__(self) -> int:
         """Number of queries."""
@@ -37,11 +37,7 @@ class CorrectedQueries:
 
     def toward(self, target: str) -> FloatArray:
         """(queries, dim) vectors to compare with documents of a language; made once, and kept."""
-        if self._mapped is None:
-            return self.vectors
-        if target not in self._toward:
-            self._toward[target] = self._mapped(target)
-        return self._toward[target]
+        return self._mapped(target) if self._mapped else self.vectors
 
     def selected(self, row: int) -> CorrectedQueries:
         """One of the queries alone."""

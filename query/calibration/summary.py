@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from query.calibration.calibration import Calibration
@@ -56,7 +56,6 @@ class Summary:
     Attributes:
         weights: weights of the parts of combined vectors; empty for one part.
         languages: by language, the number of documents and of pseudo-queries in the statistics.
-        drift: by language, the share of pseudo-queries whose first ten changed.
         map: what the maps that it ranks with say of themselves, the ``method`` and more; the languages of documents
             that are ``unknown`` to them; and whether the mean of their maps ``stands_in`` there. None without maps.
         mates: whether mates count; none if a map or a person left nothing to decide.
@@ -68,7 +67,6 @@ class Summary:
     weights: tuple[float, ...]
     languages: Mapping[str, Mapping[str, int]]
     decided_by: DecidedBy
-    drift: Mapping[str, float] = field(default_factory=dict)
     map: Mapping[str, Any] | None = None
     mates: MatesSummary | None = None
     common_space: CommonSpaceSummary | None = None
@@ -117,7 +115,6 @@ class Summary:
             weights if len(weights) > 1 else (),
             values["languages"],
             _DECIDED_BY_EARLIER.get(decided_by, decided_by),
-            values.get("drift", {}),
             values.get("map"),
             MatesSummary(**mates) if mates and not is_earlier else None,
             CommonSpaceSummary(**space) if space else None,

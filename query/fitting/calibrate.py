@@ -21,7 +21,6 @@ from query.calibration.space import PLAIN_SPACE, check_model
 from query.calibration.summary import Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.decision import Decision, decide, decide_by_judgements
-from query.fitting.drift import changed_hits
 from query.fitting.open_collection import OpenCollection
 from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import draw_samples
@@ -123,13 +122,11 @@ def fit(opened: OpenCollection, request: CalibrationRequest, encoder: Encoder | 
 
 
 def keep(opened: OpenCollection, decision: Decision, *, taken_over: bool = False) -> CalibrationReport:
-    """Make a calibration the active one, and measure its drift from the previous one."""
+    """Make a calibration the active one."""
     name, fitted, previous = opened.collection.name, decision.calibration, opened.calibration()
-    maps, changed = fitted.space.maps_of_documents, {}
+    maps = fitted.space.maps_of_documents
     lost: Literal["", "maps", "a common space"] = ""
     if previous:
-        if query_encoder_spec(previous) == query_encoder_spec(fitted):
-            changed = changed_hits(opened.store, previous, fitted)
         if previous.space.maps_of_documents and not maps:
             lost = "maps"
         elif previous.space.name and not fitted.space.name:
@@ -137,7 +134,6 @@ def keep(opened: OpenCollection, decision: Decision, *, taken_over: bool = False
     summary = Summary.of(
         fitted,
         decision.decided_by,
-        drift={lang: float((counts > 0).mean()) for lang, counts in changed.items()},
         mates=decision.mates,
         map=maps
         and {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from query.ranking.fair_ranker import FairRanker
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
+
+T = TypeVar("T")
 
 QUERIES = 256
 """Maximum queries of a trial, over all languages."""
@@ -135,7 +137,7 @@ class Trial:
         precisions = []
         for calibration in calibrations:
             ranker = FairRanker(store, calibration, largest_language=max(self._documents.values(), default=0))
-            rankings = ranker.rank_without(vectors, lang, targets, self._depth, hidden)
+            rankings = ranker.rank(vectors, lang, targets, self._depth, without=hidden)
             pairs = zip(rankings, questions, strict=True)
             precisions.append([average_precision(ranking.doc_ids, question.answers) for ranking, question in pairs])
         return np.array(precisions)
@@ -159,20 +161,21 @@ class _ReadOnce:
         self._passages: dict[str, Passages] = {}
 
     def search(self, query: VectorQuery) -> dict[str, list[NearestDocuments]]:
-        """As the store's."""
         key = (query.k, *((lang, vectors.tobytes()) for lang, vectors in query.vectors.items()))
         if key not in self._nearest:
             self._nearest[key] = self._store.search(query)
         return self._nearest[key]
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
-        """As the store's."""
-        if new := [doc_id for doc_id in doc_ids if doc_id not in self._vectors]:
-            self._vectors |= zip(new, self._store.vectors(model, new), strict=True)
-        return np.stack(in_order(self._vectors, doc_ids)) if doc_ids else self._store.vectors(model, doc_ids)
+        rows = _read(self._vectors, partial(self._store.vectors, model), doc_ids)
+        return np.stack(rows) if rows else self._store.vectors(model, [])
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        """As the store's."""
-        if new := [doc_id for doc_id in doc_ids if doc_id not in self._passages]:
-            self._passages |= zip(new, self._store.passages(model, new), strict=True)
-        return in_order(self._passages, doc_ids)
+        return _read(self._passages, partial(self._store.passages, model), doc_ids)
+
+
+def _read(known: dict[str, T], read: Callable[[Sequence[str]], Iterable[T]], doc_ids: Sequence[str]) -> list[T]:
+    """What is known of documents; the rest is read first."""
+    if new := [doc_id for doc_id in doc_ids if doc_id not in known]:
+        known |= zip(new, read(new), strict=True)
+    return in_order(known, doc_ids)

@@ -9,7 +9,6 @@ A ranking is made in stretches: hits 1–150 come from fifty candidates of each 
 and in large collections), the hits to 1,000 from a thousand, and so on. Each stretch ranks the candidates that earlier
 stretches left, by the neighbourhoods of the first stretch. So the first hits do not depend on the number of hits asked
 for: an evaluation to depth 1,000 scores what a search shows.
-(A store with approximate kNN may find slightly more for the first stretch if a thousand are asked for.)
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ import numpy as np
 
 from encoders.cores import available_cores
 from encoders.document import BoolArray, FloatArray
+from encoders.waiting_calls import WaitingCalls
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorQuery, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import Rows
@@ -43,7 +43,6 @@ from query.ranking.hits import Detail, Ranking
 from query.ranking.mates import Mates, counterparts
 from query.ranking.passages import with_passages
 from query.ranking.scores import ScoredCandidates
-from query.ranking.waiting_calls import WaitingCalls
 
 
 class Stretch(NamedTuple):
@@ -129,30 +128,26 @@ class FairRanker:
         *,
         texts: Sequence[str] = (),
         detailed: bool = False,
+        without: Sequence[Collection[str]] = (),
     ) -> list[Ranking]:
         """The k best documents of the target languages for each of (queries, dim) unit vectors of one language.
 
         The queries' texts are for hybrid search. ``detailed`` rankings can make the details that a hit shows.
-        Documents that are deleted during the ranking are left out.
+        Documents that are deleted during the ranking are left out; so are each query's documents of ``without``.
         """
         as_json = json.dumps(filters, sort_keys=True, default=repr)
         search = _Search(self, lang, tuple(targets), k, as_json, detailed, filters)
-        if len(queries) == 1:
+        if len(queries) == 1 and not without:
             return _waiting[isinstance(self._store, EmbeddedStore)].call(search, [_Query(queries[0], tuple(texts))])
-        return self.rank_together(search, queries, texts)
+        return self.rank_together(search, queries, texts, without)
 
-    def rank_together(self, search: _Search, queries: FloatArray, texts: Sequence[str]) -> list[Ranking]:
+    def rank_together(
+        self, search: _Search, queries: FloatArray, texts: Sequence[str], without: Sequence[Collection[str]] = ()
+    ) -> list[Ranking]:
         """The rankings of (queries, dim) unit vectors by one search."""
         corrected = self.calibration.correct_queries(queries, search.lang, self._share)
         plain = self.calibration.queries_in_stored_space(queries, search.lang) if search.detailed else None
-        return self._rank(search, corrected, texts=texts, plain=plain)
-
-    def rank_without(
-        self, queries: FloatArray, lang: str, targets: Sequence[str], k: int, without: Sequence[Collection[str]]
-    ) -> list[Ranking]:
-        """The same as ``rank``, as if each query's documents of ``without`` were not stored."""
-        search = _Search(self, lang, tuple(targets), k, "", False, None)
-        return self._rank(search, self.calibration.correct_queries(queries, lang, self._share), without=without)
+        return self._rank(search, corrected, texts=texts, plain=plain, without=without)
 
     def rank_similar(
         self, doc_id: str, lang: str, targets: Sequence[str], k: int, filters: Filters | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
 from encoders.console import Console
 from encoders.devices import Device
-from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray
+from encoders.document import Document, Encoder, EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.space import QueryEncoderSpec
 from encoders.methods.combined import SEPARATOR
@@ -22,16 +23,11 @@ class NoQueries:
     def __init__(self, spec: EncoderSpec) -> None:
         self.spec = spec
 
-    def encode_documents(self, documents: Sequence[Document]) -> Encoded:  # noqa: ARG002
+    def encode_queries(self, _: Sequence[Document]) -> Never:
         """Raise ``BadInput``."""
-        raise BadInput(_NO_ENCODER)
+        raise BadInput("this searcher was opened without an encoder, to compare stored documents; open another")
 
-    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:  # noqa: ARG002
-        """Raise ``BadInput``."""
-        raise BadInput(_NO_ENCODER)
-
-
-_NO_ENCODER = "this searcher was opened without an encoder, to compare stored documents; open another"
+    encode_documents = encode_queries
 
 
 def query_encoder_spec(calibration: Calibration | None) -> QueryEncoderSpec | None:

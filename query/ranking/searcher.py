@@ -36,8 +36,6 @@ from query.ranking.ranking_options import RankingOptions
 
 _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
-_DOCUMENTS_A_SECOND = 1_000
-"""Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
 _POOLS = tuple(stretch.last for stretch in STRETCHES)
 """Hits that subjects are made of: those of the first stretch; if these are about fewer than k, those to the next."""
 _REACH = 50
@@ -533,11 +531,7 @@ class Searcher:
         return SEPARATOR.join(name for name, weight in zip(names, weights, strict=True) if weight > 0)
 
     def targets(self, to: Sequence[str] | None) -> list[str]:
-        """Target languages: the languages of ``to``, normalised, or all of the collection's.
-
-        Raises:
-            BadInput: ``to`` is empty or a string, or one of its languages is not in the collection.
-        """
+        """The languages of ``to``, normalised, or all of the collection's; raises ``BadInput`` as ``search`` does."""
         return _targets(self.collection, self.languages, to)
 
     def _ranker(self, options: RankingOptions, *, passages: bool = True) -> FairRanker:
@@ -583,11 +577,6 @@ def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
 
 
 def _targets(collection: str, languages: Collection[str], to: Sequence[str] | None) -> list[str]:
-    """The languages of ``to``, normalised, or all of the collection's languages.
-
-    Raises:
-        BadInput: ``to`` is empty or a string, or one of its languages is not in the collection.
-    """
     there_are = ", ".join(sorted(languages))
     if to is None:
         return sorted(languages)
@@ -610,10 +599,5 @@ def require_query(text: str) -> None:
 
 def _index_words(store: VectorStore, languages: Mapping[str, int], console: Console) -> None:
     """Let a store without a lexical index make it now, with a message if that takes long."""
-    count = sum(languages.values())
-    message = (
-        f"indexing the words of {count:,} documents for --hybrid, this once: about "
-        f"{count / _DOCUMENTS_A_SECOND:,.0f} s …"
-    )
-    with console.if_slow(message):
+    with console.if_slow(f"indexing the words of {sum(languages.values()):,} documents for --hybrid, this once …"):
         store.lexical(LexicalQuery(["a"], list(languages)[:1], 1))

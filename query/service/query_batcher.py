@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, HasQueryLimit
-from query.ranking.waiting_calls import WaitingCalls
+from encoders.waiting_calls import WaitingCalls
 
 _MOST = 32
 """Maximum number of queries encoded in one call."""

@@ -58,12 +58,6 @@ def show_calibration(report: CalibrationReport, name: str, console: Console) -> 
     if summary.few:
         listed = ", ".join(f"{lang} {count}" for lang, count in sorted(summary.few.items()))
         console.say(f"few documents, so drawn towards the mean of all languages: {listed}")
-    if summary.drift:
-        worst = max(summary.drift, key=summary.drift.__getitem__)
-        console.say(
-            f"{summary.drift[worst]:.0%} of the pseudo-queries in {worst} have other documents among their first ten "
-            "hits than with the previous calibration; no language has more"
-        )
 
 
 def ranking_text(summary: Summary) -> str:

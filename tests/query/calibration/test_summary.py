@@ -15,7 +15,6 @@ SUMMARY = Summary(
     (0.2, 0.8),
     {"de": {"documents": 40, "pseudo_queries": 30}},
     "documents",
-    drift={"de": 0.25},
     map={"method": "lca", "before": "a", "to": "b", "unknown": ["fr"], "stands_in": True},
     mates=MatesSummary(True, 0.75, 0.95, 120, 0.5, 0.6),
     common_space=CommonSpaceSummary(853, 3.0, 0.7, 0.73),

@@ -373,7 +373,6 @@ def test_drift_past_the_bar_asks_for_a_new_calibration(
     assert upkeep.report is not None
     assert "a new calibration would change the first ten hits of " in upkeep.reason
     assert upkeep.report.stored.id != first.id
-    assert max(upkeep.report.stored.summary.drift.values()) > 0.1
     assert keep_calibrated("demo", home, device="cpu").report is None
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from query.ranking.waiting_calls import WaitingCalls
+from encoders.waiting_calls import WaitingCalls
 from tests.conftest import until
 
 
