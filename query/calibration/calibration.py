@@ -30,6 +30,8 @@ _EARLIER = 2
 BALANCE = 0.75
 """Balance unless a person or judgements decide it: the whole mean of a language is taken out, and the margin has
 the exponent ½ (docs/decisions/0005)."""
+BAR = 0.5
+"""Least bar of mates."""
 _SMALLEST_BANK = 32
 """Minimum pseudo-queries of a bank, filled up from other languages: fewer make a noisy neighbourhood."""
 
@@ -102,6 +104,7 @@ class Calibration:
         pooled: means of the vectors of all languages, for a language without statistics.
         balance: balance of a search that states none; 0: nothing is balanced … 1: every language is equal.
         mates: whether documents about the same thing in several languages take part in each other's scores.
+        bar: cosine from which a mate counts fully, without the languages' means.
         space: how corrected queries and documents are compared.
         earlier_id: id of the earlier version's calibration that this was read from; empty: none.
     """
@@ -112,6 +115,7 @@ class Calibration:
     vector_parts: VectorParts
     balance: float = BALANCE
     mates: bool = False
+    bar: float = BAR
     space: Space = PLAIN_SPACE
     earlier_id: str = ""
 
@@ -234,6 +238,7 @@ class Calibration:
             "parts": [self.vector_parts.widths, self.vector_parts.weights],
             "balance": self.balance,
             "mates": self.mates,
+            "bar": self.bar,
             "languages": {
                 lang: {"documents": statistics.documents, "sources": statistics.sources}
                 for lang, statistics in self.languages.items()
@@ -277,6 +282,7 @@ class Calibration:
                 VectorParts(*(tuple(numbers) for numbers in header["parts"])),
                 header["balance"],
                 bool(header.get("mates", header.get("lift"))),
+                header["bar"] if header["format"] == _FORMAT else BAR,
                 read_space(header, arrays),
                 stored_id if header["format"] == _EARLIER else "",
             )

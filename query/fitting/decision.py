@@ -69,6 +69,7 @@ def decide(
     if len(samples.documents) < 2 or centring(balance) < 1.0:
         return Decision(ranked, "default")
     mined = mine_mates(store, fitted, samples, seed)
+    ranked = replace(ranked, bar=mined.bar)
     mates = decide_mates(store, ranked, mined, seed)  # without the common space, which these documents taught
     learnt = None if maps else learn_common_space(store, ranked, mined)
     space, summary = learnt or (ranked.space, None)

@@ -6,7 +6,7 @@ and if their cosine stands out from the neighbourhoods of both (the ratio margin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby
@@ -18,7 +18,7 @@ import numpy as np
 from encoders.cores import on_all_cores
 from encoders.document import BoolArray, FloatArray
 from indexer.stores.contract import VectorQuery, VectorStore, read_existing
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import BAR, Calibration
 from query.calibration.margin import FLOOR
 from query.fitting.statistics import CalibrationSamples, PseudoQuery
 
@@ -40,6 +40,8 @@ _SURE = 0.85
 """Minimum share of checked mates that are confirmed; with two languages, of nearest documents that are mutual."""
 _FEWEST = 20
 """Minimum checks to go by."""
+_BELOW_BAR = 1 / 3
+"""Share of the mates that don't count fully: where right mates are near, wrong ones are nearer than elsewhere, too."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class MinedMates:
             collection of two languages all.
         confirmed_share: share of the checked mates that are confirmed; none in a collection of two languages.
         sure: whether the mates are sure enough to decide by.
+        bar: cosine that two thirds of these mates have, or the default if that is more.
         vectors: (dim,) vectors without the languages' means, by id: of the sampled documents, of their mates, and more.
     """
 
@@ -61,6 +64,7 @@ class MinedMates:
     mates: Mapping[str, Mapping[str, str]]
     confirmed_share: float | None
     sure: bool
+    bar: float
     vectors: Mapping[str, FloatArray] = field(default_factory=dict, compare=False)
 
     def subjects(self) -> dict[str, int]:
@@ -121,14 +125,16 @@ def _mine(
     back = _nearest(store, calibration, vectors, asked)
     mates: dict[str, dict[str, str]] = {}
     margins: dict[tuple[str, str], float] = {}
+    cosines: dict[tuple[str, str], float] = {}
     for (doc_id, lang), nearest in there.items():
         returned = back.get((nearest.doc_id, langs[doc_id]))
         if returned and returned.doc_id == doc_id:
             mates.setdefault(doc_id, {})[lang] = nearest.doc_id
+            cosines[doc_id, lang] = nearest.cosine
             margins[doc_id, lang] = nearest.cosine / max((nearest.mean + returned.mean) / 2, float(FLOOR))
     if len(targets) <= 2:
         sure = len(mates) >= max(_FEWEST, _SURE * len(there))
-        return MinedMates(sample, targets, mates, None, sure, vectors)
+        return MinedMates(sample, targets, mates, None, sure, _bar(cosines.values()), vectors)
     several = {doc_id: list(by_lang) for doc_id, by_lang in mates.items() if len(by_lang) > 1}
     checks = [  # the nearest document to a document's mate in one language must be its mate in the next
         (doc_id, of_document[of_document.index(lang) - 1], lang)
@@ -145,7 +151,13 @@ def _mine(
     for row in np.flatnonzero(confirmed & (check_margins >= least)):
         doc_id, _, lang = checks[row]
         believed.setdefault(doc_id, {})[lang] = mates[doc_id][lang]
-    return MinedMates(sample, targets, believed, share, share >= _SURE, vectors)
+    bar = _bar(cosines[doc_id, lang] for doc_id, of_document in believed.items() for lang in of_document)
+    return MinedMates(sample, targets, believed, share, share >= _SURE, bar, vectors)
+
+
+def _bar(cosines: Iterable[float]) -> float:
+    known = [*cosines, BAR]
+    return max(BAR, round(float(np.quantile(known, _BELOW_BAR)), 3))
 
 
 def _least_margin(confirmed: BoolArray, margins: FloatArray) -> tuple[float, float]:

@@ -214,7 +214,7 @@ class FairRanker:
             return {}
         documents, _ = self._hits(ranking, lang)
         doc_ids = documents.doc_ids
-        same = counterparts(documents, np.arange(len(doc_ids)))
+        same = counterparts(documents, np.arange(len(doc_ids)), self.calibration.bar)
         return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
 
     def with_mates(self, ranking: Ranking, scores: FloatArray, lang: str) -> FloatArray:
@@ -227,7 +227,8 @@ class FairRanker:
             return scores
         documents, order = self._hits(ranking, lang)
         result = np.empty_like(scores)
-        result[order] = Mates.among(documents, np.arange(len(order)), scores[order]).added(scores[order])
+        mates = Mates.among(documents, np.arange(len(order)), scores[order], self.calibration.bar)
+        result[order] = mates.added(scores[order])
         return result
 
     def _hits(self, ranking: Ranking, query_lang: str) -> tuple[CandidateDocuments, Rows]:
@@ -340,7 +341,7 @@ class FairRanker:
         if not self._mates_count or len(scored.documents.languages) < 2:
             return []
         return [
-            Mates.among(scored.documents, rows, scores[rows])
+            Mates.among(scored.documents, rows, scores[rows], self.calibration.bar)
             for scores, rows in zip(scored.scores, map(np.flatnonzero, in_first_stretch), strict=True)
         ]
 

@@ -24,10 +24,10 @@ from query.ranking.candidates import CandidateDocuments
 
 LIFTERS = 150
 """Best candidates of a query, by vectors, that are mates of others: a mean of fewer is too high."""
-BAR, RAMP = np.float32(0.5), np.float32(0.4)
-"""Cosine from which a mate counts fully, and the range of cosines below it over which its weight grows from 0."""
-SAME = np.float32(0.4)
-"""Cosine from which mates are one subject."""
+RAMP = np.float32(0.4)
+"""Range of cosines below a collection's bar over which a mate's weight grows from 0 to 1."""
+SAME = np.float32(0.75)
+"""Weight from which mates are one subject."""
 _GAIN = np.float32(0.98)
 """Share of what mates add: the whole would leave the versions of a subject without an order."""
 
@@ -47,10 +47,13 @@ class Mates:
     weights: FloatArray
 
     @classmethod
-    def among(cls, documents: CandidateDocuments, rows: Rows, scores: FloatArray) -> Mates:
-        """The mates of the documents in some rows, ascending; the best by their (n,) scores are mates of others."""
+    def among(cls, documents: CandidateDocuments, rows: Rows, scores: FloatArray, bar: float) -> Mates:
+        """The mates of the documents in some rows, ascending; the best by their (n,) scores are mates of others.
+
+        ``bar`` is the cosine from which a mate counts fully (``Calibration.bar``).
+        """
         mates, cosines = _mutual(documents, rows, np.sort(largest(scores, LIFTERS)))
-        return cls(rows, mates, np.clip((cosines - (BAR - RAMP)) / RAMP, 0, 1))
+        return cls(rows, mates, _weights(cosines, bar))
 
     def added(self, scores: FloatArray) -> FloatArray:
         """The scores of all candidates, with what mates add to those of the rows; −∞ stays."""
@@ -91,13 +94,17 @@ class Mates:
         return Mates(np.searchsorted(rows, self.rows[kept]), np.where(known, mates, 0), weights)
 
 
-def counterparts(documents: CandidateDocuments, rows: Rows) -> dict[int, list[int]]:
+def _weights(cosines: FloatArray, bar: float) -> FloatArray:
+    return np.asarray(np.clip((cosines - np.float32(bar)) / RAMP + 1, 0, 1), dtype=np.float32)
+
+
+def counterparts(documents: CandidateDocuments, rows: Rows, bar: float) -> dict[int, list[int]]:
     """For documents in some rows, ascending, the rows among them of the same subject in other languages, ascending.
 
     Only documents with a counterpart.
     """
     mates, cosines = _mutual(documents, rows, np.arange(len(rows)))
-    same = cosines >= SAME
+    same = _weights(cosines, bar) >= SAME
     return {
         int(row): np.unique(of_row[is_same]).tolist()
         for row, of_row, is_same in zip(rows, mates, same, strict=True)

@@ -17,6 +17,7 @@ from encoders import cores
 from encoders.document import Document
 from indexer.stores.contract import NearestDocuments, VectorQuery, VectorStore
 from indexer.stores.embedded import EmbeddedStore
+from query.calibration.calibration import BAR
 from query.fitting import mined_mates
 from query.fitting.mined_mates import MinedMates, mine_mates
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
@@ -72,7 +73,7 @@ def test_documents_without_counterparts_have_no_sure_mates(tmp_path: Path, langu
 
 
 def of_mates(mates: Mapping[str, Mapping[str, str]]) -> MinedMates:
-    return MinedMates([], {}, mates, 0.9, sure=True)
+    return MinedMates([], {}, mates, 0.9, sure=True, bar=0.5)
 
 
 def test_a_wrong_mate_does_not_make_one_subject_of_two() -> None:
@@ -224,3 +225,18 @@ def test_documents_that_are_deleted_while_mates_are_mined_are_left_out(tmp_path:
         mates = mine_mates(store, fit_statistics(samples, MODEL), samples)
         assert len(store.lost) > lost
         assert mates.sure
+
+
+@pytest.mark.parametrize(("noise", "near"), [(0.05, True), (1.0, False)])
+def test_two_thirds_of_the_mates_reach_the_bar_where_mates_are_near(tmp_path: Path, noise: float, near: bool) -> None:
+    encoder = TopicEncoder(bias=0.5, noise=noise)
+    store = filled(tmp_path, encoder, counterparts(40))
+    samples = draw_samples(store, encoder)
+    mates = mine_mates(store, fit_statistics(samples, MODEL), samples)
+    store.close()
+    cosines = [
+        float(mates.vectors[doc_id] @ mates.vectors[mate]) for doc_id, of in mates.mates.items() for mate in of.values()
+    ]
+    assert (mates.bar > BAR) == near
+    if near:
+        assert np.mean(np.array(cosines) >= mates.bar) == pytest.approx(2 / 3, abs=0.01)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.matrix import Rows
+from query.calibration.calibration import BAR
 from query.ranking import mates as mates_module
 from query.ranking.candidates import CandidateDocuments
-from query.ranking.mates import LIFTERS, SAME, Mates, counterparts
+from query.ranking.mates import LIFTERS, Mates, counterparts
 
 ONE_PART = VectorParts.equal(4)
 TWO_PARTS = VectorParts((2, 2), (0.25, 0.75))
@@ -28,12 +29,13 @@ class Candidates:
     rows: Rows
     scores: FloatArray
     lifters: int = LIFTERS
+    bar: float = BAR
 
     @property
     def mates(self) -> Mates:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(mates_module, "LIFTERS", self.lifters)
-            return Mates.among(self.documents, self.rows, self.scores[self.rows])
+            return Mates.among(self.documents, self.rows, self.scores[self.rows], self.bar)
 
     def cosine(self, row: int, other: int) -> float:
         """The weighted mean of the parts' cosines, over the parts that know both documents."""
@@ -84,7 +86,8 @@ def candidates(draw: st.DrawFn) -> Candidates:
     rows = np.flatnonzero(chance.random(borders[-1]) < 0.8)
     doc_ids = [f"d{row}" for row in range(borders[-1])]
     documents = CandidateDocuments(doc_ids, languages, vectors, vectors, parts)
-    return Candidates(documents, rows, scores, draw(st.sampled_from([1, 3, LIFTERS])))
+    lifters, bar = draw(st.sampled_from([1, 3, LIFTERS])), draw(st.sampled_from([BAR, 0.7]))
+    return Candidates(documents, rows, scores, lifters, bar)
 
 
 def by_rows(mates: Mates) -> dict[tuple[int, int], float]:
@@ -152,7 +155,7 @@ def test_a_document_alone_keeps_its_place_before_a_subject_whose_best_version_is
     vectors = {lang: [[1.0, 0.0]] for lang in ("de", "es", "fr", "it")}
     of = documents(vectors | {"ru": [[0.0, 1.0]]}, VectorParts.equal(2))
     scores = np.array([0.75, 0.5, 0.5, 0.5, 0.7], dtype=np.float32)
-    result = Mates.among(of, np.arange(5), scores).added(scores)
+    result = Mates.among(of, np.arange(5), scores, BAR).added(scores)
     assert result[4] == scores[4]
     assert (result[:4] < scores[4]).all()
 
@@ -176,9 +179,9 @@ def test_counterparts_are_the_nearest_of_each_other_and_near(case: Candidates) -
     """Among all candidates, however many."""
     expected: dict[int, list[int]] = {}
     for (row, mate), cosine in replace(case, lifters=len(case.scores)).cosines.items():
-        if cosine >= SAME:
+        if cosine >= case.bar - 0.1:
             expected.setdefault(row, []).append(mate)
-    found = counterparts(case.documents, case.rows)
+    found = counterparts(case.documents, case.rows, case.bar)
     assert found == {row: sorted(mates) for row, mates in expected.items()}
     assert {(row, mate) for row, mates in found.items() for mate in mates} == {
         (mate, row) for row, mates in found.items() for mate in mates
@@ -203,14 +206,18 @@ def documents(rows: dict[str, list[list[float]]], parts: VectorParts) -> Candida
 
 
 def among(of: CandidateDocuments, scores: list[float]) -> Mates:
-    return Mates.among(of, np.arange(len(scores)), np.array(scores, np.float32))
+    return Mates.among(of, np.arange(len(scores)), np.array(scores, np.float32), BAR)
 
 
-@pytest.mark.parametrize(("cosine", "same"), [(float(SAME) + 0.01, True), (float(SAME) - 0.01, False)])
-def test_mates_that_are_near_enough_are_counterparts(cosine: float, *, same: bool) -> None:
-    vectors = {"de": [[1.0, 0.0]], "fr": [[cosine, (1 - cosine**2) ** 0.5]]}
-    found = counterparts(documents(vectors, VectorParts.equal(2)), np.arange(2))
-    assert found == ({0: [1], 1: [0]} if same else {})
+@pytest.mark.parametrize("bar", [BAR, 0.7])
+def test_mates_weigh_and_are_counterparts_by_the_bar_of_the_collection(bar: float) -> None:
+    """From the bar a mate counts fully, .4 below it not at all; .1 below it the two are still one subject."""
+    for lead, weight in ((0.1, 1.0), (0.0, 1.0), (-0.2, 0.5), (-0.41, 0.0)):
+        cosine = bar + lead
+        of = documents({"de": [[1.0, 0.0]], "fr": [[cosine, (1 - cosine**2) ** 0.5]]}, VectorParts.equal(2))
+        weights = by_rows(Mates.among(of, np.arange(2), np.array([1.0, 0.5], np.float32), bar))
+        assert weights == (pytest.approx({(0, 1): weight, (1, 0): weight}, abs=1e-5) if weight else {})
+        assert counterparts(of, np.arange(2), bar) == ({0: [1], 1: [0]} if lead > -0.1 else {})
 
 
 def test_only_the_best_candidates_are_mates_of_others() -> None:
@@ -243,7 +250,7 @@ def test_without_candidates_or_other_languages_nothing_is_added(langs: tuple[str
     nobody = CandidateDocuments([], {lang: slice(0, 0) for lang in langs}, vectors, vectors, ONE_PART)
     mates = among(nobody, [])
     assert mates.added(np.zeros(0, np.float32)).shape == (0,)
-    assert counterparts(nobody, np.zeros(0, np.intp)) == {}
+    assert counterparts(nobody, np.zeros(0, np.intp), BAR) == {}
     assert mates.selected(np.zeros(0, np.intp), np.zeros(0, dtype=np.bool_)).rows.shape == (0,)
     alone = documents({"de": [[1.0, 0, 0, 0], [1.0, 0, 0, 0]]}, ONE_PART)
     assert among(alone, [1.0, 0.5]).added(np.array([1.0, 0.5], np.float32)).tolist() == [1.0, 0.5]
