@@ -76,16 +76,11 @@ def changed_hits(store: VectorStore, before: Calibration, after: Calibration) ->
     documents = store.count()
     banks = {lang: statistics.bank for lang, statistics in before.languages.items() if len(statistics.bank)}
     languages = sorted(banks, key=lambda lang: -documents.get(lang, 0))[: QUERIES // _EACH] if documents else []
-    largest = max(documents.values(), default=0)
+    rankers = [FairRanker(store, replace(made, mates=False), passages=False) for made in (before, after)]
 
     def changes_in(lang: str) -> npt.NDArray[np.intp]:
         queries = unit_rows(banks[lang][: QUERIES // len(languages)])
-        old, new = (
-            FairRanker(store, replace(calibration, mates=False), passages=False, largest_language=largest).rank(
-                queries, lang, sorted(documents), _HITS
-            )
-            for calibration in (before, after)
-        )
+        old, new = (ranker.rank(queries, lang, sorted(documents), _HITS) for ranker in rankers)
         changes = [len({*was.doc_ids} - {*now.doc_ids}) for was, now in zip(old, new, strict=True)]
         return np.array(changes, dtype=np.intp)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
@@ -136,7 +136,7 @@ class Trial:
         lang, targets = questions[0].lang, questions[0].targets or sorted(self._documents)
         precisions = []
         for calibration in calibrations:
-            ranker = FairRanker(store, calibration, largest_language=max(self._documents.values(), default=0))
+            ranker = FairRanker(store, calibration)
             rankings = ranker.rank(vectors, lang, targets, self._depth, without=hidden)
             pairs = zip(rankings, questions, strict=True)
             precisions.append([average_precision(ranking.doc_ids, question.answers) for ranking, question in pairs])
@@ -155,7 +155,7 @@ class _ReadOnce:
     """A store whose search, vectors and passages are read once: several rankings meet the same documents."""
 
     def __init__(self, store: VectorStore) -> None:
-        self._store = store
+        self._store, self.count = store, cache(store.count)
         self._nearest: dict[tuple[object, ...], dict[str, list[NearestDocuments]]] = {}
         self._vectors: dict[str, FloatArray] = {}
         self._passages: dict[str, Passages] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from encoders.console import Console
 from encoders.devices import Device
@@ -21,13 +21,8 @@ DRIFT = 0.25
 this (docs/methods/fair-ranking.md)."""
 
 
-@dataclass(frozen=True)
-class UpkeepReport:
-    """Whether a collection was calibrated again, and why.
-
-    Attributes:
-        report: the report of the new calibration; none if the old calibration stays.
-    """
+class UpkeepReport(NamedTuple):
+    """The report of a collection's new calibration, none if the old one stays; and why."""
 
     report: CalibrationReport | None
     reason: str

@@ -1,7 +1,9 @@
-"""The neighbourhoods of documents in a language's bank, computed once for documents that are met again."""
+"""The neighbourhoods of documents in the languages' banks, computed once for documents that are met again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
@@ -10,38 +12,36 @@ from encoders.document import FloatArray
 from query.calibration.calibration import Bank
 from query.ranking.candidates import CandidateDocuments
 
+_BANKS = 16
+"""Maximum banks in memory: with a common space of 42 languages a bank takes 17 MB."""
 _MOST = 200_000
-"""Maximum neighbourhoods that a bank keeps: 30 MB."""
+"""Maximum neighbourhoods in memory: 30 MB."""
 
 
 class BankNeighbourhoods:
-    """A bank, and the neighbourhoods of the documents that were compared with it.
+    """The banks of languages, and the neighbourhoods of the documents that were compared with them.
 
     A neighbourhood depends on the bank and on the document's vectors, not on the query, and the documents near one
-    query are often near the next. Each is kept by a digest of the document's id, language and vectors. Kept or computed
-    anew, a neighbourhood may differ in its last bits, as products of other shapes do.
+    query are often near the next. Each is kept by a digest of the document's id, vectors and language and the bank's
+    language. Kept or computed anew, a neighbourhood may differ in its last bits, as products of other shapes do.
     """
 
-    def __init__(self, bank: Bank) -> None:
-        """Begin with no document."""
-        self._bank = bank
+    def __init__(self, bank: Callable[[str], Bank]) -> None:
+        """``bank`` makes the bank of a language; those that were asked last are kept."""
+        self._bank = lru_cache(_BANKS)(bank)
         self._known: dict[int, float] = {}
 
-    @property
-    def count(self) -> int:
-        """Number of neighbourhoods that are kept."""
-        return len(self._known)
-
-    def of(self, documents: CandidateDocuments) -> FloatArray:
-        """(n,) neighbourhoods of documents."""
+    def of(self, documents: CandidateDocuments, query_lang: str) -> FloatArray:
+        """(n,) neighbourhoods of documents in the bank of a language of queries."""
         keys = documents.digests + np.array(list(map(hash, documents.doc_ids)), dtype=np.int64).view(np.uint64)
         for lang, rows in documents.languages.items():
-            keys[rows] += np.uint64(crc32(lang.encode()))
+            keys[rows] += np.uint64(crc32(f"{lang} {query_lang}".encode()))
         values = np.array([self._known.get(key, np.nan) for key in keys.tolist()], dtype=np.float32)
         new = np.flatnonzero(np.isnan(values))
         if len(new):
             compared = documents if len(new) == len(values) else documents.selected(new)
-            values[new] = self._bank.neighbourhoods(compared.cosines(self._bank.queries), compared.doc_ids)
+            bank = self._bank(query_lang)
+            values[new] = bank.neighbourhoods(compared.cosines(bank.queries), compared.doc_ids)
             if len(self._known) + len(new) > _MOST:
                 self._known.clear()
             kept = new[:_MOST]

@@ -17,8 +17,7 @@ import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from threading import Lock
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -60,10 +59,6 @@ MANY = 10_000
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
 _WIDER = 3
 """Candidates of a stretch that are compared with the bank and each other, for each that is compared by passages."""
-_BANKS = 16
-"""Maximum banks in memory: with a common space of 42 languages a bank takes 17 MB."""
-_NEIGHBOURHOODS = 200_000
-"""Neighbourhoods in memory, of all banks, above which the bank that was asked longest ago is dropped: 30 MB."""
 _TOGETHER = 8
 """Maximum waiting queries that are ranked together: each has its own candidates in memory."""
 
@@ -81,11 +76,8 @@ class _Search:
     filters: Filters | None = field(compare=False)
 
 
-class _Query(NamedTuple):
-    """A query by its vector, and by its text for hybrid search."""
-
-    vector: FloatArray
-    texts: tuple[str, ...]
+_Query = tuple[FloatArray, tuple[str, ...]]
+"""A query by its vector, and by its text for hybrid search."""
 
 
 class FairRanker:
@@ -99,15 +91,12 @@ class FairRanker:
         *,
         hybrid: bool = False,
         passages: bool = True,
-        largest_language: int | None = None,
     ) -> None:
         """Rank a store's vectors of the calibration's model, by the calibration's balance unless another is given.
 
-        ``hybrid``: by shared words, too. ``passages=False``: by documents' vectors alone. ``largest_language`` is the
-        number of documents of the language that has most; unless given, the store counts.
+        ``hybrid``: by shared words, too. ``passages=False``: by documents' vectors alone.
         """
         self._store = store
-        self._largest_language = largest_language
         self.calibration = calibration
         self._hybrid, self._passages = hybrid, passages
         self.balance = calibration.balance if balance is None else balance
@@ -115,8 +104,11 @@ class FairRanker:
         self._beta = exponent(self.balance)
         # where means are not wholly taken out, scores of two languages have two scales
         self._mates_count = calibration.mates and self._share == 1.0
-        self._banks: dict[str, BankNeighbourhoods] = {}
-        self._lock = Lock()
+        self._neighbourhoods = BankNeighbourhoods(partial(calibration.bank, share=self._share))
+
+    @cached_property
+    def _is_large(self) -> bool:
+        return max(self._store.count().values(), default=0) > MANY
 
     def rank(
         self,
@@ -138,7 +130,7 @@ class FairRanker:
         as_json = json.dumps(filters, sort_keys=True, default=repr)
         search = _Search(self, lang, tuple(targets), k, as_json, detailed, filters)
         if len(queries) == 1 and not without:
-            return _waiting[isinstance(self._store, EmbeddedStore)].call(search, [_Query(queries[0], tuple(texts))])
+            return _waiting[isinstance(self._store, EmbeddedStore)].call(search, [(queries[0], tuple(texts))])
         return self.rank_together(search, queries, texts, without)
 
     def rank_together(
@@ -289,10 +281,8 @@ class FairRanker:
         one_part = len(self.calibration.vector_parts.widths) == 1
         if one_part and not (self._share or self._passages or self._hybrid or self.calibration.mates):
             return [Stretch(k, k)]  # kNN takes candidates before several parts are on one scale
-        if self._largest_language is None:
-            self._largest_language = max(self._store.count().values(), default=0)
         last, candidates = STRETCHES[0]
-        candidates *= 1 if self._largest_language <= MANY else 2
+        candidates *= 2 if self._is_large else 1
         stretches = (Stretch(last, max(candidates, -(-last // max(1, languages)))), *STRETCHES[1:])
         before = (0, *(stretch.last for stretch in stretches))
         needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]
@@ -331,7 +321,7 @@ class FairRanker:
         if self._beta:
             in_first = np.where(in_stretches[0], cosines, np.float32(-np.inf))
             fwd = language_neighbourhoods(in_first, documents.languages.values())
-            bwd = self._bank(query_lang).of(documents) if bank else None
+            bwd = self._neighbourhoods.of(documents, query_lang) if bank else None
             scores = margin(cosines, fwd, fwd if bwd is None else bwd, self._beta)
         scores = np.where(in_stretches[-1], scores, np.float32(-np.inf))
         return ScoredCandidates(documents, by_part, cosines, fwd, bwd, scores)
@@ -344,16 +334,6 @@ class FairRanker:
             Mates.among(scored.documents, rows, scores[rows], self.calibration.bar)
             for scores, rows in zip(scored.scores, map(np.flatnonzero, in_first_stretch), strict=True)
         ]
-
-    def _bank(self, lang: str) -> BankNeighbourhoods:
-        """The neighbourhoods in a language's bank; those of the languages asked last are kept."""
-        with self._lock:
-            bank = self._banks.pop(lang, None) or BankNeighbourhoods(self.calibration.bank(lang, self._share))
-            self._banks[lang] = bank
-            kept = sum(bank.count for bank in self._banks.values())
-            if len(self._banks) > _BANKS or (kept > _NEIGHBOURHOODS and len(self._banks) > 1):
-                del self._banks[next(iter(self._banks))]
-            return bank
 
     def _with_passages(self, candidates: CandidateDocuments, rows: Rows, query_lang: str) -> CandidatesWithPassages:
         """The candidates of the rows, ascending, with passages."""

@@ -548,7 +548,6 @@ class Searcher:
             options.balance,
             hybrid=options.hybrid,
             passages=passages and not plain,
-            largest_language=largest,
         )
         self._rankers.pop(key, None)
         self._rankers[key] = ranker

@@ -33,7 +33,7 @@ def candidates(numbers: Sequence[int], vectors: FloatArray) -> CandidateDocument
 
 def compared(bank: Bank, documents: CandidateDocuments) -> FloatArray:
     """What ``BankNeighbourhoods`` gives of documents that it has not met."""
-    return BankNeighbourhoods(bank).of(documents)
+    return BankNeighbourhoods(lambda _: bank).of(documents, "en")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def bank() -> Bank:
 
 
 def test_documents_met_before_have_the_same_neighbourhoods(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    vectors, neighbourhoods = rows(40), BankNeighbourhoods(bank)
+    vectors, neighbourhoods = rows(40), BankNeighbourhoods(lambda _: bank)
     cosines = vectors @ bank.queries.vectors.T
     cosines[range(16), range(16)] = -np.inf
     expected = np.sort(cosines, axis=1)[:, -3:].mean(axis=1)
@@ -54,29 +54,30 @@ def test_documents_met_before_have_the_same_neighbourhoods(bank: Bank, monkeypat
 
     monkeypatch.setattr(CandidateDocuments, "cosines", counted)
     for numbers in (range(30), range(5, 40), range(40), [7, 3]):
-        np.testing.assert_allclose(neighbourhoods.of(candidates(numbers, vectors)), expected[list(numbers)], rtol=1e-5)
+        found = neighbourhoods.of(candidates(numbers, vectors), "en")
+        np.testing.assert_allclose(found, expected[list(numbers)], rtol=1e-5)
     assert counts == [30, 10]
 
 
 def test_a_document_that_changed_is_compared_again(bank: Bank) -> None:
-    vectors, neighbourhoods = rows(8), BankNeighbourhoods(bank)
-    neighbourhoods.of(candidates(range(8), vectors))
+    vectors, neighbourhoods = rows(8), BankNeighbourhoods(lambda _: bank)
+    neighbourhoods.of(candidates(range(8), vectors), "en")
     vectors = vectors.copy()
     vectors[5] = rows(1)[0]
     changed = candidates(range(8), vectors)
-    np.testing.assert_allclose(neighbourhoods.of(changed), compared(bank, changed), rtol=1e-6)
+    np.testing.assert_allclose(neighbourhoods.of(changed, "en"), compared(bank, changed), rtol=1e-6)
 
 
 def test_a_document_in_another_language_is_compared_again(bank: Bank) -> None:
     """Its vectors lose another language's component, though they are stored alike."""
-    documents, neighbourhoods = candidates(range(4), rows(4)), BankNeighbourhoods(bank)
-    neighbourhoods.of(documents)
+    documents, neighbourhoods = candidates(range(4), rows(4)), BankNeighbourhoods(lambda _: bank)
+    neighbourhoods.of(documents, "en")
     other = replace(documents, languages={"fr": slice(0, 4)}, vectors=rows(4))
-    np.testing.assert_allclose(neighbourhoods.of(other), compared(bank, other), rtol=1e-6)
+    np.testing.assert_allclose(neighbourhoods.of(other, "en"), compared(bank, other), rtol=1e-6)
 
 
 def test_passages_count_and_a_passage_that_changed_is_compared_again(bank: Bank) -> None:
-    vectors, neighbourhoods = rows(6), BankNeighbourhoods(bank)
+    vectors, neighbourhoods = rows(6), BankNeighbourhoods(lambda _: bank)
     documents = candidates(range(6), vectors)
     stored = [int8_rows(rows(number)) for number in range(6)]
 
@@ -90,20 +91,20 @@ def test_passages_count_and_a_passage_that_changed_is_compared_again(bank: Bank)
         ]
         return with_passages(documents, cut, Calibration.none("m", PARTS), 0.0, "de")
 
-    first = neighbourhoods.of(documents)
-    by_passages = neighbourhoods.of(listed(stored))
+    first = neighbourhoods.of(documents, "en")
+    by_passages = neighbourhoods.of(listed(stored), "en")
     np.testing.assert_allclose(by_passages, compared(bank, listed(stored)), rtol=1e-6)
     assert np.abs(first - by_passages).max() > 0.01
     changed = [*stored[:4], np.ascontiguousarray(stored[4][::-1]), stored[5]]  # the same passages in another order
     for again in (listed(changed), listed(stored, end=400), documents, listed(stored)):
-        np.testing.assert_allclose(neighbourhoods.of(again), compared(bank, again), rtol=1e-6)
+        np.testing.assert_allclose(neighbourhoods.of(again, "en"), compared(bank, again), rtol=1e-6)
 
 
 def test_memory_is_bounded(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bank_neighbourhoods, "_MOST", 50)
-    vectors, neighbourhoods = rows(100), BankNeighbourhoods(bank)
+    vectors, neighbourhoods = rows(100), BankNeighbourhoods(lambda _: bank)
     for start in range(0, 100, 20):
-        neighbourhoods.of(candidates(range(start, start + 20), vectors))
-    assert neighbourhoods.count == 20
-    neighbourhoods.of(candidates(range(100), vectors))
-    assert neighbourhoods.count == 50
+        neighbourhoods.of(candidates(range(start, start + 20), vectors), "en")
+    assert len(neighbourhoods._known) == 20
+    neighbourhoods.of(candidates(range(100), vectors), "en")
+    assert len(neighbourhoods._known) == 50

@@ -85,8 +85,10 @@ def test_candidates_of_the_first_hits_by_languages_and_size(
 
     monkeypatch.setattr(searcher.store, "search", counted)
     assert searcher.calibration is not None
-    for documents in (ranking_module.MANY, ranking_module.MANY + 1):
-        ranker = FairRanker(searcher.store, searcher.calibration, largest_language=documents)
+    largest = max(searcher.languages.values())
+    for many in (largest, largest - 1):
+        monkeypatch.setattr(ranking_module, "MANY", many)
+        ranker = FairRanker(searcher.store, searcher.calibration)
         (ranking,) = ranker.rank(vector, "de", targets, 10)
         assert len(ranking.doc_ids) == 10
     assert asked == expected
