@@ -245,7 +245,7 @@ class Calibration:
             },
             **of_space,
         }
-        arrays |= {f"{_pooled(kind)}/mean": mean for kind, mean in self.pooled.items()}
+        arrays |= {f"pooled_{_PREFIXES[kind]}".rstrip("_") + "/mean": mean for kind, mean in self.pooled.items()}
         for lang, statistics in self.languages.items():
             place = f"languages/{lang}"
             arrays |= {f"{place}/{_PREFIXES[kind]}mean": mean for kind, mean in statistics.means.items()}
@@ -278,11 +278,11 @@ class Calibration:
             return cls(
                 header["model"],
                 languages,
-                {kind: arrays[f"{_pooled(kind)}/mean"] for kind in _PREFIXES},
+                {kind: arrays[f"pooled_{prefix}".rstrip("_") + "/mean"] for kind, prefix in _PREFIXES.items()},
                 VectorParts(*(tuple(numbers) for numbers in header["parts"])),
                 header["balance"],
                 bool(header.get("mates", header.get("lift"))),
-                header["bar"] if header["format"] == _FORMAT else BAR,
+                header.get("bar", BAR) if header["format"] == _FORMAT else BAR,
                 read_space(header, arrays),
                 stored_id if header["format"] == _EARLIER else "",
             )
@@ -294,7 +294,3 @@ class Calibration:
 
 _PREFIXES: Mapping[VectorKind, str] = {"document": "", "passage": "passage_", "query": "query_"}
 """Beginnings of the names of a language's means in the artifact."""
-
-
-def _pooled(kind: VectorKind) -> str:
-    return f"pooled_{_PREFIXES[kind]}".rstrip("_")

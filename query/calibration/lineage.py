@@ -30,13 +30,10 @@ def origin(engine: sa.Engine, collection: Collection) -> str:
 
 
 def leave_migration(engine: sa.Engine, name: str) -> str:
-    """Choose the calibration that a collection had before it migrated.
+    """Choose the calibration that a collection had before it migrated; raises ``BadInput`` if there is no collection.
 
     Returns:
         the calibration's id, ``none`` if there was no calibration; empty if the collection has not migrated.
-
-    Raises:
-        BadInput: there is no such collection.
     """
     stored = calibration_table.active(engine, collections.require(engine, name))
     previous = stored.summary.migrated_from if stored else ""

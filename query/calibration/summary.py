@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import BAR, Calibration
 
 DecidedBy = Literal["judgements", "documents", "you", "default"]
 """What decided how a calibration ranks: judged topics, the collection's own documents, a person, or nothing."""
@@ -24,6 +24,7 @@ class MatesSummary:
         confirmed: share of the mates checked by a third language that it confirms; none with two languages.
         queries: number of held-out queries that decided; 0: there were too few, or mates were unsure.
         without, with_mates: MAP of these queries, ranked without and with mates.
+        bar: cosine from which a mate counts fully.
     """
 
     count: bool
@@ -32,6 +33,7 @@ class MatesSummary:
     queries: int = 0
     without: float = 0.0
     with_mates: float = 0.0
+    bar: float = BAR
 
 
 @dataclass(frozen=True)

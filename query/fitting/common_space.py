@@ -2,9 +2,8 @@
 
 A map leads the centred vectors of a language's documents, and of the pseudo-queries taken from them, to the mean of
 each document and its mates (least squares with a ridge towards leaving vectors as they are). Half of the mates'
-subjects choose the ridge: their pseudo-queries, which taught nothing, ask for the mates of their documents. Of these
-documents as large a share taught as the sample and its mates are of the collection: so many of the documents that a
-user asks for are known.
+subjects choose the ridge: their pseudo-queries ask for the mates of their documents. Of these documents as large a
+share taught as the sample and its mates are of the collection.
 """
 
 from __future__ import annotations

@@ -69,7 +69,8 @@ def decide(
     if len(samples.documents) < 2 or centring(balance) < 1.0:
         return Decision(ranked, "default")
     mined = mine_mates(store, fitted, samples, seed)
-    ranked = replace(ranked, bar=mined.bar)
+    if mined.sure and not maps:  # the cosines of mates are those of vectors that no map leads
+        ranked = replace(ranked, bar=mined.bar)
     mates = decide_mates(store, ranked, mined, seed)  # without the common space, which these documents taught
     learnt = None if maps else learn_common_space(store, ranked, mined)
     space, summary = learnt or (ranked.space, None)
@@ -80,8 +81,7 @@ def decide(
 def decide_mates(store: VectorStore, calibration: Calibration, mined: MinedMates, seed: int) -> MatesSummary:
     """Whether mates count: they are sure, and pseudo-queries don't lose by them.
 
-    The queries ask for documents with mates and for documents that stand alone, in the collection's proportion. Where
-    mates are sure, wrongly off costs six times what wrongly on does: they are off by a probability of 5 %.
+    The queries ask for documents with mates and for documents that stand alone, in the collection's proportion.
     """
     share = len(mined.mates) / max(len(mined.queries), 1)
     questions, held_out = from_mates(calibration, mined, seed)
@@ -89,8 +89,8 @@ def decide_mates(store: VectorStore, calibration: Calibration, mined: MinedMates
         return MatesSummary(False, share, mined.confirmed_share)
     trial = Trial(store, calibration.model, questions)
     without, with_mates = trial.values([replace(held_out, mates=False), replace(held_out, mates=True)])
-    means = float(without.mean()), float(with_mates.mean())
-    return MatesSummary(not is_sure(without - with_mates), share, mined.confirmed_share, len(questions), *means)
+    values = float(without.mean()), float(with_mates.mean()), calibration.bar
+    return MatesSummary(not is_sure(without - with_mates), share, mined.confirmed_share, len(questions), *values)
 
 
 def decide_by_judgements(

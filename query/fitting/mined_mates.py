@@ -41,7 +41,7 @@ _SURE = 0.85
 _FEWEST = 20
 """Minimum checks to go by."""
 _BELOW_BAR = 1 / 3
-"""Share of the mates that don't count fully: where right mates are near, wrong ones are nearer than elsewhere, too."""
+"""Share of the mates below the bar (docs/decisions/0005)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class MinedMates:
             collection of two languages all.
         confirmed_share: share of the checked mates that are confirmed; none in a collection of two languages.
         sure: whether the mates are sure enough to decide by.
-        bar: cosine that two thirds of these mates have, or the default if that is more.
+        bar: cosine that two thirds of these mates have, at least ``BAR``.
         vectors: (dim,) vectors without the languages' means, by id: of the sampled documents, of their mates, and more.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from threading import Lock
 from zlib import crc32
 
 import numpy as np
@@ -30,6 +31,7 @@ class BankNeighbourhoods:
         """``bank`` makes the bank of a language; those that were asked last are kept."""
         self._bank = lru_cache(_BANKS)(bank)
         self._known: dict[int, float] = {}
+        self._lock = Lock()
 
     def of(self, documents: CandidateDocuments, query_lang: str) -> FloatArray:
         """(n,) neighbourhoods of documents in the bank of a language of queries."""
@@ -40,7 +42,8 @@ class BankNeighbourhoods:
         new = np.flatnonzero(np.isnan(values))
         if len(new):
             compared = documents if len(new) == len(values) else documents.selected(new)
-            bank = self._bank(query_lang)
+            with self._lock:
+                bank = self._bank(query_lang)
             values[new] = bank.neighbourhoods(compared.cosines(bank.queries), compared.doc_ids)
             if len(self._known) + len(new) > _MOST:
                 self._known.clear()

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -191,12 +192,8 @@ class CandidatesWithPassages(CandidateDocuments):
     @property
     def digests(self) -> Digests:
         """(n,) digest of all vectors that a document is compared by."""
-        digests = super().digests
-        if len(digests):
-            places = np.arange(len(self.passages)) - np.repeat(self.borders[:-1], np.diff(self.borders))
-            by_place = row_digests(self.passages) * (2 * places + 1).astype(np.uint64)
-            digests += 3 * np.add.reduceat(by_place, self.borders[:-1])
-        return digests if self.openings is None else digests + 5 * row_digests(self.openings)
+        of_passages = [crc32(one.offsets.tobytes(), crc32(one.vectors.tobytes(), one.has_title)) for one in self.stored]
+        return super().digests + 3 * np.array(of_passages, dtype=np.uint64)
 
     def selected(self, rows: Rows) -> CandidatesWithPassages:
         """The documents of the rows, ascending, with their passages."""
@@ -233,7 +230,7 @@ class CandidatesWithPassages(CandidateDocuments):
             title[self.has_title] = passages[titles]
             starts_and_titles = np.concatenate((self.borders[:-1], titles))
             order = np.argsort(starts_and_titles)
-            largest = np.maximum.reduceat(passages, starts_and_titles[order], axis=0)
+            largest = _largest_of_groups(passages, starts_and_titles[order])
             best = largest[order < len(document)]
         return CosinesByPart(document, title, opening, best, passages)
 
@@ -254,3 +251,15 @@ def row_digests(rows: FloatArray) -> Digests:
 @cache
 def _multipliers(count: int) -> Digests:
     return np.random.default_rng(0).integers(0, 1 << 63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+def _largest_of_groups(values: FloatArray, starts: Rows) -> FloatArray:
+    """(groups, columns) largest value of each group of adjacent rows, by the groups' first rows."""
+    if values.shape[1] < 16:  # of many columns, reduceat takes ten times as long as what follows
+        return np.asarray(np.maximum.reduceat(values, starts, axis=0))
+    lengths = np.diff(starts, append=len(values))
+    largest = values[starts]
+    for place in range(1, int(lengths.max())):
+        longer = np.flatnonzero(lengths > place)
+        largest[longer] = np.maximum(largest[longer], values[starts[longer] + place])
+    return largest

@@ -1,14 +1,9 @@
 """Hybrid search: the words a query shares with documents change their order within a language, and nothing else.
 
 A document is compared by two numbers from 0 to 1: its dense score between the fiftieth and the best score of its
-language, and its BM25 score as a share of the best in any language, squared and with half the weight. This is a convex
-combination, which sees by how much a score is ahead; reciprocal rank fusion sees only the order (Bruch, Gai and Ingber,
-*An Analysis of Fusion Functions for Hybrid Retrieval*, TOIS 2023). The share of the best of *all* languages, and its
-square, make it safe across languages: French documents share little with a German query but names and numbers, and a
-document with a third of the best BM25 score has a ninth of the best document's vote.
-
-The documents of a language then take that language's ranks in the merged ranking in their new order, and the scores
-stay with the ranks. So languages compare as before: no language gains or loses a rank by its words.
+language, and its BM25 score as a share of the best in any language, squared and with half the weight: a convex
+combination (Bruch, Gai and Ingber, *An Analysis of Fusion Functions for Hybrid Retrieval*, TOIS 2023). A language's
+documents take its ranks in their new order, and the scores stay with the ranks.
 """
 
 from __future__ import annotations

@@ -92,6 +92,7 @@ class Detail:
     """Details of a ranked document, for a hit.
 
     Attributes:
+        doc_id: the document's id.
         passages: the document's passages as they are stored.
         cosines: (p,) cosines of the passages with the query, by corrected vectors; without a title's.
     """
@@ -194,7 +195,7 @@ class Ranking:
         langs: (n,) languages of the documents.
         scores: (n,) float32, descending.
         details: makes the details of documents of the ranking, by their ids; none unless asked for. It holds the
-            candidates of the query in memory.
+            candidates of all queries that were ranked together in memory.
         reranked: scores of a reranker by id.
     """
 
@@ -223,9 +224,9 @@ class Ranking:
         rest = longer.selected([row for row, doc_id in enumerate(longer.doc_ids) if doc_id not in known])
 
         def details(doc_ids: Sequence[str]) -> list[Detail]:
-            of = {detail.doc_id: detail for detail in self.details_of([one for one in doc_ids if one in known])}
-            of |= {detail.doc_id: detail for detail in longer.details_of([one for one in doc_ids if one not in known])}
-            return [of[doc_id] for doc_id in doc_ids]
+            own, others = ([doc_id for doc_id in doc_ids if (doc_id in known) == is_own] for is_own in (True, False))
+            by_id = {detail.doc_id: detail for detail in (*self.details_of(own), *longer.details_of(others))}
+            return [by_id[doc_id] for doc_id in doc_ids]
 
         return Ranking(
             [*self.doc_ids, *rest.doc_ids],

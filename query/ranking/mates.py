@@ -3,11 +3,8 @@
 Documents know their counterparts in other languages far better than queries know documents. A candidate's mate is its
 nearest candidate in another language, if the candidate is in turn the mate's nearest in its own language. A candidate
 takes half of the largest lead that a mate has over it, and half of the mean difference to its mates and itself.
-The largest alone has a winner's luck: the best of twelve noisy scores is high, whatever the subject, and a document
-without mates has one score. The mean has none, and it lowers a lucky version (docs/decisions/0005).
-
-Mates are compared by vectors without the languages' means. There, documents about other things are nearly orthogonal,
-and mates are not.
+The largest alone has a winner's luck, the mean has none (docs/decisions/0005). Mates are compared by vectors without
+the languages' means: there, documents about other things are nearly orthogonal.
 """
 
 from __future__ import annotations

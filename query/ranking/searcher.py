@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from time import perf_counter
 from typing import Any, Self
 
@@ -56,12 +57,7 @@ class NoDocument(BadInput):
 
 @dataclass
 class Opening:
-    """The opening of a store, shared by all searchers of the store.
-
-    Attributes:
-        process: id of the process that opened the store.
-        closed: whether the store was closed again.
-    """
+    """The opening of a store by a process, shared by the store's searchers, and whether it was closed again."""
 
     process: int = field(default_factory=os.getpid)
     closed: bool = False
@@ -96,6 +92,8 @@ class Searcher:
     _rankers: dict[tuple[float | None, bool, bool, bool], FairRanker] = field(
         default_factory=dict, init=False, repr=False
     )
+
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Rank by the calibration's balance unless another is stated."""
@@ -279,9 +277,8 @@ class Searcher:
             texts = [query.content]
             return ranker.rank(vectors, query.lang, targets, count, filters, texts=texts, detailed=True)[0]
 
-        def reranked(count: int) -> Ranking:
+        def reranked(first: Ranking) -> Ranking:
             nonlocal seconds
-            first = ranked(count)
             if reranker:
                 first, seconds = self._reranked(reranker, first, query, plain, ranker)
             return first
@@ -290,17 +287,18 @@ class Searcher:
             return self._hits(ranking, plain, explain=explain, passages=passages)
 
         def flat(depth: int) -> list[Hit]:
-            return hits_of(reranked(max(reach, depth, RERANKED if reranker else 1)).first(reach))
+            return hits_of(reranked(ranked(max(reach, depth, RERANKED if reranker else 1))).first(reach))
 
         def by_subjects(_: int) -> list[Hit]:
-            best, groups = reranked(_POOLS[0]), list[list[int]]()
-            for pool, next_pool in zip(_POOLS, (*_POOLS[1:], 0), strict=True):
+            best, groups = None, list[list[int]]()
+            for pool in _POOLS:
+                longer = ranked(pool)
+                best = best.followed_by(longer) if best else reranked(longer)
                 groups = grouped(best, groups, ranker.counterparts(best, query.lang))
-                if len(groups) >= k or len(best.doc_ids) < pool or not next_pool:
+                if len(groups) >= k or len(longer.doc_ids) < pool:
                     break
-                best = best.followed_by(ranked(next_pool))
             ranks = [rank for group in groups[:k] for rank in group]
-            shown = dict(zip(ranks, hits_of(best.selected(ranks)), strict=True))
+            shown = dict(zip(ranks, hits_of(best.selected(ranks)) if best else [], strict=True))
             return [_subject([shown[rank] for rank in group], preferred) for group in groups[:k]]
 
         hits = self._until_read(by_subjects if subjects else flat, filters)
@@ -308,12 +306,7 @@ class Searcher:
         return Hits(hits[:k], query.lang, confidence, counts, seconds if reranker else None)
 
     def _until_read(self, attempt: Callable[[int], list[Hit]], filters: Filters | None) -> list[Hit]:
-        """The hits of an attempt at a search, made anew if documents were deleted after they were ranked.
-
-        Raises:
-            BadInput: nothing is found, as no document has a field of the filters.
-            StoreError: the documents of each attempt were deleted.
-        """
+        """The hits of an attempt at a search, made anew if documents were deleted after they were ranked."""
         for depth in _DEPTHS:
             with suppress(MissingDocuments):
                 hits = attempt(depth)
@@ -379,8 +372,10 @@ class Searcher:
         targets = self._other_languages(lang) if to is None else self.targets(to)
 
         def attempt(depth: int) -> list[Hit]:
-            self.document(doc_id)  # it may be deleted after the first attempt
-            ranking, vector = ranker.rank_similar(doc_id, lang, targets, max(k, depth), filters)
+            try:
+                ranking, vector = ranker.rank_similar(doc_id, lang, targets, max(k, depth), filters)
+            except MissingDocuments as missing:
+                raise self._no_document() if doc_id in missing.doc_ids else missing from None
             if not self.vector_parts.comparable(vector).any():
                 raise BadInput("the encoder knew no word of this document, so nothing can be compared with it")
             return self._hits(ranking.first(k), vector[0], explain=False, passages=0)
@@ -396,8 +391,11 @@ class Searcher:
         try:
             (document,) = self.store.get([doc_id])
         except MissingDocuments:
-            raise NoDocument(f"collection {self.collection} has no document of this id") from None
+            raise self._no_document() from None
         return document
+
+    def _no_document(self) -> NoDocument:
+        return NoDocument(f"collection {self.collection} has no document of this id")
 
     def _other_languages(self, lang: str) -> list[str]:
         """The languages of the collection but one.
@@ -503,7 +501,7 @@ class Searcher:
                     ranked = [
                         replace(self._reranked(reranker, ranking, queries[row], raw, ranker)[0].first(k), details=None)
                         if known[row]
-                        else ranking
+                        else _NO_HITS
                         for row, raw, ranking in zip(block, plain, ranked, strict=True)
                     ]
                 rankings.update(zip(block, ranked, strict=True))
@@ -539,20 +537,20 @@ class Searcher:
 
         Rankings of many documents have more candidates, so a collection that grows gets another ranker.
         """
-        largest = max(self.languages.values(), default=0)
-        plain = options.balance is None
-        key = (options.balance, options.hybrid, passages and not plain, largest > MANY)
-        ranker = self._rankers.get(key) or FairRanker(
-            self.store,
-            Calibration.none(self.stored_model, VectorParts.of(self.spec)) if plain else self._applied,
-            options.balance,
-            hybrid=options.hybrid,
-            passages=passages and not plain,
-        )
-        self._rankers.pop(key, None)
-        self._rankers[key] = ranker
-        for oldest in list(self._rankers)[:-_RANKERS]:
-            self._rankers.pop(oldest, None)
+        plain, many = options.balance is None, max(self.languages.values(), default=0) > MANY
+        key = (options.balance, options.hybrid, passages and not plain, many)
+        with self._lock:
+            ranker = self._rankers.pop(key, None) or FairRanker(
+                self.store,
+                Calibration.none(self.stored_model, VectorParts.of(self.spec)) if plain else self._applied,
+                options.balance,
+                hybrid=options.hybrid,
+                passages=passages and not plain,
+                many=many,
+            )
+            self._rankers[key] = ranker
+            for oldest in list(self._rankers)[:-_RANKERS]:
+                del self._rankers[oldest]
         return ranker
 
     def close(self) -> None:
@@ -570,7 +568,7 @@ class Searcher:
 
 
 def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
-    """The version in the first preferred language that there is, else the first, above the others."""
+    """The version in the first of the preferred languages that a version has, else the first; the others below it."""
     face = next((hit for lang in preferred for hit in versions if hit.lang == lang), versions[0])
     return replace(face, also=tuple(hit for hit in versions if hit is not face))
 

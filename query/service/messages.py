@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from indexer.stores.names import NAME
-from query.ranking.hits import LANGUAGE_FACET, Passage, ScoreParts
+from query.ranking.hits import LANGUAGE_FACET, ScoreParts
 
 MOST = 1000
 """Maximum number of hits of one search."""
@@ -136,8 +136,13 @@ class SimilarRequest(StrictModel):
     filters: _Filters
 
 
-class PassageAnswer(Passage):
+class PassageAnswer(BaseModel):
     """The part of a document that answers best; places count characters of title, line break and text."""
+
+    text: str
+    start: int
+    end: int
+    cosine: float
 
 
 class PartsAnswer(ScoreParts):

@@ -17,7 +17,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index import index
-from indexer.stores.contract import StoredDocument
+from indexer.stores.contract import MissingDocuments, StoredDocument
 from query.calibration.space import PLAIN_SPACE
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import NoDocument, Searcher
@@ -150,6 +150,22 @@ def test_documents_deleted_meanwhile_are_left_out(calibrated_by_words: Settings,
         assert first not in {hit.doc_id for hit in searcher.similar(DOC, k=235)}
         with pytest.raises(NoDocument):
             searcher.similar("demo:fr:sourdough")
+
+
+def test_a_document_without_a_vector_of_the_model_is_said_to_be_missing(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the encoder of a migration refuses a document that stays stored: to search again would not help."""
+    read = searcher.store.vectors
+
+    def vectors(model: str, doc_ids: Sequence[str]) -> FloatArray:
+        if DOC in doc_ids:
+            raise MissingDocuments([DOC], {})
+        return read(model, doc_ids)
+
+    monkeypatch.setattr(searcher.store, "vectors", vectors)
+    with pytest.raises(NoDocument, match="no document of this id"):
+        searcher.similar(DOC)
 
 
 def test_a_migrated_collection_compares_in_the_space_of_the_new_encoder(migrated_by_words: Settings) -> None:
