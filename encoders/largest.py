@@ -8,20 +8,21 @@ import numpy.typing as npt
 from encoders.document import FloatArray
 
 _SCORES_OF_A_COLUMN = 16
+_FEW = 512
+"""Scores that are faster sorted than looked through."""
 
 
 def largest(scores: FloatArray, k: int) -> npt.NDArray[np.intp]:
     """Indices of the k largest scores, descending, equal scores by index."""
-    if k >= len(scores):
-        chosen = np.arange(len(scores))
-    else:
-        chosen = np.flatnonzero(scores >= low_threshold(scores, k))
-        if len(chosen) > k:
-            of_chosen = scores[chosen]
-            threshold = np.partition(of_chosen, len(chosen) - k)[len(chosen) - k]
-            above, equal = chosen[of_chosen > threshold], chosen[of_chosen == threshold]
-            chosen = np.concatenate((above, equal[: k - len(above)]))  # of equal scores the first by index
-            chosen.sort()
+    if k >= len(scores) or len(scores) <= _FEW:
+        return np.argsort(-scores, kind="stable")[:k]
+    chosen = np.flatnonzero(scores >= low_threshold(scores, k))
+    if len(chosen) > k:
+        of_chosen = scores[chosen]
+        threshold = np.partition(of_chosen, len(chosen) - k)[len(chosen) - k]
+        above, equal = chosen[of_chosen > threshold], chosen[of_chosen == threshold]
+        chosen = np.concatenate((above, equal[: k - len(above)]))  # of equal scores the first by index
+        chosen.sort()
     return chosen[np.argsort(-scores[chosen], kind="stable")]
 
 

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import NamedTuple
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -57,11 +57,10 @@ class RetrievedDocuments:
         row_of: dict[str, int] = {}
         languages: dict[str, slice] = {}
         for lang, by_query in self.nearest.items():
+            by_words_here = (doc_id for hits in self.lexical_hits for doc_id, _ in hits[lang])
+            found = dict.fromkeys(itertools.chain(*(hits.doc_ids for hits in by_query), by_words_here))
             start = len(row_of)
-            for doc_id in itertools.chain(
-                *(hits.doc_ids for hits in by_query), *((one for one, _ in hits[lang]) for hits in self.lexical_hits)
-            ):
-                row_of.setdefault(doc_id, len(row_of))
+            row_of.update(zip([doc_id for doc_id in found if doc_id not in row_of], itertools.count(start)))
             languages[lang] = slice(start, len(row_of))
         queries = len(next(iter(self.nearest.values()), ()))
         by_words = np.zeros((queries, len(row_of)), dtype=np.bool_)
@@ -70,7 +69,10 @@ class RetrievedDocuments:
         in_stretches = []
         for count in counts:
             in_stretch = by_words.copy()
-            for by_query in self.nearest.values():
+            for lang, by_query in self.nearest.items():
+                if len(by_query) == 1:
+                    in_stretch[0, languages[lang].start :][: min(count, len(by_query[0].doc_ids))] = True
+                    continue
                 for query, hits in enumerate(by_query):
                     in_stretch[query, [row_of[doc_id] for doc_id in hits.doc_ids[:count]]] = True
             in_stretches.append(in_stretch)
@@ -78,16 +80,12 @@ class RetrievedDocuments:
 
     def vectors(self, doc_ids: Sequence[str]) -> FloatArray | None:
         """(ids, dim) vectors of documents as the store returned them; none if it did not return all."""
-        doc_ids_of_rows: list[str] = []
-        vectors = []
-        for by_query in self.nearest.values():
-            for hits in by_query:
-                if hits.vectors is not None:
-                    doc_ids_of_rows += hits.doc_ids
-                    vectors.append(hits.vectors)
-        if doc_ids_of_rows and doc_ids_of_rows == list(doc_ids):
+        found = [hits for by_query in self.nearest.values() for hits in by_query]
+        vectors = [hits.vectors for hits in found if hits.vectors is not None]
+        found_ids = [doc_id for hits in found if hits.vectors is not None for doc_id in hits.doc_ids]
+        if found_ids and found_ids == list(doc_ids):
             return np.concatenate(vectors)
-        row_of = {doc_id: row for row, doc_id in enumerate(doc_ids_of_rows)}
+        row_of = {doc_id: row for row, doc_id in enumerate(found_ids)}
         rows = [row_of.get(doc_id, -1) for doc_id in doc_ids]
         return None if not rows or -1 in rows else np.concatenate(vectors)[rows]
 
@@ -130,10 +128,8 @@ class CandidateDocuments:
 
     def selected(self, rows: Rows) -> CandidateDocuments:
         """The documents of the rows, ascending."""
-        languages = {
-            lang: slice(*(int(end) for end in np.searchsorted(rows, (span.start, span.stop))))
-            for lang, span in self.languages.items()
-        }
+        ends = np.searchsorted(rows, [span.stop for span in self.languages.values()]).tolist()
+        languages = {lang: slice(*span) for lang, span in zip(self.languages, pairwise((0, *ends)), strict=True)}
         doc_ids = [self.doc_ids[int(row)] for row in rows]
         return CandidateDocuments(doc_ids, languages, self.raw[rows], self.vectors[rows], self.vector_parts)
 
@@ -192,8 +188,12 @@ class CandidatesWithPassages(CandidateDocuments):
     @property
     def digests(self) -> Digests:
         """(n,) digest of all vectors that a document is compared by."""
-        of_passages = [crc32(one.offsets.tobytes(), crc32(one.vectors.tobytes(), one.has_title)) for one in self.stored]
-        return super().digests + 3 * np.array(of_passages, dtype=np.uint64)
+        if not self.doc_ids:
+            return super().digests
+        of_passages, starts = row_digests(self.passages), self.borders[:-1]
+        openings = of_passages[starts] if self.openings is None else row_digests(self.openings)
+        sums = np.add.reduceat(of_passages, starts)
+        return np.asarray(super().digests + 3 * sums + 5 * openings + self.has_title, dtype=np.uint64)
 
     def selected(self, rows: Rows) -> CandidatesWithPassages:
         """The documents of the rows, ascending, with their passages."""
@@ -230,7 +230,7 @@ class CandidatesWithPassages(CandidateDocuments):
             title[self.has_title] = passages[titles]
             starts_and_titles = np.concatenate((self.borders[:-1], titles))
             order = np.argsort(starts_and_titles)
-            largest = _largest_of_groups(passages, starts_and_titles[order])
+            largest = combined_groups(np.maximum, passages, starts_and_titles[order])
             best = largest[order < len(document)]
         return CosinesByPart(document, title, opening, best, passages)
 
@@ -253,13 +253,13 @@ def _multipliers(count: int) -> Digests:
     return np.random.default_rng(0).integers(0, 1 << 63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
-def _largest_of_groups(values: FloatArray, starts: Rows) -> FloatArray:
-    """(groups, columns) largest value of each group of adjacent rows, by the groups' first rows."""
-    if values.shape[1] < 16:  # of many columns, reduceat takes ten times as long as what follows
-        return np.asarray(np.maximum.reduceat(values, starts, axis=0))
+def combined_groups(combine: np.ufunc, values: FloatArray, starts: Rows) -> FloatArray:
+    """(groups, columns) ``combine.reduceat(values, starts, axis=0)``, which takes ten times as long of many columns."""
+    if values.shape[1] < 16:
+        return np.asarray(combine.reduceat(values, starts, axis=0))
     lengths = np.diff(starts, append=len(values))
-    largest = values[starts]
-    for place in range(1, int(lengths.max())):
+    combined = values[starts]
+    for place in range(1, int(lengths.max(initial=0))):
         longer = np.flatnonzero(lengths > place)
-        largest[longer] = np.maximum(largest[longer], values[starts[longer] + place])
-    return largest
+        combined[longer] = combine(combined[longer], values[starts[longer] + place])
+    return combined

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -246,15 +246,16 @@ class FairRanker:
         ends = [stretch.last for stretch in stretches]
         doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
         candidates = self._documents(doc_ids, languages, lang, self._share, retrieved.vectors(doc_ids))
+        scored = self._near(candidates, queries, in_stretches)
         if self._beta and len(doc_ids) > _WIDER * ends[0]:
-            near = self._scored(candidates, queries, lang, in_stretches, bank=False)
-            rows, in_stretches = _shortlists(near, in_stretches, by_words, [_WIDER * end for end in ends])
-            candidates, by_words = candidates.selected(rows), by_words[:, rows]
-        scored = self._scored(candidates, queries, lang, in_stretches)
+            rows, in_stretches = _shortlists(scored, in_stretches, by_words, [_WIDER * end for end in ends])
+            scored, by_words = scored.selected(rows), by_words[:, rows]
+        scored, candidates = self._scored(scored, lang), scored.documents
         mates = self._mates(scored, in_stretches[0])
         if self._passages:
             rows, in_stretches = _shortlists(scored.with_mates(mates), in_stretches, by_words, ends)
-            scored = self._scored(self._with_passages(candidates, rows, lang), queries, lang, in_stretches)
+            scored = self._near(self._with_passages(candidates, rows, lang), queries, in_stretches)
+            scored = self._scored(scored, lang)
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
         scored = scored.with_mates(mates)
         documents, rankings = scored.documents, []
@@ -301,30 +302,30 @@ class FairRanker:
         vectors = self.calibration.correct_documents(raw, languages, share, query_lang=query_lang)
         return CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
 
-    def _scored(
-        self,
-        documents: CandidateDocuments,
-        queries: CorrectedQueries,
-        query_lang: str,
-        in_stretches: Sequence[BoolArray],
-        *,
-        bank: bool = True,
+    def _near(
+        self, documents: CandidateDocuments, queries: CorrectedQueries, in_stretches: Sequence[BoolArray]
     ) -> ScoredCandidates:
-        """Margins of the last stretch's candidates, with neighbourhoods among the first stretch's candidates.
+        """The last stretch's candidates by margins in which a document's neighbourhood is the query's in its language.
 
-        Without the bank a document's neighbourhood is taken to be the query's in the document's language.
+        Neighbourhoods are among the first stretch's candidates.
         """
         by_part = documents.cosines_by_part(queries)
-        cosines = by_part.mean().T
-        fwd = bwd = None
+        cosines, fwd = by_part.mean().T, None
         scores = cosines
         if self._beta:
             in_first = np.where(in_stretches[0], cosines, np.float32(-np.inf))
             fwd = language_neighbourhoods(in_first, documents.languages.values())
-            bwd = self._neighbourhoods.of(documents, query_lang) if bank else None
-            scores = margin(cosines, fwd, fwd if bwd is None else bwd, self._beta)
+            scores = margin(cosines, fwd, fwd, self._beta)
         scores = np.where(in_stretches[-1], scores, np.float32(-np.inf))
-        return ScoredCandidates(documents, by_part, cosines, fwd, bwd, scores)
+        return ScoredCandidates(documents, by_part, cosines, fwd, None, scores)
+
+    def _scored(self, near: ScoredCandidates, query_lang: str) -> ScoredCandidates:
+        """The same candidates by margins with the documents' own neighbourhoods in the bank."""
+        if near.fwd is None:
+            return near
+        bwd = self._neighbourhoods.of(near.documents, query_lang)
+        scores = np.where(np.isfinite(near.scores), margin(near.cosines, near.fwd, bwd, self._beta), near.scores)
+        return replace(near, bwd=bwd, scores=scores)
 
     def _mates(self, scored: ScoredCandidates, in_first_stretch: BoolArray) -> list[Mates]:
         """The mates among each query's candidates of the first stretch; none if mates don't count."""

@@ -157,12 +157,11 @@ class Facets:
             )
             for name, path in paths.items()
         }
-        ordered = {name: dict(sorted(of_name.items(), key=_largest_first)) for name, of_name in counts.items()}
+        ordered = {
+            name: dict(sorted(of_name.items(), key=lambda item: (-item[1], item[0])))
+            for name, of_name in counts.items()
+        }
         return cls(total, len(documents), ordered)
-
-
-def _largest_first(value_and_count: tuple[str, int]) -> tuple[int, str]:
-    return -value_and_count[1], value_and_count[0]
 
 
 class Hits(list[Hit]):

@@ -13,6 +13,7 @@ from query.calibration.calibration import Calibration
 from query.ranking.candidates import (
     CandidateDocuments,
     CandidatesWithPassages,
+    combined_groups,
     passage_rows_by_language,
 )
 
@@ -78,7 +79,7 @@ def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: R
     counts = lengths[several]
     firsts = np.cumsum(counts) - counts
     rows = np.repeat(starts[several] - firsts, counts) + np.arange(counts.sum())
-    totals = np.add.reduceat(passages[rows], firsts, axis=0)
+    totals = combined_groups(np.add, passages[rows], firsts)
     openings = passages[starts]
     openings[several] = parts.weighed(parts.unit(unit_rows(totals)))
     return openings

@@ -17,8 +17,6 @@ from query.ranking.fusion import best_lexical_score, lexical_scores
 from query.ranking.hits import ScoreParts
 from query.ranking.mates import Mates
 
-_SMALLEST_BM25 = 1e-9
-
 
 @dataclass(frozen=True)
 class ScoredCandidates:
@@ -42,6 +40,17 @@ class ScoredCandidates:
     scores: FloatArray
     margins: FloatArray | None = None
     mates: Sequence[Mates] = ()
+
+    def selected(self, rows: Rows) -> ScoredCandidates:
+        """The candidates of the rows, ascending, compared by their own vectors and not with the bank."""
+        return ScoredCandidates(
+            self.documents.selected(rows),
+            CosinesByPart(self.by_part.document[rows]),
+            self.cosines[:, rows],
+            None if self.fwd is None else self.fwd[:, rows],
+            None,
+            self.scores[:, rows],
+        )
 
     def with_mates(self, mates: Sequence[Mates]) -> ScoredCandidates:
         """The same candidates, in whose scores each query's mates take part."""
@@ -88,7 +97,7 @@ class ScoredCandidates:
             gains[of_query.rows], mates[of_query.rows] = of_query.gains(margins)
         words = none
         if lexical_hits is not None:
-            best = max(best_lexical_score(lexical_hits), _SMALLEST_BM25)
+            best = max(best_lexical_score(lexical_hits), 1e-9)
             words = (lexical_scores([documents.doc_ids[row] for row in rows.tolist()], lexical_hits) / best).tolist()
         document, title, opening, passage = (
             none if cosines is None else cosines[rows, query].tolist() for cosines in self.by_part[:4]

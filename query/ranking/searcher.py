@@ -369,7 +369,10 @@ class Searcher:
         self._check(k)
         ranker = self._ranker(RankingOptions(balance=0.5) if self.calibration else RankingOptions(), passages=False)
         lang = self.document(doc_id).lang
-        targets = self._other_languages(lang) if to is None else self.targets(to)
+        targets = sorted(set(self.languages) - {lang}) if to is None else self.targets(to)
+        if not targets:
+            only = f"collection {self.collection} has documents in {lang} alone"
+            raise BadInput(f"{only}; ask for similar documents in {lang}")
 
         def attempt(depth: int) -> list[Hit]:
             try:
@@ -396,19 +399,6 @@ class Searcher:
 
     def _no_document(self) -> NoDocument:
         return NoDocument(f"collection {self.collection} has no document of this id")
-
-    def _other_languages(self, lang: str) -> list[str]:
-        """The languages of the collection but one.
-
-        Raises:
-            BadInput: there are none.
-        """
-        others = sorted(set(self.languages) - {lang})
-        if not others:
-            raise BadInput(
-                f"collection {self.collection} has documents in {lang} alone; ask for similar documents in {lang}"
-            )
-        return others
 
     def _read_query(self, text: str, lang: str | None) -> tuple[Document, float | None]:
         """The query, and the confidence of its detected language; no confidence if the language is stated."""
