@@ -23,8 +23,8 @@ LIFTERS = 150
 """Best candidates of a query, by vectors, that are mates of others: a mean of fewer is too high."""
 RAMP = np.float32(0.4)
 """Range of cosines below a collection's bar over which a mate's weight grows from 0 to 1."""
-SAME = np.float32(0.75)
-"""Weight from which mates are one subject."""
+SAME = np.float32(0.4)
+"""Least cosine of mates that are one subject; they must weigh ½, too."""
 _GAIN = np.float32(0.98)
 """Share of what mates add: the whole would leave the versions of a subject without an order."""
 
@@ -101,7 +101,7 @@ def counterparts(documents: CandidateDocuments, rows: Rows, bar: float) -> dict[
     Only documents with a counterpart.
     """
     mates, cosines = _mutual(documents, rows, np.arange(len(rows)))
-    same = _weights(cosines, bar) >= SAME
+    same = (cosines >= SAME) & (_weights(cosines, bar) >= 0.5)
     return {
         int(row): np.unique(of_row[is_same]).tolist()
         for row, of_row, is_same in zip(rows, mates, same, strict=True)
