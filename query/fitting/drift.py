@@ -19,7 +19,7 @@ from encoders.methods.moments import PartMoments
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.fitting.sampling import draw_each
-from query.fitting.shrinkage import ShrunkParts
+from query.fitting.shrinkage import ShrunkMeans
 from query.fitting.statistics import SAMPLE, document_moments
 from query.ranking.fair_ranker import FairRanker
 
@@ -58,7 +58,7 @@ def drift(
 
 def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> Calibration:
     """The calibration with the means of documents from ``moments``."""
-    shrunk = ShrunkParts(moments)
+    shrunk = ShrunkMeans(moments)
     languages = {
         lang: replace(statistics, means={**statistics.means, "document": shrunk.mean(lang)})
         for lang, statistics in active.languages.items()

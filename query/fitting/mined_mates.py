@@ -156,8 +156,7 @@ def _mine(
 
 
 def _bar(cosines: Iterable[float]) -> float:
-    known = [*cosines, BAR]
-    return max(BAR, round(float(np.quantile(known, _BELOW_BAR)), 3))
+    return max(BAR, round(float(np.quantile([*cosines, BAR], _BELOW_BAR)), 3))
 
 
 def _least_margin(confirmed: BoolArray, margins: FloatArray) -> tuple[float, float]:

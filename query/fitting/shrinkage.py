@@ -13,7 +13,7 @@ _FULL = 32
 """Number of vectors with which a language has half of its full weight in the pooled mean."""
 
 
-class ShrunkParts:
+class ShrunkMeans:
     """Languages' means, each shrunk towards that of all languages, part by part; fewer vectors shrink more.
 
     It is the empirical Bayes estimate: a language's mean has the weight n of its n vectors, the pooled mean the
@@ -26,7 +26,7 @@ class ShrunkParts:
         pooled: (dim,) mean of all languages, for a language without moments.
     """
 
-    def __init__(self, moments: Mapping[str, PartMoments], like: ShrunkParts | None = None) -> None:
+    def __init__(self, moments: Mapping[str, PartMoments], like: ShrunkMeans | None = None) -> None:
         """Shrink the moments of each language; at least one language is needed, and its count may be 0.
 
         The trust is that of ``like``, of the same languages, if vectors are not drawn one by one: a document's passages

@@ -17,7 +17,7 @@ from encoders.text.segmentation import first_sentence
 from indexer.stores.contract import VectorStore, read_existing
 from query.calibration.calibration import Calibration, LanguageStatistics, VectorKind
 from query.fitting.sampling import draw_each
-from query.fitting.shrinkage import ShrunkParts
+from query.fitting.shrinkage import ShrunkMeans
 
 SAMPLE = 2000
 """Maximum documents of each language in its statistics."""
@@ -134,11 +134,11 @@ def pseudo_queries(documents: Sequence[Document]) -> list[Document]:
 def fit_statistics(samples: CalibrationSamples, model: str) -> Calibration:
     """The calibration that takes out each language's mean, with plain cosines of what is left."""
     parts = next(iter(samples.documents.values())).parts
-    documents = ShrunkParts(samples.documents)
-    shrunk: dict[VectorKind, ShrunkParts] = {
+    documents = ShrunkMeans(samples.documents)
+    shrunk: dict[VectorKind, ShrunkMeans] = {
         "document": documents,
-        "passage": ShrunkParts(samples.passages, like=documents),
-        "query": ShrunkParts(samples.queries),
+        "passage": ShrunkMeans(samples.passages, like=documents),
+        "query": ShrunkMeans(samples.queries),
     }
     languages = {
         lang: LanguageStatistics(

@@ -57,35 +57,31 @@ class RetrievedDocuments:
         row_of: dict[str, int] = {}
         languages: dict[str, slice] = {}
         for lang, by_query in self.nearest.items():
-            by_words_here = (doc_id for hits in self.lexical_hits for doc_id, _ in hits[lang])
-            found = dict.fromkeys(itertools.chain(*(hits.doc_ids for hits in by_query), by_words_here))
+            with_words = (doc_id for hits in self.lexical_hits for doc_id, _ in hits[lang])
+            doc_ids = dict.fromkeys(itertools.chain(*(hits.doc_ids for hits in by_query), with_words))
             start = len(row_of)
-            row_of.update(zip([doc_id for doc_id in found if doc_id not in row_of], itertools.count(start)))
+            row_of.update(zip([doc_id for doc_id in doc_ids if doc_id not in row_of], itertools.count(start)))
             languages[lang] = slice(start, len(row_of))
         queries = len(next(iter(self.nearest.values()), ()))
         by_words = np.zeros((queries, len(row_of)), dtype=np.bool_)
         for query, of_query in enumerate(self.lexical_hits):
             by_words[query, [row_of[doc_id] for lang in self.nearest for doc_id, _ in of_query[lang]]] = True
-        in_stretches = []
-        for count in counts:
-            in_stretch = by_words.copy()
-            for lang, by_query in self.nearest.items():
-                if len(by_query) == 1:
-                    in_stretch[0, languages[lang].start :][: min(count, len(by_query[0].doc_ids))] = True
-                    continue
-                for query, hits in enumerate(by_query):
-                    in_stretch[query, [row_of[doc_id] for doc_id in hits.doc_ids[:count]]] = True
-            in_stretches.append(in_stretch)
+        in_stretches = [by_words.copy() for _ in counts]
+        for by_query in self.nearest.values():
+            for query, hits in enumerate(by_query):
+                rows = [row_of[doc_id] for doc_id in hits.doc_ids]
+                for count, in_stretch in zip(counts, in_stretches, strict=True):
+                    in_stretch[query, rows[:count]] = True
         return list(row_of), languages, in_stretches, by_words
 
     def vectors(self, doc_ids: Sequence[str]) -> FloatArray | None:
         """(ids, dim) vectors of documents as the store returned them; none if it did not return all."""
-        found = [hits for by_query in self.nearest.values() for hits in by_query]
-        vectors = [hits.vectors for hits in found if hits.vectors is not None]
-        found_ids = [doc_id for hits in found if hits.vectors is not None for doc_id in hits.doc_ids]
-        if found_ids and found_ids == list(doc_ids):
+        nearest = [hits for by_query in self.nearest.values() for hits in by_query]
+        vectors = [hits.vectors for hits in nearest if hits.vectors is not None]
+        with_vectors = [doc_id for hits in nearest if hits.vectors is not None for doc_id in hits.doc_ids]
+        if with_vectors and with_vectors == list(doc_ids):
             return np.concatenate(vectors)
-        row_of = {doc_id: row for row, doc_id in enumerate(found_ids)}
+        row_of = {doc_id: row for row, doc_id in enumerate(with_vectors)}
         rows = [row_of.get(doc_id, -1) for doc_id in doc_ids]
         return None if not rows or -1 in rows else np.concatenate(vectors)[rows]
 

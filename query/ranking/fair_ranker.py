@@ -56,7 +56,7 @@ STRETCHES = (Stretch(150, 50), Stretch(1_000, 1_000), Stretch(10_000, 10_000))
 MANY = 10_000
 """Documents of the largest language above which the first stretch has twice as many candidates. Among 228,206 vectors
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
-_WIDER = 3
+_KEPT_FOR_A_HIT = 3
 """Candidates that a stretch keeps for each of its hits before bank and mates are asked. Three cost nothing (ntrex in 42
 languages, MAP .9732 with and without), two cost .002 in a mixed collection."""
 _TOGETHER = 8
@@ -246,16 +246,16 @@ class FairRanker:
         ends = [stretch.last for stretch in stretches]
         doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
         candidates = self._documents(doc_ids, languages, lang, self._share, retrieved.vectors(doc_ids))
-        scored = self._near(candidates, queries, in_stretches)
-        if self._beta and len(doc_ids) > _WIDER * ends[0]:
-            rows, in_stretches = _shortlists(scored, in_stretches, by_words, [_WIDER * end for end in ends])
+        scored = self._without_bank(candidates, queries, in_stretches)
+        if self._beta and len(doc_ids) > _KEPT_FOR_A_HIT * ends[0]:
+            rows, in_stretches = _shortlists(scored, in_stretches, by_words, [_KEPT_FOR_A_HIT * end for end in ends])
             scored, by_words = scored.selected(rows), by_words[:, rows]
-        scored, candidates = self._scored(scored, lang), scored.documents
+        scored, candidates = self._with_bank(scored, lang), scored.documents
         mates = self._mates(scored, in_stretches[0])
         if self._passages:
             rows, in_stretches = _shortlists(scored.with_mates(mates), in_stretches, by_words, ends)
-            scored = self._near(self._with_passages(candidates, rows, lang), queries, in_stretches)
-            scored = self._scored(scored, lang)
+            scored = self._without_bank(self._with_passages(candidates, rows, lang), queries, in_stretches)
+            scored = self._with_bank(scored, lang)
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
         scored = scored.with_mates(mates)
         documents, rankings = scored.documents, []
@@ -302,7 +302,7 @@ class FairRanker:
         vectors = self.calibration.correct_documents(raw, languages, share, query_lang=query_lang)
         return CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
 
-    def _near(
+    def _without_bank(
         self, documents: CandidateDocuments, queries: CorrectedQueries, in_stretches: Sequence[BoolArray]
     ) -> ScoredCandidates:
         """The last stretch's candidates by margins in which a document's neighbourhood is the query's in its language.
@@ -319,13 +319,15 @@ class FairRanker:
         scores = np.where(in_stretches[-1], scores, np.float32(-np.inf))
         return ScoredCandidates(documents, by_part, cosines, fwd, None, scores)
 
-    def _scored(self, near: ScoredCandidates, query_lang: str) -> ScoredCandidates:
+    def _with_bank(self, scored: ScoredCandidates, query_lang: str) -> ScoredCandidates:
         """The same candidates by margins with the documents' own neighbourhoods in the bank."""
-        if near.fwd is None:
-            return near
-        bwd = self._neighbourhoods.of(near.documents, query_lang)
-        scores = np.where(np.isfinite(near.scores), margin(near.cosines, near.fwd, bwd, self._beta), near.scores)
-        return replace(near, bwd=bwd, scores=scores)
+        if scored.fwd is None:
+            return scored
+        bwd = self._neighbourhoods.of(scored.documents, query_lang)
+        scores = np.where(
+            np.isfinite(scored.scores), margin(scored.cosines, scored.fwd, bwd, self._beta), scored.scores
+        )
+        return replace(scored, bwd=bwd, scores=scores)
 
     def _mates(self, scored: ScoredCandidates, in_first_stretch: BoolArray) -> list[Mates]:
         """The mates among each query's candidates of the first stretch; none if mates don't count."""

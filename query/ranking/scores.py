@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class ScoredCandidates:
             rows, scores = np.concatenate((rows, next_rows)), np.concatenate((scores, next_scores))
         return rows, scores
 
-    def parts(self, query: int, rows: Rows, raw: FloatArray, lexical_hits: LexicalHits | None) -> Iterator[ScoreParts]:
+    def parts(self, query: int, rows: Rows, raw: FloatArray, lexical_hits: LexicalHits | None) -> list[ScoreParts]:
         """The parts of the scores of the rows' documents, for a query vector in the stored space (``raw``)."""
         documents, none = self.documents, [None] * len(rows)
         margins = self.scores[query] if self.margins is None else self.margins[query]
@@ -102,18 +102,18 @@ class ScoredCandidates:
         document, title, opening, passage = (
             none if cosines is None else cosines[rows, query].tolist() for cosines in self.by_part[:4]
         )
-        columns = (
-            documents.vector_parts.plain_cosines(documents.raw[rows], raw[None])[:, 0].tolist(),
-            document,
-            [None if cosine is None or np.isnan(cosine) else cosine for cosine in title],
-            opening,
-            passage,
-            self.cosines[query, rows].tolist(),
-            none if self.fwd is None else self.fwd[query, rows].tolist(),
-            none if self.bwd is None else self.bwd[rows].tolist(),
-            margins[rows].tolist(),
-            [None if mate < 0 else documents.doc_ids[mate] for mate in mates[rows].tolist()],
-            [None if mate < 0 else gain for gain, mate in zip(gains[rows].tolist(), mates[rows].tolist(), strict=True)],
-            words,
-        )
-        return itertools.starmap(ScoreParts, zip(*columns, strict=True))
+        columns: dict[str, Sequence[Any]] = {
+            "cosine": documents.vector_parts.plain_cosines(documents.raw[rows], raw[None])[:, 0].tolist(),
+            "corrected": document,
+            "title": [None if cosine is None or np.isnan(cosine) else cosine for cosine in title],
+            "opening": opening,
+            "passage": passage,
+            "compared": self.cosines[query, rows].tolist(),
+            "fwd": none if self.fwd is None else self.fwd[query, rows].tolist(),
+            "bwd": none if self.bwd is None else self.bwd[rows].tolist(),
+            "score": margins[rows].tolist(),
+            "mate": [None if mate < 0 else documents.doc_ids[mate] for mate in mates[rows].tolist()],
+            "mates": [None if mate < 0 else float(gains[row]) for row, mate in zip(rows, mates[rows], strict=True)],
+            "words": words,
+        }
+        return [ScoreParts(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]

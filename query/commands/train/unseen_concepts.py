@@ -24,18 +24,14 @@ from encoders.document import Document, Encoder, FloatArray
 from encoders.text.segmentation import first_sentence
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from query.evaluation.significance import errors_by_chance
+from query.evaluation.significance import ALPHA, errors_by_chance
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.fitting.trial import Question, Trial
+from query.fitting.trial import FEWEST, Question, Trial
 
 PAGES = 512
 """Maximum pages; whole concepts are taken until so many are reached."""
 _BATCH = 64
 _DEPTH = 100
-_FEWEST = 20
-"""Minimum concepts to say that a training helped, or did harm."""
-_BY_CHANCE = 0.05
-"""Probability, on one side, that a difference is said to be one by chance."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +50,9 @@ class Comparison:
 
     @property
     def verdict(self) -> Literal["better", "worse", "undecided"]:
-        """Whether the training helped."""
-        bound = errors_by_chance(self.concepts, _BY_CHANCE) * self.error
-        gain = self.trained - self.untrained if self.concepts >= _FEWEST else 0.0
+        """Whether the training helped, or did harm."""
+        bound = errors_by_chance(self.concepts, ALPHA) * self.error
+        gain = self.trained - self.untrained if self.concepts >= FEWEST else 0.0
         return "better" if gain > bound else "worse" if gain < -bound else "undecided"
 
 

@@ -16,7 +16,7 @@ from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
 from query.calibration.space import CommonSpace, MappedSpace
-from query.fitting.shrinkage import ShrunkParts
+from query.fitting.shrinkage import ShrunkMeans
 from query.fitting.statistics import CalibrationSamples, fit_statistics
 
 DIM = 12
@@ -150,7 +150,7 @@ def test_means_are_drawn_by_the_variances_ratio(languages: int, seed: int) -> No
     within = sum(((rows - rows.mean(axis=0)) ** 2).sum() for rows in vectors.values()) / (counts - 1).sum()
     scattered = (weights * (1 - weights) / counts).sum() * within
     between = ((weights * ((means - pooled) ** 2).sum(axis=1)).sum() - scattered) / (1 - (weights**2).sum())
-    shrunk = ShrunkParts(moments)
+    shrunk = ShrunkMeans(moments)
     for at, lang in enumerate(vectors):
         own = counts[at] / (counts[at] + within / between) if between > 0 else 0.0
         assert shrunk.mean(lang) == pytest.approx(pooled + own * (means[at] - pooled), abs=1e-4)
