@@ -21,6 +21,21 @@ _HEAD_START = 0.02
 reading a large vocabulary holds the lock for about as long as the graph takes to load."""
 
 
+class Cut(NamedTuple):
+    """Where documents are cut.
+
+    Attributes:
+        segments: of each document.
+        headings: for each document, the number of its first tokens that are read before each later segment; if empty,
+            no document has a heading.
+        weighted: whether a segment weighs as much in its document's mean as it has tokens; if not, all weigh the same.
+    """
+
+    segments: list[list[Span]]
+    headings: Sequence[int] = ()
+    weighted: bool = False
+
+
 class SentenceEncoder:
     """A loaded model folder: tokenizer and graph."""
 
@@ -74,23 +89,16 @@ class SentenceEncoder:
         """Token ids of document segments, encoded with the model's document prefix → (segments, dim) unit rows."""
         return self.session.run([self.tokenizer.segment(ids) for ids in segments], self.tokenizer.pad)
 
-    def encode_spans(
-        self,
-        tokens: Sequence[Tokens],
-        spans: Sequence[Sequence[Span]],
-        titles: Sequence[Span | None] = (),
-        headings: Sequence[int] = (),
-    ) -> Encoded:
+    def encode_spans(self, tokens: Sequence[Tokens], cut_at: Cut, titles: Sequence[Span | None] = ()) -> Encoded:
         """Encode documents as the mean of their segments' unit vectors, scaled to unit length.
 
-        ``spans`` has each document's segments, ``titles`` its title if that is to be a passage of its own; those of
-        unknown texts are ignored. ``headings`` is the number of each text's first tokens that are read before each of
-        its later segments.
+        ``titles`` has each document's title if that is to be a passage of its own; titles and segments of unknown texts
+        are ignored.
         """
-        titles, headings = titles or [None] * len(tokens), headings or [0] * len(tokens)
+        titles, headings = titles or [None] * len(tokens), cut_at.headings or [0] * len(tokens)
         wanted = [
             (segments, title) if text.known else ([], None)
-            for text, segments, title in zip(tokens, spans, titles, strict=True)
+            for text, segments, title in zip(tokens, cut_at.segments, titles, strict=True)
         ]
         cuts = [list(dict.fromkeys([*segments, title] if title else segments)) for segments, title in wanted]
         vectors = self.encode_segments(
@@ -110,26 +118,14 @@ class SentenceEncoder:
             rows = [places[span] for span in segments]
             offsets = [text.characters_of(span) for span in segments]
             if rows:
-                means[row] = vectors[rows].mean(axis=0)
+                weights = [end - start for start, end in segments] if cut_at.weighted else None
+                means[row] = np.average(vectors[rows], axis=0, weights=weights)
             if title and len(cut) > 1:
                 rows.append(places[title])
                 offsets.append((0, text.characters(title[1] - 1)[1]))
             passages.append(Passages(quantised[rows], np.array(offsets, dtype=np.int32).reshape(-1, 2)))
         known = np.array([[text.known] for text in tokens], dtype=np.bool_).reshape(-1, 1)
         return Encoded(unit_rows(means), passages, known)
-
-
-class Cut(NamedTuple):
-    """Where documents are cut.
-
-    Attributes:
-        segments: of each document.
-        headings: for each document, the number of its first tokens that are read before each later segment; if empty,
-            no document has a heading.
-    """
-
-    segments: list[list[Span]]
-    headings: Sequence[int] = ()
 
 
 class SentenceMethod(ABC):
@@ -146,7 +142,7 @@ class SentenceMethod(ABC):
         tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
         titles = title_spans(documents, tokens, self._sentence.segment_limit)
         cut = self._cut(documents, tokens, titles)
-        return self._sentence.encode_spans(tokens, cut.segments, titles, cut.headings)
+        return self._sentence.encode_spans(tokens, cut, titles)
 
     @abstractmethod
     def _cut(self, documents: Sequence[Document], tokens: Sequence[Tokens], titles: Sequence[Span | None]) -> Cut:

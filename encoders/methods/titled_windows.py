@@ -1,11 +1,11 @@
-"""*windows*: a document is the mean of windows of its text, each read with the title before it. The default."""
+"""*windows*: a document is the weighted mean of windows, each read with the title before it. The default."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from encoders.document import Document
+from encoders.document import Document, short_hash
 from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
 from encoders.text.segmentation import WINDOW, windows
 from encoders.text.tokens import Span, Tokens
@@ -17,8 +17,9 @@ _HEADING = 32
 class TitledWindows(SentenceMethod):
     """Document encoder over the whole text: windows of 128 tokens with the title before each, mean of their vectors.
 
-    Windows do not overlap: the title says what a window is about, so its neighbours' words need not. Special tokens,
-    the prefix and the title count among a window's tokens.
+    In the mean each window weighs as much as it has tokens of text, so a short last window weighs little. Windows do
+    not overlap: the title says what a window is about, so its neighbours' words need not. Special tokens, the prefix
+    and the title count among the 128.
     """
 
     method = "windows"
@@ -29,7 +30,8 @@ class TitledWindows(SentenceMethod):
         window = min(WINDOW, sentence.folder.config.max_tokens)
         self._text = window - sentence.tokenizer.document_overhead
         spec = sentence.folder.config.spec(self.method, window=window, heading=_longest_heading(self._text))
-        self.spec = replace(spec, titled=True)
+        # the mean's weights are of the build: vectors of an earlier version, without them, can be compared with these
+        self.spec = replace(spec, build=short_hash(spec.build, "weighted"), titled=True)
 
     def _cut(
         self,
@@ -38,7 +40,7 @@ class TitledWindows(SentenceMethod):
         titles: Sequence[Span | None],
     ) -> Cut:
         """The windows."""
-        return cut_titled_windows(tokens, titles, self._text)
+        return cut_titled_windows(tokens, titles, self._text)._replace(weighted=True)
 
 
 def cut_titled_windows(tokens: Sequence[Tokens], titles: Sequence[Span | None], size: int) -> Cut:

@@ -112,9 +112,9 @@ class Lower(ABC):
         """Documents' tokens, the segments that are kept, and each document's number of others."""
         tokens = self.tokenizer.tokenize([document.content for document in documents])
         titles = title_spans(documents, tokens, self._limit)
-        segments, headings = cut(self._segmentation, documents, tokens, titles, self._limit)
-        left_out = np.array([len(spans) - self._most_segments for spans in segments], np.int64).clip(min=0)
-        return tokens, Cut([spans[: self._most_segments] for spans in segments], headings), left_out
+        whole = cut(self._segmentation, documents, tokens, titles, self._limit)
+        left_out = np.array([len(spans) - self._most_segments for spans in whole.segments], np.int64).clip(min=0)
+        return tokens, whole._replace(segments=[spans[: self._most_segments] for spans in whole.segments]), left_out
 
 
 class FrozenLower(Lower):
@@ -137,13 +137,13 @@ class FrozenLower(Lower):
 
     def prepare(self, documents: Sequence[Document]) -> Part:
         """Encode the first segments and the titles."""
-        tokens, (segments, headings), left_out = self._cut(documents)
-        encoded = self._encoder.encode_spans(tokens, segments, headings=headings)
+        tokens, cut_at, left_out = self._cut(documents)
+        encoded = self._encoder.encode_spans(tokens, cut_at)
         titles = [Document(document.doc_id, document.lang, title_of(document)) for document in documents]
         return {
             "counts": np.array([len(passages.vectors) for passages in encoded.passages], dtype=np.int64),
             "left_out": left_out,
-            "openings": title_segments(documents, tokens, segments),
+            "openings": title_segments(documents, tokens, cut_at.segments),
             "vectors": np.concatenate([passages.vectors for passages in encoded.passages]),
             "queries": int8_rows(self._encoder.encode_queries(titles)),
         }

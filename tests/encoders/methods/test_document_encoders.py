@@ -122,14 +122,16 @@ def test_segments_are_the_mean_of_overlapping_windows(sentence: SentenceEncoder)
     assert ends[-1] == len(_LONG)
 
 
-def test_windows_follow_each_other_and_each_is_read_with_the_title_before_it(sentence: SentenceEncoder) -> None:
+def test_windows_are_read_with_the_title_and_weigh_as_much_as_their_text(sentence: SentenceEncoder) -> None:
     document = Document("1", "en", _LONG, "Floods in spring")
     encoded = TitledWindows(sentence).encode_documents([document])
     title, text = (sentence.tokenizer.tokenize([piece])[0].ids for piece in (document.title, _LONG))
     room = 128 - sentence.tokenizer.document_overhead - len(title)
     starts = range(0, len(text), room)
-    parts = sentence.encode_segments([np.concatenate((title, text[start : start + room])) for start in starts])
-    mean = parts.mean(axis=0)
+    windows = [text[start : start + room] for start in starts]
+    assert len(windows[-1]) < room
+    parts = sentence.encode_segments([np.concatenate((title, window)) for window in windows])
+    mean = sum(len(window) * part for window, part in zip(windows, parts, strict=True))
     np.testing.assert_allclose(encoded.vectors[0], mean / np.linalg.norm(mean), atol=1e-5)
     passages = encoded.passages[0]
     assert passages.has_title
