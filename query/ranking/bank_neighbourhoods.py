@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 
 from encoders.document import FloatArray
 from query.calibration.calibration import Bank
@@ -22,8 +23,8 @@ _MOST = 200_000
 class BankNeighbourhoods:
     """The banks of languages, and the neighbourhoods of the documents that were compared with them.
 
-    A neighbourhood depends on the bank and on the document's vectors, not on the query, and the documents near one
-    query are often near the next. Each is kept by a digest of the document's id, vectors and language and the bank's
+    A neighbourhood depends on the bank and on the document's vector, not on the query, and the documents near one
+    query are often near the next. Each is kept by a digest of the document's id, vector and language and the bank's
     language. Kept or computed anew, a neighbourhood may differ in its last bits, as products of other shapes do.
     """
 
@@ -35,7 +36,7 @@ class BankNeighbourhoods:
 
     def of(self, documents: CandidateDocuments, query_lang: str) -> FloatArray:
         """(n,) neighbourhoods of documents in the bank of a language of queries."""
-        keys = documents.digests + np.array(list(map(hash, documents.doc_ids)), dtype=np.int64).view(np.uint64)
+        keys = _digests(documents.raw) + np.array(list(map(hash, documents.doc_ids)), dtype=np.int64).view(np.uint64)
         for lang, rows in documents.languages.items():
             keys[rows] += np.uint64(crc32(f"{lang} {query_lang}".encode()))
         values = np.array([self._known.get(key, np.nan) for key in keys.tolist()], dtype=np.float32)
@@ -50,3 +51,16 @@ class BankNeighbourhoods:
             kept = new[:_MOST]
             self._known.update(zip(keys[kept].tolist(), values[kept].tolist(), strict=True))
         return values
+
+
+def _digests(rows: FloatArray) -> npt.NDArray[np.uint64]:
+    """(n,) digest of the bytes of each row of (n, dim) float32: a sum with odd multipliers, modulo 2⁶⁴."""
+    number = np.uint32 if rows.shape[1] % 2 else np.uint64
+    words: npt.NDArray[np.unsignedinteger] = np.ascontiguousarray(rows, dtype=np.float32).view(number)
+    digests: npt.NDArray[np.uint64] = np.einsum("ij,j->i", words, _multipliers(words.shape[1]))
+    return digests
+
+
+@cache
+def _multipliers(count: int) -> npt.NDArray[np.uint64]:
+    return np.random.default_rng(0).integers(0, 1 << 63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)

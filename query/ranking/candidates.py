@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
@@ -18,8 +17,6 @@ from indexer.stores.contract import LexicalHits, NearestDocuments
 from indexer.stores.matrix import Rows
 from query.calibration.space import CorrectedQueries
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
-
-Digests = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -117,11 +114,6 @@ class CandidateDocuments:
         """The cosines that documents are compared by: here the documents' own."""
         return CosinesByPart(queries.cosines(self.vectors, self.languages, self.vector_parts))
 
-    @property
-    def digests(self) -> Digests:
-        """(n,) digest of all vectors that a document is compared by."""
-        return row_digests(self.raw)
-
     def selected(self, rows: Rows) -> CandidateDocuments:
         """The documents of the rows, ascending."""
         ends = np.searchsorted(rows, [span.stop for span in self.languages.values()]).tolist()
@@ -181,36 +173,6 @@ class CandidatesWithPassages(CandidateDocuments):
     has_title: BoolArray
     openings: FloatArray | None
 
-    @property
-    def digests(self) -> Digests:
-        """(n,) digest of all vectors that a document is compared by."""
-        if not self.doc_ids:
-            return super().digests
-        of_passages, starts = row_digests(self.passages), self.borders[:-1]
-        openings = of_passages[starts] if self.openings is None else row_digests(self.openings)
-        sums = np.add.reduceat(of_passages, starts)
-        return np.asarray(super().digests + 3 * sums + 5 * openings + self.has_title, dtype=np.uint64)
-
-    def selected(self, rows: Rows) -> CandidatesWithPassages:
-        """The documents of the rows, ascending, with their passages."""
-        documents = super().selected(rows)
-        counts = np.diff(self.borders)[rows]
-        borders = np.concatenate(([0], np.cumsum(counts)))
-        passage_rows = np.repeat(self.borders[rows] - borders[:-1], counts) + np.arange(borders[-1])
-        return CandidatesWithPassages(
-            documents.doc_ids,
-            documents.languages,
-            documents.raw,
-            documents.vectors,
-            documents.vector_parts,
-            [self.stored[int(row)] for row in rows],
-            self.passages[passage_rows],
-            borders,
-            passage_rows_by_language(documents.languages, borders),
-            self.has_title[rows],
-            None if self.openings is None else self.openings[rows],
-        )
-
     def cosines_by_part(self, queries: CorrectedQueries) -> CosinesByPart:
         """The cosines of each part."""
         document = super().cosines_by_part(queries).document
@@ -234,19 +196,6 @@ class CandidatesWithPassages(CandidateDocuments):
 def passage_rows_by_language(languages: Mapping[str, slice], borders: Rows) -> dict[str, slice]:
     """Rows of each language's passages, by the rows of its documents and the first passage of each document."""
     return {lang: slice(int(borders[rows.start]), int(borders[rows.stop])) for lang, rows in languages.items()}
-
-
-def row_digests(rows: FloatArray) -> Digests:
-    """(n,) digest of the bytes of each row of (n, dim) float32: a sum with odd multipliers, modulo 2⁶⁴."""
-    number = np.uint32 if rows.shape[1] % 2 else np.uint64
-    words: npt.NDArray[np.unsignedinteger] = np.ascontiguousarray(rows, dtype=np.float32).view(number)
-    digests: Digests = np.einsum("ij,j->i", words, _multipliers(words.shape[1]))
-    return digests
-
-
-@cache
-def _multipliers(count: int) -> Digests:
-    return np.random.default_rng(0).integers(0, 1 << 63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def combined_groups(combine: np.ufunc, values: FloatArray, starts: Rows) -> FloatArray:

@@ -250,12 +250,14 @@ class FairRanker:
         if self._beta and len(doc_ids) > _KEPT_FOR_A_HIT * ends[0]:
             rows, in_stretches = _shortlists(scored, in_stretches, by_words, [_KEPT_FOR_A_HIT * end for end in ends])
             scored, by_words = scored.selected(rows), by_words[:, rows]
-        scored, candidates = self._with_bank(scored, lang), scored.documents
+        candidates = scored.documents
+        bwd = self._neighbourhoods.of(candidates, lang) if self._beta else None
+        scored = self._with_bank(scored, bwd)
         mates = self._mates(scored, in_stretches[0])
         if self._passages:
             rows, in_stretches = _shortlists(scored.with_mates(mates), in_stretches, by_words, ends)
             scored = self._without_bank(self._with_passages(candidates, rows, lang), queries, in_stretches)
-            scored = self._with_bank(scored, lang)
+            scored = self._with_bank(scored, None if bwd is None else bwd[rows])
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
         scored = scored.with_mates(mates)
         documents, rankings = scored.documents, []
@@ -319,11 +321,10 @@ class FairRanker:
         scores = np.where(in_stretches[-1], scores, np.float32(-np.inf))
         return ScoredCandidates(documents, by_part, cosines, fwd, None, scores)
 
-    def _with_bank(self, scored: ScoredCandidates, query_lang: str) -> ScoredCandidates:
-        """The same candidates by margins with the documents' own neighbourhoods in the bank."""
-        if scored.fwd is None:
+    def _with_bank(self, scored: ScoredCandidates, bwd: FloatArray | None) -> ScoredCandidates:
+        """The same candidates by margins with the documents' own (n,) neighbourhoods in the bank."""
+        if scored.fwd is None or bwd is None:
             return scored
-        bwd = self._neighbourhoods.of(scored.documents, query_lang)
         scores = np.where(
             np.isfinite(scored.scores), margin(scored.cosines, scored.fwd, bwd, self._beta), scored.scores
         )

@@ -52,7 +52,7 @@ class ScoreParts:
         passage: corrected cosine of the best passage; none likewise.
         compared: the cosine that the margin is taken of: the corrected cosine, or a mean of it and those of the parts.
         fwd: mean compared cosine of the query's nearest documents in this language; none without a margin.
-        bwd: mean compared cosine of the pseudo-queries nearest to the document, in the query's language; none likewise.
+        bwd: mean corrected cosine of the query language's pseudo-queries nearest to the document; none likewise.
         score: the margin score. ``Hit.score`` differs by what mates add, where hybrid search moved the hit, and
             beyond the first stretch of 150 hits, where scores are lowered below those of the stretch before.
         mate: id of the document about the same thing, in another language, that is most ahead of the hit by score, or
@@ -82,9 +82,9 @@ class ScoreParts:
         """Whether the query is nearer to the document than the queries of other documents are; none without a margin.
 
         ``bwd``, the document's neighbourhood, tells how near queries come that the document does not answer: it is the
-        mean of the calibration's nearest pseudo-queries, the document's own left out.
+        mean of the calibration's nearest pseudo-queries, the document's own left out. Both by the document's vector.
         """
-        return None if self.bwd is None else self.compared > self.bwd
+        return None if self.bwd is None else self.corrected > self.bwd
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class ScoredCandidates:
         by_part: (n, queries) cosines of the documents' parts, with the queries as corrected.
         cosines: (queries, n) their means, which the margin is taken of.
         fwd: (queries, n) mean of the query's k largest cosines in the document's language; none without a margin.
-        bwd: (n,) mean of the document's k largest cosines with the bank's pseudo-queries; none without a margin.
+        bwd: (n,) mean of the k largest cosines of the document's vector with the bank; none without a margin.
         scores: (queries, n) scores to rank by; −∞ if a document is not a candidate of the query.
         margins: (queries, n) scores before mates took part; none if mates don't count.
         mates: each query's mates; empty if mates don't count.

@@ -227,8 +227,8 @@ def explanation(parts: ScoreParts, lang: str) -> str:
     if parts.fwd is not None and parts.bwd is not None:
         fits = "it fits this query better than others" if parts.fits else "it fits other queries as well as this one"
         sentence += (
-            f"; the nearest documents in {lang} have {parts.fwd:.3f} on average, "
-            f"other queries near this document {parts.bwd:.3f}: {fits}"
+            f"; the nearest documents in {lang} have {parts.fwd:.3f} on average; "
+            f"the whole document has {parts.corrected:.3f}, and with other queries {parts.bwd:.3f}: {fits}"
         )
     if parts.mates:
         sentence += f"; documents about the same thing, {parts.mate} above all, add {parts.mates:.3f} to its score"

@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from encoders.document import FloatArray, Int8Array, Passages, int8_rows, unit_rows
+from encoders.document import FloatArray, unit_rows
 from encoders.methods.vector_parts import VectorParts
-from query.calibration.calibration import Bank, Calibration
+from query.calibration.calibration import Bank
 from query.calibration.space import CorrectedQueries
 from query.ranking import bank_neighbourhoods
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidates import CandidateDocuments
-from query.ranking.passages import with_passages
 
 DIM = 12
 PARTS = VectorParts((DIM,), (1.0,))
@@ -74,30 +73,6 @@ def test_a_document_in_another_language_is_compared_again(bank: Bank) -> None:
     neighbourhoods.of(documents, "en")
     other = replace(documents, languages={"fr": slice(0, 4)}, vectors=rows(4))
     np.testing.assert_allclose(neighbourhoods.of(other, "en"), compared(bank, other), rtol=1e-6)
-
-
-def test_passages_count_and_a_passage_that_changed_is_compared_again(bank: Bank) -> None:
-    vectors, neighbourhoods = rows(6), BankNeighbourhoods(lambda _: bank)
-    documents = candidates(range(6), vectors)
-    stored = [int8_rows(rows(number)) for number in range(6)]
-
-    def listed(passages: Sequence[Int8Array], end: int = 100) -> CandidateDocuments:
-        cut = [
-            Passages(
-                of_document,
-                np.array([(end * at, end * (at + 1)) for at in range(len(of_document))], np.int32).reshape(-1, 2),
-            )
-            for of_document in passages
-        ]
-        return with_passages(documents, cut, Calibration.none("m", PARTS), 0.0, "de")
-
-    first = neighbourhoods.of(documents, "en")
-    by_passages = neighbourhoods.of(listed(stored), "en")
-    np.testing.assert_allclose(by_passages, compared(bank, listed(stored)), rtol=1e-6)
-    assert np.abs(first - by_passages).max() > 0.01
-    changed = [*stored[:4], np.ascontiguousarray(stored[4][::-1]), stored[5]]  # the same passages in another order
-    for again in (listed(changed), listed(stored, end=400), documents, listed(stored)):
-        np.testing.assert_allclose(neighbourhoods.of(again, "en"), compared(bank, again), rtol=1e-6)
 
 
 def test_memory_is_bounded(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:

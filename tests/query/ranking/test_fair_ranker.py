@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoders.document import Document, unit_rows
+from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.text.words import word_around
@@ -112,27 +112,26 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
     )
     asked = unit_rows(vector - np.float32(share) * known["de"].means["query"])[0]
 
-    def compared(queries: np.ndarray, item: object, lang: str) -> np.ndarray:
-        of_documents, of_passages = (known[lang].means[kind] for kind in ("document", "passage"))
-        centred = unit_rows(item.vector[None] - np.float32(share) * of_documents)  # type: ignore[attr-defined]
+    def centred(item: object, lang: str) -> FloatArray:
+        vector: FloatArray = item.vector  # type: ignore[attr-defined]
+        return unit_rows(vector[None] - np.float32(share) * known[lang].means["document"]).ravel()
+
+    def compared(query: np.ndarray, item: object, lang: str) -> float:
+        of_passages = known[lang].means["passage"]
         passages = unit_rows(item.passages.unit_vectors() - np.float32(share) * of_passages)  # type: ignore[attr-defined]
-        near, counts = queries @ passages.T, np.array([1, 1, 1, 2])
-        near, title = near[..., :-1], near[..., -1]
+        *near, title = passages @ query
         ends = item.passages.offsets[:-1, 1].tolist()  # type: ignore[attr-defined]
         first = passages[: max(1, sum(end <= 500 for end in ends))]  # the opening's windows, as far as 500 characters
-        opening = queries @ unit_rows(first.sum(axis=0, keepdims=True))[0]
-        return np.asarray(
-            (counts * np.stack([queries @ centred[0], title, opening, near.max(axis=-1)], axis=-1)).sum(axis=-1)
-            / counts.sum()
-        )
+        opening = unit_rows(first.sum(axis=0, keepdims=True))[0] @ query
+        return float(centred(item, lang) @ query + title + opening + 2 * max(near)) / 5
 
     expected: dict[str, float] = {}
     for lang in known:
         items = [item for page in searcher.store.scan(searcher.spec.model, lang=lang) for item in page]
-        cosines = [float(compared(asked, item, lang)) for item in items]
+        cosines = [compared(asked, item, lang) for item in items]
         fwd = np.mean(sorted(cosines)[-3:])
         for item, cosine in zip(items, cosines, strict=True):
-            near = compared(bank, item, lang)
+            near = bank @ centred(item, lang)
             own = [row for row, source in enumerate(sources) if source == item.document.doc_id]
             near = np.delete(near, own)
             bwd = np.mean(sorted(near)[-min(3, max(1, len(bank) // 8)) :])

@@ -312,14 +312,14 @@ def test_an_explanation_has_the_parts_that_a_score_has() -> None:
     )  # fmt: skip
     assert explanation(parts, "de") == "Its similarity to the query is 0.400."
     parts = ScoreParts(
-        cosine=0.9, corrected=0.4, title=0.1, opening=0.3, passage=0.5, compared=0.4, fwd=0.35, bwd=0.45,
+        cosine=0.9, corrected=0.43, title=0.1, opening=0.3, passage=0.5, compared=0.4, fwd=0.35, bwd=0.42,
         score=0.4, mate="en-1", mates=0.02, words=0.6,
     )  # fmt: skip
     assert explanation(parts, "de") == (
         "Its similarity to the query is 0.400 (best passage 0.500, opening 0.300); the nearest documents in de have "
-        "0.350 on average, other queries near this document 0.450: it fits other queries as well as this one; "
-        "documents about the same thing, en-1 above all, add 0.020 to its score; its BM25 score is 0.60 of the best "
-        "document's."
+        "0.350 on average; the whole document has 0.430, and with other queries 0.420: it fits this query better than "
+        "others; documents about the same thing, en-1 above all, add 0.020 to its score; its BM25 score is 0.60 "
+        "of the best document's."
     )
 
 
