@@ -278,10 +278,21 @@ class EmbeddedStore:
             cached = self._passages.get(change_number, [(model, doc_id) for doc_id in doc_ids])
             by_id = {doc_id: passages for (_, doc_id), passages in cached.items()}
             if missing := [doc_id for doc_id in doc_ids if doc_id not in by_id]:
-                passages = tables.passages(connection, model, missing, dim)
+                passages = tables.passages(
+                    connection, model, self._rows(connection, change_number, model, missing), dim
+                )
                 self._passages.add(change_number, {(model, doc_id): passages[doc_id] for doc_id in passages})
                 by_id |= passages
         return in_order(by_id, doc_ids)
+
+    def _rows(
+        self, connection: sa.Connection, change_number: int, model: str, doc_ids: Sequence[str]
+    ) -> dict[int, str]:
+        """Ids by their rows in a snapshot of the file; from memory if the model's vectors there are the snapshot's."""
+        cached = self._matrices.get(model)
+        if cached is not None and cached[0] == change_number:
+            return cached[1].known_numbers(doc_ids)
+        return {known.row: doc_id for doc_id, known in tables.by_id(connection, doc_ids).items()}
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents in the order of the ids."""

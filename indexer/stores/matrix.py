@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import BoolArray, FloatArray
+from encoders.document import BoolArray, FloatArray, IntArray
 from encoders.largest import largest, low_threshold
 from encoders.memory import give_back_memory
 from indexer.stores.contract import NearestDocuments
@@ -54,12 +54,14 @@ class VectorMatrix:
         vectors: (n, dim) float32 unit rows.
         languages: slice of the rows of each language.
         position: row of each id.
+        numbers: (n,) number of each row, as ``build`` was given it.
     """
 
     doc_ids: Sequence[str]
     vectors: FloatArray
     languages: Mapping[str, slice]
     position: Mapping[str, int]
+    numbers: IntArray
     _copy: QuantisedRows | None = field(default=None, init=False, repr=False)
     _first_try: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _compared_count: int = field(default=0, init=False, repr=False)
@@ -88,7 +90,14 @@ class VectorMatrix:
             first = languages[lang].start if lang in languages else position
             languages[lang] = slice(first, position + 1)
         doc_ids = [doc_id for _, doc_id, _ in places]
-        return cls(doc_ids, vectors, languages, {doc_id: position for position, doc_id in enumerate(doc_ids)})
+        numbers = np.array([number for _, _, number in places], dtype=np.int64)
+        return cls(doc_ids, vectors, languages, {doc_id: position for position, doc_id in enumerate(doc_ids)}, numbers)
+
+    def known_numbers(self, doc_ids: Iterable[str]) -> dict[int, str]:
+        """Ids by their numbers; unknown ids are left out."""
+        known = [doc_id for doc_id in doc_ids if doc_id in self.position]
+        numbers = self.numbers[[self.position[doc_id] for doc_id in known]]
+        return dict(zip(numbers.tolist(), known, strict=True))
 
     def rows_of(self, doc_ids: Iterable[str]) -> BoolArray:
         """(n,) flags of the rows of these ids; unknown ids are ignored."""

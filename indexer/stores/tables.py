@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,17 +72,14 @@ _DOCUMENT = (_documents.c.lang, _contents.c.text, _contents.c.title, _contents.c
 _DOCUMENTS = sa.select(_documents).where(_documents.c.doc_id.in_(_LIST))
 _IDS = sa.select(_documents.c.row, _documents.c.doc_id).where(_documents.c.row.in_(_LIST))
 _STAMPS = _DOCUMENTS.join(_vectors, _vectors.c.row == _documents.c.row).where(_vectors.c.model == sa.bindparam("model"))
-
-
-def _selected(table: sa.Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """A query for listed documents: their ids and columns of another table."""
-    joined = _documents.join(table, table.c.row == _documents.c.row)
-    query = sa.select(_documents.c.doc_id, *columns).select_from(joined).where(_documents.c.doc_id.in_(_LIST))
-    return query.where(table.c.model == sa.bindparam("model")) if "model" in table.c else query
-
-
-_CONTENTS = _selected(_contents, *_DOCUMENT)
-_PASSAGES = _selected(_passages, _passages.c.vectors, _passages.c.offsets)
+_CONTENTS = (
+    sa.select(_documents.c.doc_id, *_DOCUMENT)
+    .join(_contents, _contents.c.row == _documents.c.row)
+    .where(_documents.c.doc_id.in_(_LIST))
+)
+_PASSAGES = sa.select(_passages.c.row, _passages.c.vectors, _passages.c.offsets).where(
+    _passages.c.row.in_(_LIST), _passages.c.model == sa.bindparam("model")
+)
 
 
 def _listed(values: Collection[Any]) -> dict[str, str]:
@@ -185,10 +182,10 @@ def contents(connection: sa.Connection, doc_ids: Collection[str]) -> dict[str, D
     return {row[0]: Document(*row) for row in connection.execute(_CONTENTS, _listed(doc_ids))}
 
 
-def passages(connection: sa.Connection, model: str, doc_ids: Collection[str], dim: int) -> dict[str, Passages]:
-    """Passages by id; unknown ids are left out."""
-    rows = connection.execute(_PASSAGES, {"model": model, **_listed(doc_ids)}).all()
-    return {doc_id: _unpacked_passages(vectors, offsets, dim) for doc_id, vectors, offsets in rows}
+def passages(connection: sa.Connection, model: str, ids: Mapping[int, str], dim: int) -> dict[str, Passages]:
+    """Passages by id, for ids by their documents' rows; documents without passages of the model are left out."""
+    found = connection.execute(_PASSAGES, {"model": model, **_listed(ids)}).all()
+    return {ids[row]: _unpacked_passages(vectors, offsets, dim) for row, vectors, offsets in found}
 
 
 def _unpacked_passages(vectors: bytes, offsets: bytes, dim: int) -> Passages:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from encoders.document import EncoderSpec
+from encoders.document import EncoderSpec, Float64Array
 from encoders.errors import BadInput
 from encoders.folder import replacing, require_replaceable
 from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
-from encoders.maps.mates import MateScores, mates, mean_mates
+from encoders.maps.mates import MateScores, mean_mates, ranks
 from encoders.maps.networks import NETWORKS, Networks
 from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space import ANY, HEADER, WEIGHTS, SpaceMaps
@@ -38,7 +39,7 @@ class MappingPlan:
     """How to learn a mapping.
 
     Attributes:
-        ridge: in spreads; None: chosen on held-out concepts; 0: the pseudo-inverse.
+        ridge: in spreads; None: chosen on held-out concepts (``gentlest``); 0: the pseudo-inverse.
         stay: whether to shrink LCA's maps towards the identity, which leaves a vector as it is.
         pivot: language that LCA's maps go through; empty: a map per pair for up to ``PAIRWISE`` languages.
         dimensions: of LCC's codes (None: 200), or principal axes that LCA keeps (None: all).
@@ -98,9 +99,10 @@ def learn(documents: AlignedVectors, spec: EncoderSpec, plan: MappingPlan) -> Le
         )
     ridges = RIDGES if plan.ridge is None else (plan.ridge,)
     fit = _fitting(training, plan, pivot)
-    tried = {ridge: _mate_retrieval(fit(ridge), training, validation) for ridge in ridges}
-    ridge = max(tried, key=lambda candidate: (round(tried[candidate].mrr, 4), candidate))
-    centred = _mate_retrieval(SpaceMaps("", {}), training, validation)
+    retrieval = {ridge: _mate_retrieval(fit(ridge), training, validation) for ridge in ridges}
+    tried = {ridge: scores for ridge, (scores, _) in retrieval.items()}
+    ridge = gentlest({ridge: by_concept for ridge, (_, by_concept) in retrieval.items()})
+    centred, _ = _mate_retrieval(SpaceMaps("", {}), training, validation)
     fitted = _fitting(documents, plan, pivot)(ridge)
     description: dict[str, Any] = {
         "method": plan.method,
@@ -194,16 +196,46 @@ def _from_any(weights: dict[str, np.ndarray]) -> SpaceMaps:
     return SpaceMaps("", {(ANY, lang): matrix for lang, matrix in weights.items()}, weights)
 
 
-def _mate_retrieval(maps: SpaceMaps, training: AlignedVectors, validation: AlignedVectors) -> MateScores:
-    """Mean mate retrieval of validation concepts over all ordered pairs; the training means are subtracted."""
+def _mate_retrieval(
+    maps: SpaceMaps, training: AlignedVectors, validation: AlignedVectors
+) -> tuple[MateScores, Float64Array]:
+    """Mean mate retrieval of validation concepts over all ordered pairs; the training means are subtracted.
+
+    And the (concepts,) reciprocal ranks of each concept's mates, mean over the pairs that share it.
+    """
     means = {lang: np.mean(list(vectors.values()), axis=0) for lang, vectors in training.vectors.items()}
-    pair_scores = []
+    pair_scores, by_concept = [], defaultdict[str, list[float]](list)
     for pair in permutations(training.vectors, 2):
         shared = validation.parallel(pair)
         if shared.concepts:
             queries, mate_rows = (shared.rows[lang] - means[lang] for lang in pair)
-            pair_scores.append(mates(*maps.compared(*pair, queries, mate_rows)))
-    return mean_mates(pair_scores) if pair_scores else MateScores(0.0, 0.0)
+            places = ranks(*maps.compared(*pair, queries, mate_rows))
+            pair_scores.append(MateScores.of(places))
+            for concept, place in zip(shared.concepts, places.tolist(), strict=True):
+                by_concept[concept].append(1 / place)
+    scores = mean_mates(pair_scores) if pair_scores else MateScores(0.0, 0.0)
+    return scores, np.array([np.mean(by_concept[concept]) for concept in sorted(by_concept)])
+
+
+def gentlest(by_ridge: Mapping[float, Float64Array]) -> float:
+    """The largest ridge whose (concepts,) values are on average within a standard error of the best ridge's.
+
+    Few concepts can't tell ridges apart, and a small ridge changes vectors most (the rule of Breiman et al.,
+    *Classification and Regression Trees*, 1984, section 3.4.3).
+    """
+    best = max(by_ridge, key=lambda ridge: (by_ridge[ridge].sum(), ridge))
+    concepts = len(by_ridge[best])
+    if concepts < 2:
+        return max(by_ridge)
+
+    def as_good(ridge: float) -> bool:
+        lost = by_ridge[best] - by_ridge[ridge]
+        error = lost.std(ddof=1) / concepts**0.5
+        return bool(
+            lost.mean() <= error * (1 + 1e-9)
+        )  # where a single concept differs, both are equal but for rounding
+
+    return max(filter(as_good, by_ridge))
 
 
 def write(maps: SpaceMaps | Networks, folder: Path) -> None:

@@ -1,0 +1,25 @@
+"""The ridge of maps: the largest that held-out concepts can't tell from the best."""
+
+import numpy as np
+import pytest
+
+from encoders.document import Float64Array
+from indexer.training.mapping import gentlest
+
+FEW = np.array([1.0, 0.5, 1.0, 1.0, 0.9])
+MANY = np.tile(FEW, 100)
+ONE_WORSE, MANY_WORSE = FEW - [0, 0, 0.3, 0, 0], MANY - np.tile([0, 0.1, 0.3, 0, -0.1], 100)
+
+
+@pytest.mark.parametrize(
+    ("by_ridge", "ridge"),
+    [
+        ({0.1: FEW - 0.2, 1.0: FEW, 10.0: ONE_WORSE}, 10.0),
+        ({0.1: MANY - 0.2, 1.0: MANY, 10.0: MANY_WORSE}, 1.0),
+        ({0.1: FEW, 1.0: FEW}, 1.0),
+        ({0.1: FEW[:1], 1.0: FEW[:1] - 0.5}, 1.0),
+    ],
+    ids=["few concepts can't tell", "many can", "equal", "a single concept"],
+)
+def test_few_concepts_choose_the_gentlest_maps(by_ridge: dict[float, Float64Array], ridge: float) -> None:
+    assert gentlest(by_ridge) == ridge
