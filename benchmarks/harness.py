@@ -26,6 +26,7 @@ import numpy as np
 from ir_measures import Qrel
 
 from encoders.document import Document, Encoded, Encoder, FloatArray
+from encoders.wording import counted
 from indexer.stores.contract import VectorStore
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import parse_measures, score
@@ -92,7 +93,7 @@ def machine() -> str:
     if cpuinfo.is_file():
         names = re.findall(r"model name\s*: (.+)", cpuinfo.read_text(encoding="utf-8"))
         processor = names[0] if names else processor
-    parts = [f"{processor}, {len(os.sched_getaffinity(0))} cores", f"Python {platform.python_version()}"]
+    parts = [f"{processor}, {counted(len(os.sched_getaffinity(0)), 'core')}", f"Python {platform.python_version()}"]
     for package in ("onnxruntime", "onnxruntime-gpu", "torch", "numpy"):
         try:
             parts.append(f"{package} {version(package)}")

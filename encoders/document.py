@@ -111,7 +111,8 @@ class EncoderSpec:
         method: how a document's vector is made (``windows``, ``segments``, ``first``, ``sentences``, ``lawdr`` …).
         languages: BCP 47 tags the encoder was trained for; empty if unknown.
         model: the model's id. Vectors can be compared only within one model.
-        build: the id of the exact graph. Builds of one model that passed the parity check are interchangeable.
+        build: the id of the exact graph and of how the method uses it. Builds of one model that passed the parity check
+            are interchangeable.
         widths: widths of the vectors' parts if several encoders are combined; empty otherwise.
         titled: whether passages are read with the document's title before them.
     """

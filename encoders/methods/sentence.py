@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,12 +28,10 @@ class Cut(NamedTuple):
         segments: of each document.
         headings: for each document, the number of its first tokens that are read before each later segment; if empty,
             no document has a heading.
-        weighted: whether a segment weighs as much in its document's mean as it has tokens; if not, all weigh the same.
     """
 
     segments: list[list[Span]]
     headings: Sequence[int] = ()
-    weighted: bool = False
 
 
 class SentenceEncoder:
@@ -89,11 +87,13 @@ class SentenceEncoder:
         """Token ids of document segments, encoded with the model's document prefix → (segments, dim) unit rows."""
         return self.session.run([self.tokenizer.segment(ids) for ids in segments], self.tokenizer.pad)
 
-    def encode_spans(self, tokens: Sequence[Tokens], cut_at: Cut, titles: Sequence[Span | None] = ()) -> Encoded:
+    def encode_spans(
+        self, tokens: Sequence[Tokens], cut_at: Cut, titles: Sequence[Span | None] = (), *, weighted: bool = False
+    ) -> Encoded:
         """Encode documents as the mean of their segments' unit vectors, scaled to unit length.
 
-        ``titles`` has each document's title if that is to be a passage of its own; titles and segments of unknown texts
-        are ignored.
+        A ``weighted`` mean weighs each segment by its tokens. ``titles`` has each document's title if that is to be a
+        passage of its own; titles and segments of unknown texts are ignored.
         """
         titles, headings = titles or [None] * len(tokens), cut_at.headings or [0] * len(tokens)
         wanted = [
@@ -118,7 +118,7 @@ class SentenceEncoder:
             rows = [places[span] for span in segments]
             offsets = [text.characters_of(span) for span in segments]
             if rows:
-                weights = [end - start for start, end in segments] if cut_at.weighted else None
+                weights = [end - start for start, end in segments] if weighted else None
                 means[row] = np.average(vectors[rows], axis=0, weights=weights)
             if title and len(cut) > 1:
                 rows.append(places[title])
@@ -132,6 +132,8 @@ class SentenceMethod(ABC):
     """Base of the document encoders over a sentence encoder, which also encodes the queries."""
 
     spec: EncoderSpec
+    weighted: ClassVar[bool] = False
+    """Whether a segment weighs as much in its document's mean as it has tokens of text; if not, all weigh the same."""
 
     def __init__(self, sentence: SentenceEncoder) -> None:
         """Take a loaded sentence encoder."""
@@ -142,7 +144,7 @@ class SentenceMethod(ABC):
         tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
         titles = title_spans(documents, tokens, self._sentence.segment_limit)
         cut = self._cut(documents, tokens, titles)
-        return self._sentence.encode_spans(tokens, cut, titles)
+        return self._sentence.encode_spans(tokens, cut, titles, weighted=self.weighted)
 
     @abstractmethod
     def _cut(self, documents: Sequence[Document], tokens: Sequence[Tokens], titles: Sequence[Span | None]) -> Cut:

@@ -23,6 +23,7 @@ class TitledWindows(SentenceMethod):
     """
 
     method = "windows"
+    weighted = True
 
     def __init__(self, sentence: SentenceEncoder) -> None:
         """Take a loaded sentence encoder."""
@@ -30,7 +31,7 @@ class TitledWindows(SentenceMethod):
         window = min(WINDOW, sentence.folder.config.max_tokens)
         self._text = window - sentence.tokenizer.document_overhead
         spec = sentence.folder.config.spec(self.method, window=window, heading=_longest_heading(self._text))
-        # the mean's weights are of the build: vectors of an earlier version, without them, can be compared with these
+        # the build covers the weights, the model's id does not: a collection may hold vectors made without them, too
         self.spec = replace(spec, build=short_hash(spec.build, "weighted"), titled=True)
 
     def _cut(
@@ -40,7 +41,7 @@ class TitledWindows(SentenceMethod):
         titles: Sequence[Span | None],
     ) -> Cut:
         """The windows."""
-        return cut_titled_windows(tokens, titles, self._text)._replace(weighted=True)
+        return cut_titled_windows(tokens, titles, self._text)
 
 
 def cut_titled_windows(tokens: Sequence[Tokens], titles: Sequence[Span | None], size: int) -> Cut:

@@ -291,7 +291,7 @@ class EmbeddedStore:
         """Ids by their rows in a snapshot of the file; from memory if the model's vectors there are the snapshot's."""
         cached = self._matrices.get(model)
         if cached is not None and cached[0] == change_number:
-            return cached[1].known_numbers(doc_ids)
+            return cached[1].ids_by_number(doc_ids)
         return {known.row: doc_id for doc_id, known in tables.by_id(connection, doc_ids).items()}
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:

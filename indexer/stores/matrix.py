@@ -54,7 +54,7 @@ class VectorMatrix:
         vectors: (n, dim) float32 unit rows.
         languages: slice of the rows of each language.
         position: row of each id.
-        numbers: (n,) number of each row, as ``build`` was given it.
+        numbers: (n,) number of each document's row in the store's file.
     """
 
     doc_ids: Sequence[str]
@@ -74,7 +74,7 @@ class VectorMatrix:
         over bytes that Python joined.
 
         Args:
-            places: language, id and number of each vector, ordered by language.
+            places: language, id and number in the file of each vector, ordered by language.
             rows: number and bytes of each vector, in any order.
             dim: width of the vectors.
         """
@@ -93,7 +93,7 @@ class VectorMatrix:
         numbers = np.array([number for _, _, number in places], dtype=np.int64)
         return cls(doc_ids, vectors, languages, {doc_id: position for position, doc_id in enumerate(doc_ids)}, numbers)
 
-    def known_numbers(self, doc_ids: Iterable[str]) -> dict[int, str]:
+    def ids_by_number(self, doc_ids: Iterable[str]) -> dict[int, str]:
         """Ids by their numbers; unknown ids are left out."""
         known = [doc_id for doc_id in doc_ids if doc_id in self.position]
         numbers = self.numbers[[self.position[doc_id] for doc_id in known]]

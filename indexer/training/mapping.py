@@ -114,7 +114,7 @@ def learn(documents: AlignedVectors, spec: EncoderSpec, plan: MappingPlan) -> Le
         "concepts": len(concepts),
     }
     remarks = _cautions(pairs, min(len(validation.shared(pair)) for pair in pairs), spec.dim)
-    if tried[ridge].mrr <= centred.mrr:
+    if max(scores.mrr for scores in tried.values()) <= centred.mrr:
         remarks.append(
             f"on held-out concepts the map finds mates no better (MRR {tried[ridge].mrr:.3f}) than taking the means "
             f"out ({centred.mrr:.3f}); more documents would help"
@@ -220,8 +220,8 @@ def _mate_retrieval(
 def gentlest(by_ridge: Mapping[float, Float64Array]) -> float:
     """The largest ridge whose (concepts,) values are on average within a standard error of the best ridge's.
 
-    Few concepts can't tell ridges apart, and a small ridge changes vectors most (the rule of Breiman et al.,
-    *Classification and Regression Trees*, 1984, section 3.4.3).
+    Few concepts can't tell ridges apart, and a small ridge learns what is true of these concepts alone (the rule of
+    Breiman et al., *Classification and Regression Trees*, 1984, section 3.4.3).
     """
     best = max(by_ridge, key=lambda ridge: (by_ridge[ridge].sum(), ridge))
     concepts = len(by_ridge[best])
@@ -230,10 +230,8 @@ def gentlest(by_ridge: Mapping[float, Float64Array]) -> float:
 
     def as_good(ridge: float) -> bool:
         lost = by_ridge[best] - by_ridge[ridge]
-        error = lost.std(ddof=1) / concepts**0.5
-        return bool(
-            lost.mean() <= error * (1 + 1e-9)
-        )  # where a single concept differs, both are equal but for rounding
+        # where a single concept differs, both sides are equal but for rounding
+        return bool(lost.mean() <= lost.std(ddof=1) / concepts**0.5 * (1 + 1e-9))
 
     return max(filter(as_good, by_ridge))
 

@@ -120,7 +120,7 @@ def differences(run: LoggedRun, against: LoggedRun) -> list[str]:
         ("hash of judgements", run.setup.qrels_hash, against.setup.qrels_hash),
     ]
     if run.setup.model and against.setup.model and not BASELINES.keys() & {run.kind, against.kind}:
-        pairs += [("model", run.setup.model, against.setup.model), ("graph", run.setup.build, against.setup.build)]
+        pairs += [("model", run.setup.model, against.setup.model), ("build", run.setup.build, against.setup.build)]
     values, others = settings_in_words(run), settings_in_words(against)
     if values.keys() & others.keys():
         pairs += [(name, value, others[name]) for name, value in values.items() if name in others]

@@ -107,15 +107,15 @@ class CandidateDocuments:
         return [lang for lang, rows in self.languages.items() for _ in range(rows.stop - rows.start)]
 
     def cosines(self, queries: CorrectedQueries) -> FloatArray:
-        """(n, queries) cosines that documents are compared by."""
-        return self.cosines_by_part(queries).mean()
+        """(n, queries) cosines of the documents' own vectors."""
+        return queries.cosines(self.vectors, self.languages, self.vector_parts)
 
     def cosines_by_part(self, queries: CorrectedQueries) -> CosinesByPart:
         """The cosines that documents are compared by: here the documents' own."""
-        return CosinesByPart(queries.cosines(self.vectors, self.languages, self.vector_parts))
+        return CosinesByPart(self.cosines(queries))
 
     def selected(self, rows: Rows) -> CandidateDocuments:
-        """The documents of the rows, ascending."""
+        """The documents of the rows, ascending, without passages."""
         ends = np.searchsorted(rows, [span.stop for span in self.languages.values()]).tolist()
         languages = {lang: slice(*span) for lang, span in zip(self.languages, pairwise((0, *ends)), strict=True)}
         doc_ids = [self.doc_ids[int(row)] for row in rows]
@@ -175,7 +175,7 @@ class CandidatesWithPassages(CandidateDocuments):
 
     def cosines_by_part(self, queries: CorrectedQueries) -> CosinesByPart:
         """The cosines of each part."""
-        document = super().cosines_by_part(queries).document
+        document = self.cosines(queries)
         passages = queries.cosines(self.passages, self.passage_languages, self.vector_parts)
         opening = (
             passages[self.borders[:-1]]

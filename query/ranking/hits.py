@@ -82,7 +82,8 @@ class ScoreParts:
         """Whether the query is nearer to the document than the queries of other documents are; none without a margin.
 
         ``bwd``, the document's neighbourhood, tells how near queries come that the document does not answer: it is the
-        mean of the calibration's nearest pseudo-queries, the document's own left out. Both by the document's vector.
+        mean of the calibration's nearest pseudo-queries, the document's own left out. Both are cosines of the
+        document's vector.
         """
         return None if self.bwd is None else self.corrected > self.bwd
 

@@ -228,7 +228,7 @@ def explanation(parts: ScoreParts, lang: str) -> str:
         fits = "it fits this query better than others" if parts.fits else "it fits other queries as well as this one"
         sentence += (
             f"; the nearest documents in {lang} have {parts.fwd:.3f} on average; "
-            f"the whole document has {parts.corrected:.3f}, and with other queries {parts.bwd:.3f}: {fits}"
+            f"with the whole document it has {parts.corrected:.3f}, and other queries have {parts.bwd:.3f}: {fits}"
         )
     if parts.mates:
         sentence += f"; documents about the same thing, {parts.mate} above all, add {parts.mates:.3f} to its score"

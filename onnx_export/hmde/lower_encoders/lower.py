@@ -112,9 +112,9 @@ class Lower(ABC):
         """Documents' tokens, the segments that are kept, and each document's number of others."""
         tokens = self.tokenizer.tokenize([document.content for document in documents])
         titles = title_spans(documents, tokens, self._limit)
-        whole = cut(self._segmentation, documents, tokens, titles, self._limit)
-        left_out = np.array([len(spans) - self._most_segments for spans in whole.segments], np.int64).clip(min=0)
-        return tokens, whole._replace(segments=[spans[: self._most_segments] for spans in whole.segments]), left_out
+        segments, headings = cut(self._segmentation, documents, tokens, titles, self._limit)
+        left_out = np.array([len(spans) - self._most_segments for spans in segments], np.int64).clip(min=0)
+        return tokens, Cut([spans[: self._most_segments] for spans in segments], headings), left_out
 
 
 class FrozenLower(Lower):

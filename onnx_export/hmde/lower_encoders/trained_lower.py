@@ -50,7 +50,7 @@ class TrainedLower(Lower):
 
     def prepare(self, documents: Sequence[Document]) -> Part:
         """Tokenise the first segments and the titles."""
-        tokens, (segments, headings, _), left_out = self._cut(documents)
+        tokens, (segments, headings), left_out = self._cut(documents)
         segments = [spans if text.known else [] for text, spans in zip(tokens, segments, strict=True)]
         segment_ids = [
             self.tokenizer.segment(text.ids_of(span, heading))

@@ -106,6 +106,12 @@ def test_models_of_the_methods_differ(small_trained: ModelFolder) -> None:
     assert len(ids) == len(SENTENCE_METHODS)
 
 
+def test_the_weights_of_windows_are_of_the_build_and_not_of_the_model(sentence: SentenceEncoder) -> None:
+    config, spec = sentence.folder.config, TitledWindows(sentence).spec
+    assert spec.model == config.model_id("windows", window=128, heading=32)
+    assert spec.build != config.build_id
+
+
 def test_segments_are_the_mean_of_overlapping_windows(sentence: SentenceEncoder) -> None:
     document = Document("1", "en", _LONG)
     encoder = Segments(sentence)

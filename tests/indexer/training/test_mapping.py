@@ -7,19 +7,20 @@ from encoders.document import Float64Array
 from indexer.training.mapping import gentlest
 
 FEW = np.array([1.0, 0.5, 1.0, 1.0, 0.9])
-MANY = np.tile(FEW, 100)
-ONE_WORSE, MANY_WORSE = FEW - [0, 0, 0.3, 0, 0], MANY - np.tile([0, 0.1, 0.3, 0, -0.1], 100)
+LOST = np.array([0, 0.1, 0.3, 0, -0.1])
+MANY, MANY_LOST = np.tile(FEW, 100), np.tile(LOST, 100)
 
 
 @pytest.mark.parametrize(
     ("by_ridge", "ridge"),
     [
-        ({0.1: FEW - 0.2, 1.0: FEW, 10.0: ONE_WORSE}, 10.0),
-        ({0.1: MANY - 0.2, 1.0: MANY, 10.0: MANY_WORSE}, 1.0),
+        ({0.1: FEW - 0.2, 1.0: FEW, 10.0: FEW - LOST}, 10.0),
+        ({0.1: MANY - 0.2, 1.0: MANY, 10.0: MANY - MANY_LOST}, 1.0),
+        ({0.1: FEW - 0.2, 1.0: FEW, 10.0: FEW - [0, 0, 0.3, 0, 0]}, 10.0),
         ({0.1: FEW, 1.0: FEW}, 1.0),
         ({0.1: FEW[:1], 1.0: FEW[:1] - 0.5}, 1.0),
     ],
-    ids=["few concepts can't tell", "many can", "equal", "a single concept"],
+    ids=["few concepts can't tell", "many can", "a single concept differs", "equal", "a single concept"],
 )
 def test_few_concepts_choose_the_gentlest_maps(by_ridge: dict[float, Float64Array], ridge: float) -> None:
     assert gentlest(by_ridge) == ridge

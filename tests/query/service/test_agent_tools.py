@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -317,10 +318,12 @@ def test_an_explanation_has_the_parts_that_a_score_has() -> None:
     )  # fmt: skip
     assert explanation(parts, "de") == (
         "Its similarity to the query is 0.400 (best passage 0.500, opening 0.300); the nearest documents in de have "
-        "0.350 on average; the whole document has 0.430, and with other queries 0.420: it fits this query better than "
-        "others; documents about the same thing, en-1 above all, add 0.020 to its score; its BM25 score is 0.60 "
-        "of the best document's."
+        "0.350 on average; with the whole document it has 0.430, and other queries have 0.420: it fits this query "
+        "better than others; documents about the same thing, en-1 above all, add 0.020 to its score; its BM25 score is "
+        "0.60 of the best document's."
     )
+    nearer_elsewhere = replace(parts, corrected=0.41, compared=0.5)
+    assert "it fits other queries as well as this one" in explanation(nearer_elsewhere, "de")
 
 
 @asynccontextmanager
