@@ -48,7 +48,7 @@ class Setup:
     Attributes:
         tag: a person's name for the system.
         model: id of the model.
-        build: id of the graph.
+        build: id of the encoder's build.
         space: id of model and calibration.
         settings: settings of search and evaluation, JSON values.
         topics: names of the topics' files.

@@ -103,7 +103,8 @@ class ScoredCandidates:
             none if cosines is None else cosines[rows, query].tolist() for cosines in self.by_part[:4]
         )
         columns: dict[str, Sequence[Any]] = {
-            "cosine": documents.vector_parts.plain_cosines(documents.raw[rows], raw[None])[:, 0].tolist(),
+            # of all candidates: a product of fewer rows may differ in its last bits
+            "cosine": documents.vector_parts.plain_cosines(documents.raw, raw[None])[rows, 0].tolist(),
             "corrected": document,
             "title": [None if cosine is None or np.isnan(cosine) else cosine for cosine in title],
             "opening": opening,
