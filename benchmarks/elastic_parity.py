@@ -20,7 +20,7 @@ from encoders.document import Document
 from indexer.stores.contract import VectorQuery
 from indexer.stores.elastic.store import ElasticStore
 from query.evaluation.topics import Topic
-from query.ranking.fair_ranker import STRETCHES
+from query.ranking.fair_ranker import candidates_of_a_language
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import running
@@ -62,7 +62,9 @@ def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> li
             query = Document("query", "en", text)
             vector = watches.step("encoding", partial(searcher.encoder.encode_queries, [query]))
             targets = dict.fromkeys(searcher.languages, vector)
-            nearest = VectorQuery(searcher.spec.model, targets, STRETCHES[0].candidates, with_vectors=True)
+            nearest = VectorQuery(
+                searcher.spec.model, targets, candidates_of_a_language(len(targets), many=False), with_vectors=True
+            )
             bodies = searches(store, nearest)
             for name, sent in ((_WITH_IDS, _with_ids(bodies)), (_BY_HAND, bodies)):
                 watches.step(name, partial(client.msearch, searches=sent))

@@ -40,7 +40,7 @@ from query.fitting.calibrate import calibrate_open
 from query.fitting.open_collection import OpenCollection
 from query.fitting.request import CalibrationRequest
 from query.fitting.statistics import SAMPLE
-from query.ranking.fair_ranker import MANY, STRETCHES
+from query.ranking.fair_ranker import MANY, candidates_of_a_language
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import ElasticServer, client_of, running
 
@@ -285,7 +285,7 @@ def calibrated(settings: Settings, synthetic: Synthetic) -> dict[str, Any]:
 
 def candidates(shape: Shape) -> int:
     """Candidates of a language that the ranker asks for."""
-    return STRETCHES[0].candidates * (2 if shape.documents / shape.languages > MANY else 1)
+    return candidates_of_a_language(shape.languages, many=shape.documents / shape.languages > MANY)
 
 
 def fill(store: VectorStore, synthetic: Synthetic, start: int, exact: ExactTen) -> float:

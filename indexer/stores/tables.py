@@ -183,9 +183,9 @@ def contents(connection: sa.Connection, doc_ids: Collection[str]) -> dict[str, D
 
 
 def passages(connection: sa.Connection, model: str, ids: Mapping[int, str], dim: int) -> dict[str, Passages]:
-    """Passages by id, for ids by their documents' rows; documents without passages of the model are left out."""
-    found = connection.execute(_PASSAGES, {"model": model, **_listed(ids)}).all()
-    return {ids[row]: _unpacked_passages(vectors, offsets, dim) for row, vectors, offsets in found}
+    """Passages by id; ``ids`` are the documents' ids by row, and a document without passages is left out."""
+    rows = connection.execute(_PASSAGES, {"model": model, **_listed(ids)}).all()
+    return {ids[row]: _unpacked_passages(vectors, offsets, dim) for row, vectors, offsets in rows}
 
 
 def _unpacked_passages(vectors: bytes, offsets: bytes, dim: int) -> Passages:

@@ -39,7 +39,7 @@ class MappingPlan:
     """How to learn a mapping.
 
     Attributes:
-        ridge: in spreads; None: chosen on held-out concepts (``gentlest``); 0: the pseudo-inverse.
+        ridge: in spreads; None: chosen on held-out concepts (``cautious_ridge``); 0: the pseudo-inverse.
         stay: whether to shrink LCA's maps towards the identity, which leaves a vector as it is.
         pivot: language that LCA's maps go through; empty: a map per pair for up to ``PAIRWISE`` languages.
         dimensions: of LCC's codes (None: 200), or principal axes that LCA keeps (None: all).
@@ -101,7 +101,7 @@ def learn(documents: AlignedVectors, spec: EncoderSpec, plan: MappingPlan) -> Le
     fit = _fitting(training, plan, pivot)
     retrieval = {ridge: _mate_retrieval(fit(ridge), training, validation) for ridge in ridges}
     tried = {ridge: scores for ridge, (scores, _) in retrieval.items()}
-    ridge = gentlest({ridge: by_concept for ridge, (_, by_concept) in retrieval.items()})
+    ridge = cautious_ridge({ridge: by_concept for ridge, (_, by_concept) in retrieval.items()})
     centred, _ = _mate_retrieval(SpaceMaps("", {}), training, validation)
     fitted = _fitting(documents, plan, pivot)(ridge)
     description: dict[str, Any] = {
@@ -217,7 +217,7 @@ def _mate_retrieval(
     return scores, np.array([np.mean(by_concept[concept]) for concept in sorted(by_concept)])
 
 
-def gentlest(by_ridge: Mapping[float, Float64Array]) -> float:
+def cautious_ridge(by_ridge: Mapping[float, Float64Array]) -> float:
     """The largest ridge whose (concepts,) values are on average within a standard error of the best ridge's.
 
     Few concepts can't tell ridges apart, and a small ridge learns what is true of these concepts alone (the rule of

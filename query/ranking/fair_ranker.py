@@ -56,7 +56,7 @@ STRETCHES = (Stretch(150, 50), Stretch(1_000, 1_000), Stretch(10_000, 10_000))
 MANY = 10_000
 """Documents of the largest language above which the first stretch has twice as many candidates. Among 228,206 vectors
 in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
-FEWEST = 25
+_FEWEST = 25
 """Least candidates of a language; more than nine languages have ``_KEPT_FOR_A_HIT`` for each hit in all. Lohelp in 21
 languages has a MAP of .2848 with 25 of each, of .2845 ± .0010 with 50; ntrex in 42 languages has .9820 with both."""
 _KEPT_FOR_A_HIT = 3
@@ -77,6 +77,16 @@ class _Search:
     filters_as_json: str
     detailed: bool
     filters: Filters | None = field(compare=False)
+
+
+def candidates_of_a_language(languages: int, *, many: bool) -> int:
+    """Number of candidates that the first stretch has of each of so many languages; ``many`` as of ``FairRanker``.
+
+    A few languages have more of each, so that as many documents are compared by passages; many languages have fewer.
+    """
+    last, most = STRETCHES[0]
+    in_all = max(_FEWEST, -(-_KEPT_FOR_A_HIT * last // max(1, languages)))
+    return max(min(most, in_all) * (2 if many else 1), -(-last // max(1, languages)))
 
 
 _Query = tuple[FloatArray, tuple[str, ...]]
@@ -249,18 +259,20 @@ class FairRanker:
         ends = [stretch.last for stretch in stretches]
         doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
         candidates = self._documents(doc_ids, languages, lang, self._share, retrieved.vectors(doc_ids))
-        scored = self._without_bank(candidates, queries, in_stretches)
+        scored = self._compared(candidates, queries, in_stretches)
         if self._beta and len(doc_ids) > _KEPT_FOR_A_HIT * ends[0]:
-            rows, in_stretches = _shortlists(scored, in_stretches, by_words, [_KEPT_FOR_A_HIT * end for end in ends])
+            without_bank = self._by_margin(scored, scored.fwd)
+            kept = [_KEPT_FOR_A_HIT * end for end in ends]
+            rows, in_stretches = _shortlists(without_bank, in_stretches, by_words, kept)
             scored, by_words = scored.selected(rows), by_words[:, rows]
         candidates = scored.documents
         bwd = self._neighbourhoods.of(candidates, lang) if self._beta else None
-        scored = self._with_bank(scored, bwd)
+        scored = self._by_margin(scored, bwd)
         mates = self._mates(scored, in_stretches[0])
         if self._passages:
             rows, in_stretches = _shortlists(scored.with_mates(mates), in_stretches, by_words, ends)
-            scored = self._without_bank(self._with_passages(candidates, rows, lang), queries, in_stretches)
-            scored = self._with_bank(scored, None if bwd is None else bwd[rows])
+            scored = self._compared(self._with_passages(candidates, rows, lang), queries, in_stretches)
+            scored = self._by_margin(scored, None if bwd is None else bwd[rows])
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
         scored = scored.with_mates(mates)
         documents, rankings = scored.documents, []
@@ -278,20 +290,14 @@ class FairRanker:
         return rankings
 
     def _stretches(self, k: int, languages: int) -> list[Stretch]:
-        """The stretches that k hits need; a ranking by plain cosines of one part is a single stretch.
-
-        In few languages the first stretch has more candidates of each, so that as many documents are compared by
-        passages; in many languages it has fewer.
-        """
+        """The stretches that k hits need; a ranking by plain cosines of one part is a single stretch."""
         one_part = len(self.calibration.vector_parts.widths) == 1
         if one_part and not (self._share or self._passages or self._hybrid or self.calibration.mates):
             return [Stretch(k, k)]  # kNN takes candidates before several parts are on one scale
-        last, candidates = STRETCHES[0]
         if self._many is None:
             self._many = max(self._store.count().values(), default=0) > MANY
-        candidates = min(candidates, max(FEWEST, -(-_KEPT_FOR_A_HIT * last // max(1, languages))))
-        candidates *= 2 if self._many else 1
-        stretches = (Stretch(last, max(candidates, -(-last // max(1, languages)))), *STRETCHES[1:])
+        first = Stretch(STRETCHES[0].last, candidates_of_a_language(languages, many=self._many))
+        stretches = (first, *STRETCHES[1:])
         before = (0, *(stretch.last for stretch in stretches))
         needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]
         return [*needed, Stretch(k, k)] if k > stretches[-1].last else needed
@@ -309,31 +315,24 @@ class FairRanker:
         vectors = self.calibration.correct_documents(raw, languages, share, query_lang=query_lang)
         return CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
 
-    def _without_bank(
+    def _compared(
         self, documents: CandidateDocuments, queries: CorrectedQueries, in_stretches: Sequence[BoolArray]
     ) -> ScoredCandidates:
-        """The last stretch's candidates by margins in which a document's neighbourhood is the query's in its language.
-
-        Neighbourhoods are among the first stretch's candidates.
-        """
+        """The last stretch's candidates by cosines, with the queries' neighbourhoods among the first stretch's."""
         by_part = documents.cosines_by_part(queries)
         cosines, fwd = by_part.mean().T, None
-        scores = cosines
         if self._beta:
             in_first = np.where(in_stretches[0], cosines, np.float32(-np.inf))
             fwd = language_neighbourhoods(in_first, documents.languages.values())
-            scores = margin(cosines, fwd, fwd, self._beta)
-        scores = np.where(in_stretches[-1], scores, np.float32(-np.inf))
+        scores = np.where(in_stretches[-1], cosines, np.float32(-np.inf))
         return ScoredCandidates(documents, by_part, cosines, fwd, None, scores)
 
-    def _with_bank(self, scored: ScoredCandidates, bwd: FloatArray | None) -> ScoredCandidates:
-        """The same candidates by margins with the documents' own (n,) neighbourhoods in the bank."""
-        if scored.fwd is None or bwd is None:
-            return scored
-        scores = np.where(
-            np.isfinite(scored.scores), margin(scored.cosines, scored.fwd, bwd, self._beta), scored.scores
-        )
-        return replace(scored, bwd=bwd, scores=scores)
+    def _by_margin(self, compared: ScoredCandidates, bwd: FloatArray | None) -> ScoredCandidates:
+        """The same candidates by margins; ``bwd`` are the documents' neighbourhoods, (n,) or (queries, n)."""
+        if compared.fwd is None or bwd is None:
+            return compared
+        margins = margin(compared.cosines, compared.fwd, bwd, self._beta)
+        return replace(compared, bwd=bwd, scores=np.where(np.isfinite(compared.scores), margins, compared.scores))
 
     def _mates(self, scored: ScoredCandidates, in_first_stretch: BoolArray) -> list[Mates]:
         """The mates among each query's candidates of the first stretch; none if mates don't count."""

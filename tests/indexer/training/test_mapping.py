@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Float64Array
-from indexer.training.mapping import gentlest
+from indexer.training.mapping import cautious_ridge
 
 FEW = np.array([1.0, 0.5, 1.0, 1.0, 0.9])
 LOST = np.array([0, 0.1, 0.3, 0, -0.1])
@@ -22,5 +22,5 @@ MANY, MANY_LOST = np.tile(FEW, 100), np.tile(LOST, 100)
     ],
     ids=["few concepts can't tell", "many can", "a single concept differs", "equal", "a single concept"],
 )
-def test_few_concepts_choose_the_gentlest_maps(by_ridge: dict[float, Float64Array], ridge: float) -> None:
-    assert gentlest(by_ridge) == ridge
+def test_few_concepts_choose_a_cautious_ridge(by_ridge: dict[float, Float64Array], ridge: float) -> None:
+    assert cautious_ridge(by_ridge) == ridge
