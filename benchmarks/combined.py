@@ -27,9 +27,8 @@ from benchmarks.cr5_quality import (
 from benchmarks.harness import TESTED, spread
 from benchmarks.rankers import rankers
 from benchmarks.searchers import BATCH, UNCALIBRATED, index_encoded, open_searcher
-from encoders.batches import encode_in_batches
-from encoders.document import Document, unit_rows
-from encoders.folder import ModelFolder
+from encoders.document import Document, encode_in_batches, unit_rows
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.combined import Combined
 from encoders.methods.registry import open_encoder
 from query.fitting.decision import decide

@@ -26,7 +26,7 @@ from encoders.cr5.encoder import load_model
 from encoders.cr5.settings import Cr5Settings
 from encoders.cr5.vocabulary import fit_vocabulary
 from encoders.document import Document, Encoder, FloatArray
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.text.words import words
 from indexer.collection.settings import Settings

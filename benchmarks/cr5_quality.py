@@ -23,7 +23,7 @@ from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.settings import Cr5Settings
 from encoders.document import FloatArray
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.text.words import folded
 from indexer.collection.settings import Settings

@@ -28,11 +28,11 @@ from benchmarks.encoding import documents, save_weights
 from benchmarks.quality import index, scores
 from benchmarks.rivals import sentence_transformer
 from encoders.console import Console
-from encoders.cores import available_cores
-from encoders.devices import Card, place
 from encoders.document import Document, Encoder, FloatArray, Passages
-from encoders.folder import ModelFolder
-from encoders.session import OnnxSession
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.session import OnnxSession
+from encoders.machine.cores import available_cores
+from encoders.machine.placement import Card, place
 from encoders.text.tokens import Tokenizer
 from indexer.collection.settings import Settings
 from indexer.indexing.reading import CHUNK_DOCUMENTS

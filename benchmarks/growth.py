@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.search import LANGUAGES
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int8Array, Passages, int8_rows, unit_rows
-from encoders.largest import largest
+from encoders.top_scores import largest
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation

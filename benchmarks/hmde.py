@@ -28,10 +28,10 @@ from benchmarks.rankers import rank, rankers
 from benchmarks.searchers import BATCH, index_encoded
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, unit_rows
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
+from encoders.folder.training_texts import text_key
 from encoders.hmde.triples import Triples, held_out, page_of
 from encoders.hmde.upper import UpperSession
-from encoders.training_texts import text_key
 from indexer.training.hmde import training_facts
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings

@@ -11,7 +11,7 @@ from benchmarks import harness
 from benchmarks.hmde_vectors import documents
 from encoders.console import Console
 from encoders.document import Document
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.triples import Rows, Triples, page_of
 from encoders.hmde.upper import UpperShape
 from encoders.methods.registry import open_encoder

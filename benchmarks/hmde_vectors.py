@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from benchmarks import harness
 from benchmarks.harness import LANGUAGES
-from encoders.batches import encode_in_batches
 from encoders.console import Console
-from encoders.document import Document, Encoder, Int8Array, Passages, int8_rows
+from encoders.document import Document, Encoder, Int8Array, Passages, encode_in_batches, int8_rows
 from encoders.hmde.triples import held_out
 from onnx_export.hmde.settings import LONGFORMER
 from onnx_export.models import DEFAULT

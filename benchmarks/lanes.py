@@ -20,9 +20,9 @@ from benchmarks import harness
 from benchmarks.workers import write_pages
 from encoders.console import Console
 from encoders.document import FloatArray, Int32Array, unit_rows
+from encoders.inference.session import CUDA_TOKEN_BUDGET, token_batches
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
-from encoders.session import CUDA_TOKEN_BUDGET, token_batches
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation

@@ -25,8 +25,8 @@ from benchmarks.searchers import UNCALIBRATED, index_encoded, open_searcher
 from encoders.console import Console
 from encoders.document import Document, Encoded, FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
-from encoders.reranker import Reranker
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.cross_encoder import Reranker
 from onnx_export.default_model import source as default_source
 from onnx_export.huggingface.export import export_model
 from onnx_export.huggingface.layout import StatedLayout

@@ -87,7 +87,7 @@ def _openvino_int8(folder: Path, texts: Sequence[str]) -> Encode:
 
 
 def _openvino_int8_alone(folder: Path, texts: Sequence[str]) -> Encode:
-    """The same graph in batches as ``encoders.session`` makes them: by length, 512 padded tokens, one for each core."""
+    """The same graph in batches as ``OnnxSession`` makes them: by length, 512 padded tokens, one for each core."""
     import openvino
 
     tokenizer = _quantise_for_openvino(folder, texts).tokenizer

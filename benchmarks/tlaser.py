@@ -20,7 +20,7 @@ from benchmarks import harness
 from benchmarks.classification import accuracies
 from encoders.console import Console
 from encoders.document import Document, Encoder
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.tlaser.settings import NAMES, Variant, preset
 from encoders.tlaser.similarity import search_error

@@ -22,9 +22,9 @@ from torch import Tensor
 from benchmarks import harness
 from benchmarks.tlaser import sentences
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Int32Array
-from encoders.session import OnnxSession
+from encoders.inference.session import OnnxSession
+from encoders.machine.placement import Device
 from encoders.tlaser.corpus import Corpus
 from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary

@@ -9,9 +9,9 @@ from typing import Any, get_args, overload
 
 from dragoman.sources import Source, source_names
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.errors import BadInput
 from encoders.languages import normalised_list, require_list
+from encoders.machine.placement import Device
 from encoders.maps.networks import read_mapping
 from indexer import index as indexing
 from indexer.collection import collection as collections

@@ -11,7 +11,7 @@ from typing import IO, Any
 from filelock import FileLock, Timeout
 
 from encoders.errors import BadInput, StoreError
-from encoders.folder import FILE_MODE, make_private_folder
+from encoders.folder.whole_folder import FILE_MODE, make_private_folder
 from indexer.collection.settings import Settings
 from indexer.readers.record import lacks_id
 from indexer.readers.source import ReadOptions

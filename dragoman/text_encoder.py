@@ -9,10 +9,10 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.cr5.encoder import BagsOfWords
-from encoders.devices import Device
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
+from encoders.machine.placement import Device
 from encoders.methods.combined import SEPARATOR
 from onnx_export.models import DEFAULT, open_named
 

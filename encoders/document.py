@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -151,6 +152,16 @@ class HasQueryLimit(Protocol):
     def read_to(self, query: Document) -> int:
         """Number of characters of a query's content that are read."""
         ...
+
+
+def encode_in_batches(
+    encoder: Encoder, documents: Iterable[Document], size: int, progress: Callable[[int], None]
+) -> Iterator[tuple[Sequence[Document], Encoded]]:
+    """Yield the documents and their vectors in batches of ``size``, the last shorter; ``progress`` gets each length."""
+    remaining = iter(documents)
+    while batch := list(islice(remaining, size)):
+        yield batch, encoder.encode_documents(batch)
+        progress(len(batch))
 
 
 def unit_rows(matrix: FloatArray | Int8Array) -> FloatArray:

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from filelock import FileLock, Timeout
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
-from encoders.folder import FILE_MODE
+from encoders.folder.whole_folder import FILE_MODE
+from encoders.machine.placement import Device
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection

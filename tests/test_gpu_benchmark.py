@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from encoders.devices import Card
 from encoders.document import Document, Encoded, Passages
+from encoders.machine.placement import Card
 from indexer.ledger.database import connect, now
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, LEASED, PENDING, Chunk
-from tests.encoders.cards import GIB, Library, NVMLError
+from tests.encoders.gpus import GIB, Library, NVMLError
 from trials.fake_encoder import FakeEncoder
 
 pytestmark = pytest.mark.torch

@@ -26,7 +26,7 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.maps.networks import read_mapping
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings

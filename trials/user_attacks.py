@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from encoders.folder import graph_files, model_cache
+from encoders.folder.model_cache import model_cache
+from encoders.folder.model_folder import graph_files
 from trials import DEMO, ROOT
 from trials.command import TOPICS
 from trials.command_attacks import SHOWN

@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 
 from encoders.cr5.vocabulary import BagCounter
 from encoders.document import Document, IntArray
+from encoders.folder.training_texts import text_key
 from encoders.text.words import words
-from encoders.training_texts import text_key
 
 CONCEPT = "concept"
 

@@ -11,7 +11,8 @@ import numpy as np
 from encoders.cr5.model import Cr5Model, Table
 from encoders.document import Document, Encoded, FloatArray, Int32Array, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, file_hash
+from encoders.folder.model_cache import file_hash
+from encoders.folder.model_folder import ModelFolder
 from encoders.text.segmentation import windows
 from encoders.text.words import pieces
 

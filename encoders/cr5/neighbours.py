@@ -10,9 +10,9 @@ import numpy as np
 from encoders.cr5.model import UNKNOWN, Cr5Model
 from encoders.document import Int32Array, unit_rows
 from encoders.errors import BadInput
-from encoders.largest import largest
 from encoders.text.words import folded
 from encoders.text.words import words as words_of
+from encoders.top_scores import largest
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from encoders.devices import Device, place
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.field_types import with_field_types
-from encoders.folder import ModelFolder, file_hash, graph_files, is_forced, read_json
-from encoders.graph import Graph
+from encoders.folder.model_cache import file_hash
+from encoders.folder.model_config import read_json
+from encoders.folder.model_folder import ModelFolder, graph_files, is_forced
+from encoders.inference.graph import Graph
+from encoders.machine.placement import Device, place
 
 GRAPH, ABOUT, WEIGHTS = "upper.onnx", "hmde.json", "weights.safetensors"
 CARD_HEADING = "Documents (HMDE)"

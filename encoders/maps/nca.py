@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from encoders.devices import check_runtime
 from encoders.document import FloatArray
 from encoders.errors import BadInput
+from encoders.machine.placement import check_runtime
 from encoders.wording import first_line
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import read_json
+from encoders.folder.model_config import read_json
 from encoders.maps import nca
 from encoders.maps.nca import Network
 from encoders.maps.space import FORMAT, HEADER, SpaceMaps, model_and_about

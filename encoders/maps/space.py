@@ -14,7 +14,7 @@ import numpy as np
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.field_types import with_field_types
-from encoders.folder import read_json
+from encoders.folder.model_config import read_json
 
 FORMAT = 1
 HEADER = "mapping.json"

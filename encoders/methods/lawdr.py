@@ -10,12 +10,12 @@ import numpy as np
 
 from encoders.document import Document, Encoded, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, link_files, publishing, without_section
+from encoders.folder.model_folder import ModelFolder, link_files, publishing, without_section
+from encoders.folder.training_texts import FILE as TRAINING_TEXTS
 from encoders.hmde.upper import ABOUT, CARD_HEADING, GRAPH, WEIGHTS, UpperFile, is_hmde
 from encoders.methods.density import DensityWeights
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
-from encoders.training_texts import FILE as TRAINING_TEXTS
 
 _FILE = "lawdr.npz"
 _CARD = "MODEL_CARD.md"

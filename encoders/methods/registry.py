@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from encoders.cr5.encoder import BagsOfWords, is_cr5
-from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperSession, is_hmde
+from encoders.machine.placement import Device
 from encoders.methods.first import First
 from encoders.methods.hmde import Hmde
 from encoders.methods.lawdr import Lawdr, has_density, load_density

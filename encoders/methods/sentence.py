@@ -9,11 +9,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from encoders.devices import Device
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int32Array, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, require_encoder
-from encoders.session import OnnxSession
+from encoders.folder.model_folder import ModelFolder, require_encoder
+from encoders.inference.session import OnnxSession
+from encoders.machine.placement import Device
 from encoders.text.tokens import Span, Tokenizer, Tokens
 
 _HEAD_START = 0.02

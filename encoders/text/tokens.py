@@ -16,8 +16,8 @@ import tokenizers
 
 from encoders.document import Int32Array
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
-from encoders.pieces import PieceTable, special_tokens_around
+from encoders.folder.model_folder import ModelFolder
+from encoders.folder.piece_table import PieceTable, special_tokens_around
 from encoders.text.segmentation import cut_at_blanks
 
 _BLOCK = 50_000

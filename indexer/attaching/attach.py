@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Self
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput
+from encoders.machine.placement import Device
 from indexer.attaching.catch_up import AttachReport, catch_up
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput
+from encoders.machine.placement import Device
 from indexer.collection.collection import Collection
 from onnx_export.models import open_named
 

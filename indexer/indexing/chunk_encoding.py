@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from encoders.checkpoint import Checkpoint, current_checkpoint
 from encoders.document import Document, Encoded, Encoder, short_hash
+from encoders.inference.batch_checkpoint import Checkpoint, current_checkpoint
 
 _LONG = 200_000
 """Characters of a document that takes so long that progress visibly stands still."""

@@ -17,7 +17,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.sql.functions import FunctionElement
 
 from encoders.errors import StoreError
-from encoders.folder import make_private_folder
+from encoders.folder.whole_folder import make_private_folder
 from encoders.wording import install_command
 from indexer.ledger import sqlite
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from encoders.folder import FILE_MODE
+from encoders.folder.whole_folder import FILE_MODE
 from encoders.zstd import ZstdError
 
 UNREADABLE = (json.JSONDecodeError, UnicodeDecodeError, ZstdError)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, StoreError
-from encoders.folder import make_private_folder
+from encoders.folder.whole_folder import make_private_folder
 from encoders.wording import did_you_mean
 from indexer.stores import tables, words
 from indexer.stores.admission import admit, other_width, unknown_model

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray, IntArray
-from encoders.largest import largest, low_threshold
-from encoders.memory import give_back_memory
+from encoders.machine.freed_memory import give_back_memory
+from encoders.top_scores import largest, low_threshold
 from indexer.stores.contract import NearestDocuments
 from indexer.stores.quantised_rows import QuantisedRows, RowBlock, compared_rows, row_blocks
 

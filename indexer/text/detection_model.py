@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from encoders.folder import cache_folder, replacing
+from encoders.folder.model_cache import cache_folder
+from encoders.folder.whole_folder import replacing
 
 _LOADING = threading.Lock()
 _ARRAYS = ("features", "languages", "next", "rows", "outputs")

@@ -14,7 +14,7 @@ from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.settings import Cr5Settings
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, free_target
+from encoders.folder.model_folder import ModelFolder, free_target
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.source import Refusal
 from onnx_export.cr5_folder import publish

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import short_hash
 from encoders.errors import MissingPart
-from encoders.folder import ModelFolder, Precision, free_target
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder, free_target
 from encoders.hmde.triples import TripleDocument, Triples, held_out
+from encoders.machine.placement import Device
 from encoders.wording import counted
 from indexer.indexing.reading import check_sources
 from indexer.readers.documents import Sources

@@ -16,8 +16,8 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
+from encoders.folder.training_texts import text_key
 from encoders.hmde.triples import TripleDocument, page_of
-from encoders.training_texts import text_key
 from encoders.wording import counted
 from indexer.readers.documents import SourceDocuments, Sources
 

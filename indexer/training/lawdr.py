@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from encoders.batches import encode_in_batches
 from encoders.console import Console, Progress
-from encoders.devices import Device
-from encoders.document import Document, FloatArray
+from encoders.document import Document, FloatArray, encode_in_batches
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, free_target
+from encoders.folder.model_folder import ModelFolder, free_target
+from encoders.machine.placement import Device
 from encoders.methods.density import DensityWeights
 from encoders.methods.lawdr import publish
 from encoders.methods.sentence import SentenceEncoder

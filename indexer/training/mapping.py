@@ -13,7 +13,7 @@ import numpy as np
 
 from encoders.document import EncoderSpec, Float64Array
 from encoders.errors import BadInput
-from encoders.folder import replacing, require_replaceable
+from encoders.folder.whole_folder import replacing, require_replaceable
 from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import MateScores, mean_mates, ranks

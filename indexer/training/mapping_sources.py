@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
+from encoders.machine.placement import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database

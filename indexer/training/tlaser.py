@@ -8,9 +8,10 @@ from itertools import chain
 from pathlib import Path
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Precision, free_target
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder, free_target
+from encoders.machine.placement import Device
 from encoders.tlaser.settings import NAMES, TlaserPlan
 from encoders.tlaser.vocabulary import learn_vocabulary
 from indexer.parallel.formats import find_files, read_parallel

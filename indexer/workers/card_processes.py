@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from types import FrameType
 
-from encoders.devices import Device
+from encoders.machine.placement import Device
 from indexer.workers.logs import logger
 
 _SPAWN = multiprocessing.get_context("spawn")

@@ -17,12 +17,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from encoders.console import Console
-from encoders.cores import available_cores
-from encoders.devices import CardUnavailable, Device, NoCuda, place, worker_devices
 from encoders.document import Encoder, EncoderSpec
 from encoders.errors import BadInput, DragomanError, StoreError
-from encoders.graph import CardFailure
-from encoders.session import INT8_ADVICE
+from encoders.inference.graph import CardFailure
+from encoders.inference.session import INT8_ADVICE
+from encoders.machine.cores import available_cores
+from encoders.machine.placement import CardUnavailable, Device, NoCuda, place, worker_devices
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
 from indexer.workers.card_processes import PERMANENT, run_for_each_card

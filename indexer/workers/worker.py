@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document, Encoder
 from encoders.errors import DragomanError, MissingPart, StoreError
-from encoders.folder import make_private_folder
+from encoders.folder.whole_folder import make_private_folder
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings

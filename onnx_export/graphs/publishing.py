@@ -12,8 +12,9 @@ from typing import Any
 from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Precision
-from encoders.graph import Inputs
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.graph import Inputs
 from onnx_export.graphs.fused_attention import fuse_attention
 from onnx_export.graphs.parity import GateText, ParityReport, check_parity
 from onnx_export.graphs.precision import convert

@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from encoders.devices import CPU
 from encoders.document import FloatArray
-from encoders.graph import Inputs, load_graph
-from encoders.session import CPU_TOKEN_BUDGET, padded, token_batches
+from encoders.inference.graph import Inputs, load_graph
+from encoders.inference.session import CPU_TOKEN_BUDGET, padded, token_batches
+from encoders.machine.placement import CPU
 
 
 def sample_texts() -> list[str]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from encoders.console import Console
-from encoders.devices import Device
-from encoders.folder import ModelConfig, ModelFolder, Pooling
+from encoders.folder.model_config import ModelConfig, Pooling
+from encoders.folder.model_folder import ModelFolder
+from encoders.machine.placement import Device
 from encoders.text.tokens import Tokenizer
 from onnx_export.default_model import source as default_source
 from onnx_export.default_model.making import config

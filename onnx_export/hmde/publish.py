@@ -12,20 +12,19 @@ import torch
 
 from encoders.console import Console
 from encoders.document import FloatArray
-from encoders.folder import (
+from encoders.folder.model_cache import file_hash
+from encoders.folder.model_config import ModelConfig, Precision
+from encoders.folder.model_folder import (
     TRAINING_KEPT,
-    ModelConfig,
     ModelFolder,
-    Precision,
-    file_hash,
     graph_files,
     link_files,
     publishing,
     without_section,
 )
-from encoders.graph import Inputs
+from encoders.folder.training_texts import write_training_texts
 from encoders.hmde.upper import ABOUT, CARD_HEADING, FORMAT, GRAPH, UpperSession, padded
-from encoders.training_texts import write_training_texts
+from encoders.inference.graph import Inputs
 from onnx_export.graphs.parity import (
     GateText,
     ParityReport,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from encoders.folder import Pooling
+from encoders.folder.model_config import Pooling
 from encoders.hmde.triples import Drawing
 from encoders.hmde.upper import Form, Segmentation, UpperShape
 

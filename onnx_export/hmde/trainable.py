@@ -11,11 +11,12 @@ import numpy as np
 import torch
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Document, Int32Array
 from encoders.errors import BadInput
-from encoders.folder import ModelConfig, ModelFolder
+from encoders.folder.model_config import ModelConfig
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import ABOUT, is_hmde
+from encoders.machine.placement import Device
 from encoders.methods.first import First
 from encoders.methods.hmde import Hmde
 from encoders.methods.segments import Segments

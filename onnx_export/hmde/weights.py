@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import WEIGHTS, UpperFile
 from encoders.wording import first_line
 from onnx_export.hmde.model import Upper

@@ -9,9 +9,11 @@ from pathlib import Path
 from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelConfig, ModelFolder, Precision, free_target, model_cache, publishing
-from encoders.graph import Inputs
-from encoders.reranker import Reranker
+from encoders.folder.model_cache import model_cache
+from encoders.folder.model_config import ModelConfig, Precision
+from encoders.folder.model_folder import ModelFolder, free_target, publishing
+from encoders.inference.cross_encoder import Reranker
+from encoders.inference.graph import Inputs
 from onnx_export.graphs.parity import GateText, ParityReport, compare_scores, read_texts
 from onnx_export.graphs.publishing import check_graph, publish_report, write_graph
 from onnx_export.graphs.samples import sample_texts, token_inputs

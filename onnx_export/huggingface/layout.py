@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from encoders.errors import BadInput
-from encoders.folder import Pooling
+from encoders.folder.model_config import Pooling
 
 Activation = Literal["tanh", "identity"]
 _ACTIVATIONS: Mapping[str, Activation] = {"Tanh": "tanh", "Identity": "identity"}

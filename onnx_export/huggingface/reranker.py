@@ -12,7 +12,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.reranker import Pair
+from encoders.inference.cross_encoder import Pair
 from onnx_export.graphs.parity import GateText
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.layout import Layout, Recipe, stated_object

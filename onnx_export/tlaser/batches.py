@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from encoders import session
 from encoders.document import Int32Array, IntArray
+from encoders.inference import session
 from encoders.tlaser.corpus import Corpus, Direction
 from encoders.tlaser.settings import RECURRENT, Variant
 from encoders.tlaser.vocabulary import END_ID, PAD_ID, TAG_ID

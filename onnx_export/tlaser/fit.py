@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.session import token_batches
+from encoders.inference.session import token_batches
+from encoders.machine.placement import Device
 from encoders.tlaser.corpus import Corpus
 from encoders.tlaser.settings import CONSTRAINED, TlaserPlan, TlaserTraining
 from encoders.tlaser.similarity import search_errors

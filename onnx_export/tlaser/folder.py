@@ -12,7 +12,8 @@ import tokenizers
 
 from encoders.console import Console
 from encoders.document import short_hash
-from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, publishing
+from encoders.folder.model_config import ModelConfig, Precision
+from encoders.folder.model_folder import TRAINING_KEPT, ModelFolder, publishing
 from encoders.tlaser.settings import NAMES, RECURRENT, TlaserPlan
 from encoders.tlaser.vocabulary import PAD_ID
 from onnx_export.graphs.bilstm_graph import build_bilstm

@@ -14,7 +14,7 @@ import torch
 
 from encoders.console import Console
 from encoders.errors import DISK_FULL, BadInput, MissingPart
-from encoders.folder import make_folder, sync
+from encoders.folder.whole_folder import make_folder, sync
 
 _DIGEST = 32
 _LEAST_SECONDS = 30.0

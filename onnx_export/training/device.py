@@ -11,7 +11,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from encoders.console import Console
-from encoders.devices import Device, NoCuda, place
+from encoders.machine.placement import Device, NoCuda, place
 from encoders.wording import install_command
 
 _PRIME = 2**64 - 59

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from encoders.batches import encode_in_batches
 from encoders.console import Progress
-from encoders.document import Document, Encoder, FloatArray, Passages, unit_rows
+from encoders.document import Document, Encoder, FloatArray, Passages, encode_in_batches, unit_rows
 from encoders.methods.moments import Moments
 from indexer.stores.contract import VectorStore
 from query.alignment.coverage import IntArray, PassageRows

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput, ModelMismatch
 from encoders.languages import normalise
+from encoders.machine.placement import Device
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.encoder import open_encoder_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
+from encoders.machine.placement import Device
 from encoders.wording import counted
 from indexer.collection.settings import Settings
 from onnx_export.models import DEFAULT

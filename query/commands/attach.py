@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.errors import BadInput, DragomanError, StoreError
+from encoders.machine.placement import Device
 from indexer.attaching.attach import AttachedCollection
 from indexer.attaching.catch_up import AttachReport
 from indexer.collection.settings import Settings

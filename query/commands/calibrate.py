@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
+from encoders.machine.placement import Device
 from encoders.maps.networks import read_mapping
 from encoders.methods.vector_parts import parsed_weights
 from indexer.collection import collection as collections

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
-from encoders.folder import FILE_MODE
+from encoders.folder.whole_folder import FILE_MODE
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.readers.source import ReadOptions

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from encoders.console import Console
-from encoders.devices import Device, place
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
+from encoders.machine.placement import Device, place
 from encoders.methods.combined import SEPARATOR
 from onnx_export.models import DEFAULT, default_folder, exported_model, exported_models, find_model, locate
 from query.commands import completion

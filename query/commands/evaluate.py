@@ -8,9 +8,9 @@ from typing import get_args
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.errors import BadInput
 from encoders.languages import language_list, typed_languages
+from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.commands import completion

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from encoders.console import Console, values_of
-from encoders.devices import CPU, Device, Placement, place
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Pooling, Precision
+from encoders.folder.model_config import Pooling, Precision
+from encoders.folder.model_folder import ModelFolder
 from encoders.languages import language_list
+from encoders.machine.placement import CPU, Device, Placement, place
 from onnx_export.huggingface.layout import StatedLayout
 from onnx_export.models import DEFAULT, default_path
 from query.commands.help import Command

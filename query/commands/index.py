@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.errors import BadInput
+from encoders.machine.placement import Device
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.registry import METHODS
 from indexer.collection.settings import Settings

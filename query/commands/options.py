@@ -18,9 +18,9 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from encoders.console import Console
-from encoders.devices import DEVICES, Device
-from encoders.folder import Precision
+from encoders.folder.model_config import Precision
 from encoders.languages import language_list
+from encoders.machine.placement import DEVICES, Device
 from indexer.collection.settings import Settings
 from indexer.stores.names import check_collection_name
 from query.commands import completion

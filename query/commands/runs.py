@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.folder import file_hash
+from encoders.folder.model_cache import file_hash
 from encoders.languages import language_list
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings

@@ -7,8 +7,8 @@ from dataclasses import asdict
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.languages import normalise, typed_languages
+from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from query.commands import completion
 from query.commands.help import Command

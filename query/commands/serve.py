@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from encoders.console import Console
-from encoders.cores import available_cores
 from encoders.errors import BadInput, MissingPart, StoreError
-from encoders.memory import share_arenas
+from encoders.machine.cores import available_cores
+from encoders.machine.freed_memory import share_arenas
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
 from query.commands.help import Command

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
+from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.workers.celery_worker import WorkerPlan, serve

@@ -9,9 +9,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
+from encoders.machine.placement import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, require_writable

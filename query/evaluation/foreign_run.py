@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.folder import file_hash
+from encoders.folder.model_cache import file_hash
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, file_hash
+from encoders.folder.model_cache import file_hash
+from encoders.folder.model_folder import ModelFolder
 from encoders.languages import normalise
 from indexer.readers.files import SourceFile, UnreadableFileError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.folder import file_hash
+from encoders.folder.model_cache import file_hash
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import Topic, queries_of, read_topics

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput
+from encoders.machine.placement import Device
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection.settings import Settings
 from indexer.ledger.database import require_writable

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from encoders.cores import on_all_cores
 from encoders.document import unit_rows
+from encoders.machine.cores import on_all_cores
 from encoders.methods.moments import PartMoments
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration

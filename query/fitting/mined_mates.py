@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoders.cores import on_all_cores
 from encoders.document import BoolArray, FloatArray
+from encoders.machine.cores import on_all_cores
 from indexer.stores.contract import VectorQuery, VectorStore, read_existing
 from query.calibration.calibration import BAR, Calibration
 from query.calibration.margin import FLOOR

@@ -10,10 +10,10 @@ from functools import cached_property
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.memory import give_back_memory
+from encoders.machine.freed_memory import give_back_memory
+from encoders.machine.placement import Device
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.encoder import open_encoder_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
-from encoders.cores import on_all_cores
 from encoders.document import Document, Encoder, Float64Array, FloatArray, Passages, unit_rows
 from encoders.errors import BadInput
+from encoders.machine.cores import on_all_cores
 from indexer.stores.contract import NearestDocuments, VectorQuery, VectorStore, in_order
 from query.calibration.calibration import Calibration
 from query.evaluation.measures import average_precision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from encoders.console import Console
-from encoders.devices import Device
+from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from indexer.indexing.pipeline import IndexReport
 from query.calibration import table as calibration_table

@@ -15,8 +15,8 @@ from functools import partial
 import sqlalchemy as sa
 
 from encoders.console import Console, values_of
-from encoders.devices import Device
 from encoders.errors import BadInput
+from encoders.machine.placement import Device
 from encoders.maps.space import QueryEncoderSpec
 from encoders.wording import counted
 from indexer.collection import collection as collections

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.errors import BadInput
+from encoders.machine.placement import Device
 from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from indexer.collection.settings import Settings

@@ -8,9 +8,8 @@ from itertools import groupby
 
 import numpy as np
 
-from encoders.batches import encode_in_batches
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray, Passages, unit_rows
+from encoders.document import Document, Encoder, FloatArray, Passages, encode_in_batches, unit_rows
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.stores.contract import VectorStore, read_existing

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
-from encoders.folder import file_hash
+from encoders.folder.model_cache import file_hash
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from indexer.readers.record import clean_line

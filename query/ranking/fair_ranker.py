@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoders.cores import available_cores
 from encoders.document import BoolArray, FloatArray
+from encoders.machine.cores import available_cores
 from encoders.waiting_calls import WaitingCalls
 from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorQuery, VectorStore
 from indexer.stores.embedded import EmbeddedStore

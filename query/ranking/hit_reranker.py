@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from encoders.document import Document, FloatArray
-from encoders.reranker import Reranker
+from encoders.inference.cross_encoder import Reranker
 from query.ranking.hits import RERANKED, Hit
 
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray
-from encoders.largest import largest
+from encoders.top_scores import largest
 from indexer.stores.matrix import Rows
 from query.ranking.candidates import CandidateDocuments
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Never
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Document, Encoder, EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
+from encoders.machine.placement import Device
 from encoders.maps.space import QueryEncoderSpec
 from encoders.methods.combined import SEPARATOR
 from indexer.collection.collection import Collection

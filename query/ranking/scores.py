@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray
-from encoders.largest import largest
+from encoders.top_scores import largest
 from indexer.stores.contract import LexicalHits
 from indexer.stores.matrix import Rows
 from query.ranking.candidates import CandidateDocuments, CosinesByPart

@@ -13,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, HasQueryLimit, short_hash
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise, normalised_list, require_list
+from encoders.machine.placement import Device
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
 from encoders.wording import counted

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages
-from encoders.folder import make_private_folder
+from encoders.folder.whole_folder import make_private_folder
 from encoders.wording import counted
 from query import __version__
 

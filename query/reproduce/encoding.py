@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sized
 
-from encoders.batches import encode_in_batches
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray
+from encoders.document import Document, Encoder, FloatArray, encode_in_batches
 
 
 def vectors_by_id(

@@ -12,7 +12,7 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray
 from encoders.errors import BadInput
-from encoders.folder import file_hash
+from encoders.folder.model_cache import file_hash
 from encoders.wording import counted
 from indexer.indexing.reading import readings
 from indexer.readers.source import ReadOptions, Refusal, Remark

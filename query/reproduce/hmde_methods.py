@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Encoder
+from encoders.machine.placement import Device
 from encoders.methods.registry import METHODS as EVERYWHERE
 from encoders.methods.registry import default_method
 from encoders.methods.segments import Segments

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, read_json
+from encoders.folder.model_config import read_json
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import ABOUT, UpperFile, is_hmde
 from encoders.wording import counted
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from encoders.folder import ModelConfig
+from encoders.folder.model_config import ModelConfig
 
 Inputs = Literal["single", "multi"]
 """What the encoder reads at once: a sentence, or as many sentences as fit (section 7)."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from encoders.cores import available_cores
-from encoders.devices import Device
+from encoders.machine.cores import available_cores
+from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from query.service.access import Token
 

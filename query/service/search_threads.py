@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from encoders.graph import CardFailure, CardFull
+from encoders.inference.graph import CardFailure, CardFull
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused

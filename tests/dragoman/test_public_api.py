@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import dragoman
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from trials import DEMO, ROOT
 
 NAMES = [

@@ -12,7 +12,7 @@ import pytest
 from dragoman import BadInput, TextEncoder
 from encoders.cr5.model import Cr5Model, Table
 from encoders.document import Document
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods import lawdr
 from encoders.methods.density import DensityWeights
 from encoders.methods.registry import default_method, open_encoder

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, FloatArray
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.density import DensityWeights
 from encoders.methods.lawdr import publish
 from encoders.methods.sentence import SentenceEncoder

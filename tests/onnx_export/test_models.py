@@ -8,17 +8,18 @@ import pytest
 
 from encoders import console
 from encoders.console import Console
-from encoders.devices import CPU, place
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput, MissingPart
-from encoders.folder import ModelFolder, model_cache
+from encoders.folder.model_cache import model_cache
+from encoders.folder.model_folder import ModelFolder
+from encoders.machine.placement import CPU, place
 from indexer.collection.settings import Settings
 from indexer.index import index
 from onnx_export.default_model.export import export_default
 from onnx_export.models import DEFAULT, absolute, are_for_cards, default_path, find_model, open_named
 from query.cli import run
 from query.ranking.searcher import Searcher
-from tests.encoders.cards import Library, Sessions, install_cards, install_provider
+from tests.encoders.gpus import Library, Sessions, install_cards, install_provider
 from trials import DEMO
 
 TEXTS = [Document(str(number), "en", f"A text about the subject number {number}.", "A title") for number in range(30)]

@@ -17,7 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import models, pre_tokenizers, trainers
 
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
-from encoders.folder import ModelConfig, ModelFolder, publishing
+from encoders.folder.model_config import ModelConfig
+from encoders.folder.model_folder import ModelFolder, publishing
 from encoders.maps.parallel import Parallel
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import StoreError
-from encoders.folder import ModelFolder, model_cache
+from encoders.folder.model_cache import model_cache
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index import collection_lock
 from indexer.ledger.database import open_database

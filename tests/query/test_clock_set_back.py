@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs
 from indexer.ledger.database import open_database

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from encoders.cgroups import groups
-from encoders.cores import available_cores
 from encoders.cr5.algebra.eigenvectors import BLOCK, max_applied_vectors
 from encoders.cr5.algebra.ridge import DIRECT
 from encoders.cr5.algebra.solver import KEPT, Block
 from encoders.errors import BadInput
+from encoders.machine.cgroups import groups
+from encoders.machine.cores import available_cores
 
 _KRYLOV = 3
 """Arrays of (concepts, dimensions) in memory beside the Krylov space."""

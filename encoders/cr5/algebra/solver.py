@@ -21,11 +21,11 @@ import numpy as np
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from encoders.cores import available_cores
 from encoders.cr5.algebra import conjugate_gradients, eigenvectors
 from encoders.cr5.algebra.eigenvectors import Leading
 from encoders.cr5.algebra.ridge import DIRECT, Ridge, ridge
 from encoders.document import Float64Array, FloatArray, IntArray
+from encoders.machine.cores import available_cores
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import torch
 
 from encoders.document import Document, Int32Array, IntArray
 from encoders.hmde.upper import Segmentation
-from encoders.session import padded, token_batches
+from encoders.inference.session import padded, token_batches
 from encoders.text.tokens import Tokenizer
 from onnx_export.hmde.lower_encoders.lower import Lower, Part, boundaries, title_of, title_segments
 from onnx_export.training.device import mixed_precision, seed_torch, set_attention, to_device

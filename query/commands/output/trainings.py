@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from encoders.console import Console
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.readers.source import Refusal, Remark
 from query.commands.output.notes import show_notes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
+from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from query.commands.help import Command
 from query.commands.options import common_options, default_encoder_option, device_option

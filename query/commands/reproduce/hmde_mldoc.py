@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.languages import normalise
+from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from onnx_export.hmde.settings import FineTuning
 from query.commands.help import Command

@@ -11,8 +11,8 @@ from typing import Any, get_args
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import EncoderSpec
+from encoders.machine.placement import Device
 from encoders.methods.sentences import Sentences
 from encoders.wording import counted
 from indexer.collection.settings import Settings

@@ -9,8 +9,8 @@ import click
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.devices import Device
 from encoders.document import Document, Encoder
+from encoders.machine.placement import Device
 from encoders.methods.registry import METHODS
 from indexer.collection.settings import Settings
 from onnx_export.huggingface.source import require_torch

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from encoders.console import Console
 from encoders.cr5.encoder import BagsOfWords, is_cr5
-from encoders.devices import Device
+from encoders.machine.placement import Device
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.first import First
 from encoders.methods.registry import SENTENCE_METHODS

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from encoders.console import Console, values_of
-from encoders.devices import Device
 from encoders.errors import DragomanError
-from encoders.folder import Precision
+from encoders.folder.model_config import Precision
 from encoders.hmde.triples import Drawing
 from encoders.hmde.upper import Form, Segmentation
+from encoders.machine.placement import Device
 from encoders.wording import counted, install_command
 from indexer.readers.source import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
-from encoders.devices import Device
+from encoders.machine.placement import Device
 from encoders.wording import counted
 from indexer.readers.documents import Sources
 from indexer.readers.source import ReadOptions

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from encoders.console import Console, values_of
-from encoders.devices import Device
-from encoders.folder import Precision
+from encoders.folder.model_config import Precision
 from encoders.languages import language_list
+from encoders.machine.placement import Device
 from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
 from query.commands.help import Command
 from query.commands.options import (

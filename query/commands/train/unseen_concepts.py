@@ -18,9 +18,8 @@ from typing import Literal
 
 import numpy as np
 
-from encoders.batches import encode_in_batches
 from encoders.console import Console, Progress
-from encoders.document import Document, Encoder, FloatArray
+from encoders.document import Document, Encoder, FloatArray, encode_in_batches
 from encoders.text.segmentation import first_sentence
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore

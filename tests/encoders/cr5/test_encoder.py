@@ -14,7 +14,7 @@ from encoders.cr5.encoder import DATA, BagsOfWords
 from encoders.cr5.estimator import Cr5
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.text.words import words

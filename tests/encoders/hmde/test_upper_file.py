@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
-from encoders.folder import ModelConfig, ModelFolder, file_hash
+from encoders.folder.model_cache import file_hash
+from encoders.folder.model_config import ModelConfig
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperFile, UpperShape
 
 CONFIG = ModelConfig("m", 4, 16, "mean", "", "", (), "fp32", "w", "t", "g")

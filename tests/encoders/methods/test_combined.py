@@ -10,7 +10,7 @@ from encoders.cr5.estimator import Cr5
 from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.combined import SEPARATOR, Combined, nearest_spans
 from encoders.methods.registry import open_encoder
 from onnx_export.cr5_folder import publish

@@ -10,7 +10,7 @@ from _pytest.mark import ParameterSet
 from encoders.console import Console
 from encoders.document import Document, Encoder, HasQueryLimit, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.first import First
 from encoders.methods.hmde import Hmde

@@ -12,14 +12,15 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, file_hash
+from encoders.folder.model_cache import file_hash
+from encoders.folder.model_folder import ModelFolder
+from encoders.folder.training_texts import write_training_texts
 from encoders.hmde.upper import ABOUT, CARD_HEADING, FORMAT, GRAPH, UpperShape
 from encoders.methods.density import DensityWeights
 from encoders.methods.lawdr import Lawdr, has_density, load_density, publish
 from encoders.methods.registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
-from encoders.training_texts import write_training_texts
 from onnx_export.models import taught_shares
 from tests.encoders.conftest import BOILERPLATE, CORPUS
 

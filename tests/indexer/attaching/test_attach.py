@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from encoders.checkpoint import current_checkpoint
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, DragomanError, StoreError
+from encoders.inference.batch_checkpoint import current_checkpoint
 from indexer.attaching import attach as attaching
 from indexer.attaching.attach import AttachedCollection, detach
 from indexer.attaching.catch_up import catch_up

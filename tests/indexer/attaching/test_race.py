@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from trials.attach_race import race, race_with_follow
 

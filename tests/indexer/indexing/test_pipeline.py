@@ -19,11 +19,11 @@ import pytest
 import sqlalchemy as sa
 from filelock import FileLock
 
-from encoders.checkpoint import current_checkpoint
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.batch_checkpoint import current_checkpoint
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation

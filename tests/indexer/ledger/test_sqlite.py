@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
-from encoders.folder import make_private_folder
+from encoders.folder.whole_folder import make_private_folder
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from indexer.ledger.sqlite import sqlite_engine

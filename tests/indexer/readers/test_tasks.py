@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from encoders.document import Document
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.readers.formats import read

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from encoders.document import BoolArray, Document, FloatArray, Passages, unit_rows
-from encoders.largest import largest
+from encoders.top_scores import largest
 from indexer.stores import matrix as matrices
 from indexer.stores import quantised_rows
 from indexer.stores.contract import NearestDocuments, StoredDocument

@@ -9,7 +9,7 @@ import pytest
 from encoders.cr5.encoder import load_model
 from encoders.cr5.neighbours import neighbours
 from encoders.document import Document
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from indexer.collection.settings import Settings
 from query.cli import run

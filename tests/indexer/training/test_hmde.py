@@ -21,18 +21,19 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
-from encoders.devices import CPU
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Precision
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder
+from encoders.folder.training_texts import count_taught
 from encoders.hmde.triples import TripleDocument, Triples, page_of
 from encoders.hmde.upper import UpperSession
+from encoders.machine.placement import CPU
 from encoders.methods.hmde import Hmde
 from encoders.methods.registry import open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from encoders.methods.titled_windows import TitledWindows
-from encoders.training_texts import count_taught
 from indexer.collection.settings import Settings
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.source import ReadOptions

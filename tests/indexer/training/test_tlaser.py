@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, unit_rows
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from indexer.collection.settings import Settings
 from indexer.parallel.source import AlignedSentence

@@ -11,8 +11,8 @@ import pytest
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
-from encoders.training_texts import FILE, count_taught, has_training_texts, text_key, write_training_texts
+from encoders.folder.model_folder import ModelFolder
+from encoders.folder.training_texts import FILE, count_taught, has_training_texts, text_key, write_training_texts
 from indexer.collection.settings import Settings
 from onnx_export.models import taught_shares
 from query.cli import run

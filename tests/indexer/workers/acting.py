@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from encoders.checkpoint import current_checkpoint
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray
+from encoders.inference.batch_checkpoint import current_checkpoint
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker, worker
 from trials.fake_encoder import FakeEncoder

@@ -18,17 +18,17 @@ from typing import Any
 import pytest
 
 from encoders.console import Console
-from encoders.devices import CardUnavailable, NoCuda
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, DragomanError, StoreError
-from encoders.folder import ModelFolder
-from encoders.graph import CardFailure
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.graph import CardFailure
+from encoders.machine.placement import CardUnavailable, NoCuda
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker
 from indexer.workers.card_processes import PERMANENT
 from indexer.workers.celery_worker import WorkerPlan
 from onnx_export.models import DEFAULT
-from tests.encoders.cards import Library, install_cards, install_provider
+from tests.encoders.gpus import Library, install_cards, install_provider
 from trials import ROOT
 from trials.servers.redis import RedisServer
 

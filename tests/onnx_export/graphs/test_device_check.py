@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoders.devices import CPU, place
 from encoders.document import FloatArray, Int32Array
-from encoders.folder import ModelFolder
-from encoders.session import CUDA_TOKEN_BUDGET, OnnxSession
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.session import CUDA_TOKEN_BUDGET, OnnxSession
+from encoders.machine.placement import CPU, place
 from onnx_export.graphs import device_check
 from onnx_export.graphs.device_check import check_device, read_profile
 from onnx_export.graphs.parity import encode, read_texts
 from onnx_export.models import DEFAULT
 from query.cli import run
-from tests.encoders.cards import Library, install_cards, install_provider
+from tests.encoders.gpus import Library, install_cards, install_provider
 
 TEXTS = read_texts()
 

@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from encoders.devices import CPU
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
-from encoders.graph import load_graph
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.graph import load_graph
+from encoders.machine.placement import CPU
 from onnx_export.graphs import eight_bits as module
 from onnx_export.graphs.eight_bits import STRENGTH, eight_bits
 from onnx_export.graphs.parity import read_texts

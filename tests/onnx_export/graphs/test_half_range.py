@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from encoders.console import Console
 from encoders.document import FloatArray
-from encoders.graph import Inputs
+from encoders.inference.graph import Inputs
 from onnx_export.default_model import making
 from onnx_export.graphs import precision
 from onnx_export.graphs.half_range import LARGEST, largest_values

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from encoders.console import Console
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Precision
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder
 from encoders.languages import normalise
 from onnx_export.graphs.parity import BARS, GateText, check_parity, compare, encode, read_texts, top_agreement
 from onnx_export.graphs.publishing import require_parity

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from onnx import TensorProto, helper, numpy_helper
 
-from encoders.devices import CPU
 from encoders.document import FloatArray
 from encoders.errors import DISK_FULL
-from encoders.folder import Precision
-from encoders.graph import Inputs, load_graph
+from encoders.folder.model_config import Precision
+from encoders.inference.graph import Inputs, load_graph
+from encoders.machine.placement import CPU
 from onnx_export.default_model import bert_graph
 from onnx_export.graphs.precision import BLOCK, convert, four_bits, quantise_blocks, save_graph
 from tests.onnx_export.conftest import SHAPE, weights

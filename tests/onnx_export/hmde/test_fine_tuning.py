@@ -15,7 +15,7 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.registry import open_encoder
 from onnx_export.hmde.settings import FineTuning, Settings

@@ -13,7 +13,7 @@ import pytest
 
 from encoders.console import Console
 from encoders.document import Document
-from encoders.folder import Precision
+from encoders.folder.model_config import Precision
 from encoders.methods.registry import open_encoder
 from onnx_export.hmde.settings import PRESETS, Settings
 from tests.onnx_export.hmde.conftest import SETTINGS, training_of

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from onnx_export.graphs import device_check
 from onnx_export.models import DEFAULT
 from query.cli import run
-from tests.encoders.cards import Library, install_cards, install_provider
+from tests.encoders.gpus import Library, install_cards, install_provider
 from tests.onnx_export.conftest import save_reranker
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra")

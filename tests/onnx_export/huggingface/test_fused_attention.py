@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from encoders.devices import CPU
-from encoders.graph import Inputs, load_graph
-from encoders.unpadded import remove_padding
+from encoders.inference.graph import Inputs, load_graph
+from encoders.inference.unpadded import remove_padding
+from encoders.machine.placement import CPU
 from onnx_export.graphs.fused_attention import fuse_attention
 from onnx_export.graphs.precision import convert
 from onnx_export.graphs.samples import token_inputs

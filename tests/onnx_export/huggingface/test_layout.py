@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from encoders.errors import BadInput
-from encoders.folder import Pooling
+from encoders.folder.model_config import Pooling
 from onnx_export.huggingface.hub import find_source, read_card
 from onnx_export.huggingface.layout import DenseLayer, Layout, choose_pooling, choose_prefixes, read_layout
 from tests.onnx_export.conftest import write_json

@@ -9,8 +9,9 @@ import pytest
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelConfig, ModelFolder, Precision, publishing
-from encoders.reranker import Pair, Reranker
+from encoders.folder.model_config import ModelConfig, Precision
+from encoders.folder.model_folder import ModelFolder, publishing
+from encoders.inference.cross_encoder import Pair, Reranker
 from onnx_export.graphs.parity import GateText, compare_scores, read_texts
 from onnx_export.huggingface import reranker as rerankers
 from onnx_export.huggingface.export import write_files

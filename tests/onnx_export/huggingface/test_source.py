@@ -16,7 +16,8 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput, MissingPart
-from encoders.folder import ModelConfig, ModelFolder, Pooling
+from encoders.folder.model_config import ModelConfig, Pooling
+from encoders.folder.model_folder import ModelFolder
 from onnx_export.graphs.parity import GateText, check_parity, compare, encode, read_texts
 from onnx_export.graphs.precision import convert
 from onnx_export.graphs.samples import sample_texts, token_inputs

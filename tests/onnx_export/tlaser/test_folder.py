@@ -10,7 +10,8 @@ import pytest
 
 from encoders.console import Console
 from encoders.errors import MissingPart
-from encoders.folder import ModelFolder, Precision
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder
 from encoders.tlaser.settings import Variant, preset
 from encoders.tlaser.vocabulary import learn_vocabulary
 from onnx_export.graphs.parity import read_texts

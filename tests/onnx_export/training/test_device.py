@@ -7,7 +7,7 @@ import pytest
 from encoders import console
 from encoders.console import Console
 from encoders.errors import MissingPart
-from tests.encoders.cards import Library, install_cards
+from tests.encoders.gpus import Library, install_cards
 
 pytestmark = pytest.mark.torch
 
@@ -66,10 +66,10 @@ def test_a_card_that_can_t_be_used_is_a_sentence_and_auto_trains_on_the_cpu(
 def test_auto_says_that_onnx_runtime_leaves_pytorchs_card_unused(
     cuda: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from encoders import devices
+    from encoders.machine import placement
     from onnx_export.training.device import training_device
 
-    monkeypatch.setattr(devices, "is_installed", lambda name: name == "onnxruntime")
+    monkeypatch.setattr(placement, "is_installed", lambda name: name == "onnxruntime")
     Torch(monkeypatch, cuda=cuda)
     assert str(training_device("auto", Console())) == "cpu"
     assert ("this ONNX Runtime has no CUDA; install it: make install EXTRAS=gpu" in capsys.readouterr().err) == cuda

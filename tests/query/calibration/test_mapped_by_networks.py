@@ -10,7 +10,7 @@ import pytest
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.maps.networks import Networks, read_mapping
 from indexer.collection.settings import Settings
 from indexer.training.mapping import write

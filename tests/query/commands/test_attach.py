@@ -16,7 +16,7 @@ import pytest
 from elasticsearch import helpers
 
 from encoders.document import EncoderSpec
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.collection import register
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database

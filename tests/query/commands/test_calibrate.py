@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from encoders.console import Console
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.calibration.calibration import BALANCE
 from query.calibration.summary import CommonSpaceSummary, DecidedBy, MatesSummary, Summary

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
-from tests.encoders.cards import Library, install_cards, install_provider
+from tests.encoders.gpus import Library, install_cards, install_provider
 from tests.query.conftest import copied
 from trials import DEMO
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from query.cli import run
 
 RECORDS = [

@@ -11,7 +11,7 @@ from pathlib import Path
 import ir_measures
 import pytest
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from query.cli import run
 from trials import DEMO, ROOT
 

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from encoders.cores import available_cores
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
-from encoders.graph import CardFailure
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.graph import CardFailure
+from encoders.machine.cores import available_cores
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.commands.serve import _hosts

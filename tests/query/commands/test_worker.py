@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from encoders.console import Console
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index import index, index_by_workers
 from indexer.ledger import index_runs

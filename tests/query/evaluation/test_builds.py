@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
-from encoders.devices import Device, NoCuda, place
 from encoders.document import Document, Encoder
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
+from encoders.machine.placement import Device, NoCuda, place
 from encoders.methods.registry import open_encoder
 from onnx_export.graphs import device_check
 from onnx_export.graphs.device_check import check_device

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch, StoreError
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection

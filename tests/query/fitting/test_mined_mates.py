@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders import cores
 from encoders.document import Document
+from encoders.machine import cores
 from indexer.stores.contract import NearestDocuments, VectorQuery, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import BAR

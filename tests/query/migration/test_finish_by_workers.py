@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.document import EncoderSpec
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables

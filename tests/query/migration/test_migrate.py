@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, short_hash, unit_rows
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.index import index

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import root, run
 from query.fitting import calibrate as calibrating

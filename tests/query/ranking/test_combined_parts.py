@@ -12,7 +12,7 @@ from encoders.cr5.encoder import load_model
 from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.readers.documents import Sources
 from indexer.training.cr5 import train_cr5

@@ -17,7 +17,7 @@ import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from encoders.text.words import word_around
 from indexer.collection.settings import Settings
 from indexer.index import index

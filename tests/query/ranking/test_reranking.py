@@ -14,8 +14,9 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, model_cache
-from encoders.reranker import Reranker
+from encoders.folder.model_cache import model_cache
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.cross_encoder import Reranker
 from indexer.collection.settings import Settings
 from indexer.stores.contract import MissingDocuments, VectorQuery
 from onnx_export import models
@@ -25,7 +26,7 @@ from query.ranking.hit_reranker import HitReranker, read_text
 from query.ranking.hits import RERANKED, Hit
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
-from tests.encoders.cards import Library, install_cards, install_provider
+from tests.encoders.gpus import Library, install_cards, install_provider
 from trials import DEMO
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"

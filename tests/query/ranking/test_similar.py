@@ -14,7 +14,7 @@ import pytest
 
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index import index
 from indexer.stores.contract import MissingDocuments, StoredDocument

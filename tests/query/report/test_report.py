@@ -12,7 +12,7 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation

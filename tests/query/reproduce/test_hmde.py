@@ -10,7 +10,7 @@ import pytest
 
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from query.cli import run
 from query.reproduce.classification import Labelled, classify, split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_clef import PAPER as PAPER_CLIR

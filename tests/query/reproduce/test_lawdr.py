@@ -13,7 +13,8 @@ import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, Pooling, link_files, publishing
+from encoders.folder.model_config import Pooling
+from encoders.folder.model_folder import ModelFolder, link_files, publishing
 from encoders.methods.density import DensityWeights
 from query.cli import run
 from query.reproduce.cached_encoder import SentenceVectors

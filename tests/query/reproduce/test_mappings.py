@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from onnx_export.models import DEFAULT
 from query.cli import run
 from query.reproduce.mappings import read_jrc, read_wikicomp

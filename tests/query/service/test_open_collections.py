@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.index import index

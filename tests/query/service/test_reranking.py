@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.ranking.hits import as_json

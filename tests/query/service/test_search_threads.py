@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from encoders.graph import CardFailure, CardFull
+from encoders.inference.graph import CardFailure, CardFull
 from indexer.collection.settings import Settings
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions

@@ -22,7 +22,7 @@ from elasticsearch import Elasticsearch
 
 from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer import index as indexing
 from indexer.attaching.attach import AttachedCollection, detach
 from indexer.collection import collection as collections

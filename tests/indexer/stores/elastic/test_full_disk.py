@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from tests.conftest import fallen, skip_or_fail
 from trials.full_disk import WATERMARKS, watermark
 from trials.servers.elastic import running

@@ -15,7 +15,7 @@ import pytest
 from elasticsearch import AuthorizationException, BadRequestError, Elasticsearch, NotFoundError, helpers
 
 from encoders.document import Document
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.query_log.judged_queries import logged_searches

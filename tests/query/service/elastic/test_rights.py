@@ -14,7 +14,7 @@ import httpx
 import pytest
 from elasticsearch import AuthenticationException, AuthorizationException, Elasticsearch, helpers
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.service.access import Token

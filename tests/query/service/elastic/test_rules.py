@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from tests.conftest import fallen
 from trials import rights_attacks
 from trials.rights_attacks import BESIDE, BLIND, INDEX, SEARCHERS

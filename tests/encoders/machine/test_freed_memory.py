@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from encoders.memory import give_back_memory
+from encoders.machine.freed_memory import give_back_memory
 
 _EIGHT_THREADS = """
 import ctypes, sys, threading
-from encoders.memory import share_arenas
+from encoders.machine.freed_memory import share_arenas
 
 if arenas := int(sys.argv[1]):
     share_arenas(arenas)

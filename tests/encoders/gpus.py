@@ -11,7 +11,8 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from encoders import devices, graph
+from encoders.inference import graph
+from encoders.machine import placement
 
 GIB = 1 << 30
 
@@ -85,7 +86,7 @@ class Sessions:
 def install_cards(patch: pytest.MonkeyPatch, library: Library | None) -> None:
     """Pretend that ``onnxruntime-gpu`` is installed, and that the library sees its cards; none: it isn't installed."""
     patch.setitem(sys.modules, "pynvml", library)
-    patch.setattr(devices, "is_installed", lambda name: name == "onnxruntime-gpu")
+    patch.setattr(placement, "is_installed", lambda name: name == "onnxruntime-gpu")
     patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     patch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 

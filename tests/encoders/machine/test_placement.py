@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoders import devices
-from encoders.devices import CPU, CardUnavailable, NoCuda, place, worker_devices
 from encoders.errors import BadInput, MissingPart
-from encoders.folder import ModelFolder
-from encoders.graph import CardFailure, CardFull
-from encoders.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, OnnxSession, card_budget
-from tests.encoders.cards import GIB, Library, Sessions, install_cards, install_provider
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.graph import CardFailure, CardFull
+from encoders.inference.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, OnnxSession, card_budget
+from encoders.machine import placement
+from encoders.machine.placement import CPU, CardUnavailable, NoCuda, place, worker_devices
+from tests.encoders.gpus import GIB, Library, Sessions, install_cards, install_provider
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_neither_or_both_runtimes_are_refused_with_the_fix(
             raise PackageNotFoundError(name)
         return object()
 
-    monkeypatch.setattr(devices, "distribution", found)
+    monkeypatch.setattr(placement, "distribution", found)
     with pytest.raises(MissingPart, match=sentence):
-        devices.check_runtime()
+        placement.check_runtime()
 
 
 def test_without_onnx_runtime_for_cuda_auto_is_the_cpu_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "is_installed", lambda name: name == "onnxruntime")
+    monkeypatch.setattr(placement, "is_installed", lambda name: name == "onnxruntime")
     assert place("auto") == place("cpu") == CPU
     with pytest.raises(NoCuda, match=r"make install EXTRAS=gpu.*--device cpu"):
         place("cuda")
@@ -222,7 +222,7 @@ def test_a_full_card_gets_halves_and_then_whole_batches_again(
     card: tuple[OnnxSession, Sessions], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     session, sessions = card
-    monkeypatch.setattr("encoders.session._HALVED", 2)
+    monkeypatch.setattr("encoders.inference.session._HALVED", 2)
     whole = session.run(ROWS, 1)
     sessions.rows.clear()  # that of the sample, and the batch
     sessions.failures = ["Failed to allocate memory for requested buffer of size 1", "", ""]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from encoders import cores
-from encoders.cores import on_all_cores
+from encoders.machine import cores
+from encoders.machine.cores import on_all_cores
 
 
 def test_work_on_all_cores_meets_and_its_results_are_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from encoders import folder
 from encoders.errors import BadInput, MissingPart
-from encoders.folder import ModelConfig, ModelFolder, free_target, publishing
+from encoders.folder import model_cache, whole_folder
+from encoders.folder.model_config import ModelConfig
+from encoders.folder.model_folder import ModelFolder, free_target, publishing
 from encoders.methods.registry import open_encoder
 from onnx_export.default_model import bert_graph
 from tests.onnx_export.conftest import SHAPE, sentencepiece, weights, wordpiece
@@ -75,7 +76,7 @@ def test_publishing_again_replaces(tmp_path: Path) -> None:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How an old folder is replaced: in one call of the system, or by two renames where it has no such call."""
     if request.param == "renamed":
-        monkeypatch.setattr(folder, "_exchange", lambda *_: False)
+        monkeypatch.setattr(whole_folder, "_exchange", lambda *_: False)
     return str(request.param)
 
 
@@ -113,7 +114,7 @@ def test_a_folder_is_synced_before_it_gets_its_name_and_the_name_before_the_old_
         old = sum(graph.read_bytes() == b"old" for graph in target.parent.glob(".m.*/**/model.onnx"))
         synced.append((path.suffix or path.name, graph.read_bytes() if graph.exists() else b"", old))
 
-    monkeypatch.setattr(folder, "sync", record)
+    monkeypatch.setattr(whole_folder, "sync", record)
     _publish(target, b"old")
     _publish(target, b"new")
     parents, first, second = synced[:1], synced[1:6], synced[6:]
@@ -132,7 +133,7 @@ def test_a_file_system_that_syncs_no_folders_is_no_failure(tmp_path: Path, monke
             raise OSError(errno.EINVAL, "Invalid argument")
         fsync(descriptor)
 
-    monkeypatch.setattr("encoders.folder.os.fsync", refuse)
+    monkeypatch.setattr("encoders.folder.whole_folder.os.fsync", refuse)
     assert _publish(tmp_path / "m").config.dim == 4
 
 
@@ -143,7 +144,7 @@ def test_a_model_whose_replacement_is_interrupted_leaves_the_old_or_the_new_one(
 ) -> None:
     target = tmp_path / "m"
     _publish(target, b"old")
-    rename, sync = Path.rename, folder.sync
+    rename, sync = Path.rename, whole_folder.sync
 
     def interrupted_rename(self: Path, to: Path) -> Path:
         renamed = rename(self, to)
@@ -158,7 +159,7 @@ def test_a_model_whose_replacement_is_interrupted_leaves_the_old_or_the_new_one(
             raise error
 
     monkeypatch.setattr(Path, "rename", interrupted_rename)
-    monkeypatch.setattr(folder, "sync", interrupted_sync)
+    monkeypatch.setattr(whole_folder, "sync", interrupted_sync)
     if way == "renamed" or moment == "synced":
         with suppress(type(error)):
             _publish(target, b"new")
@@ -183,7 +184,7 @@ def test_an_old_model_that_can_t_be_moved_back_is_not_deleted(tmp_path: Path, mo
             raise OSError(errno.EIO, "Input/output error")
         return rename(self, to)
 
-    monkeypatch.setattr(folder, "_exchange", lambda *_: False)
+    monkeypatch.setattr(whole_folder, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", fails)
     with pytest.raises(OSError, match="Input/output"):
         _publish(target, b"new")
@@ -198,7 +199,7 @@ def test_the_name_is_never_without_a_model_while_it_is_replaced(
 ) -> None:
     target = tmp_path / "m"
     _publish(target, b"old")
-    monkeypatch.delattr(folder, "_move_aside")
+    monkeypatch.delattr(whole_folder, "_move_aside")
     _publish(target, b"new")
     assert target.joinpath("model.onnx").read_bytes() == b"new"
 
@@ -387,18 +388,18 @@ def test_files_are_read_again_only_when_they_have_changed(tmp_path: Path, monkey
     _publish(tmp_path / "m", b"graph")
     model = ModelFolder.open(tmp_path / "m")
     read: list[str] = []
-    hash_of = folder.file_hash
+    hash_of = model_cache.file_hash
 
     def counted(*files: Path) -> str:
         read.extend(file.name for file in files)
         return hash_of(*files)
 
-    monkeypatch.setattr(folder, "file_hash", counted)
+    monkeypatch.setattr(model_cache, "file_hash", counted)
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
     model.check_files()
     model.check_files()
     assert read.count("model.onnx") == 2, "a new file may change again at the same time of a coarse clock"
-    monkeypatch.setattr(folder, "_TICK", -1.0)
+    monkeypatch.setattr(model_cache, "_TICK", -1.0)
     read.clear()
     model.check_files()
     model.check_files()
@@ -416,7 +417,7 @@ def test_files_are_checked_where_no_cache_can_be_written(tmp_path: Path, monkeyp
     _publish(tmp_path / "m", b"graph")
     (tmp_path / "cache").write_bytes(b"no folder")
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(folder, "_TICK", -1.0)
+    monkeypatch.setattr(model_cache, "_TICK", -1.0)
     model = ModelFolder.open(tmp_path / "m")
     model.check_files()
     model.graph.write_bytes(b"other")

@@ -15,10 +15,10 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from encoders.devices import Card, Placement
 from encoders.document import FloatArray
-from encoders.graph import load_graph
-from encoders.unpadded import CONTRIB, remove_padding
+from encoders.inference.graph import load_graph
+from encoders.inference.unpadded import CONTRIB, remove_padding
+from encoders.machine.placement import Card, Placement
 from onnx_export.graphs.precision import convert, save_graph
 from tests.onnx_export.bert_graphs import SHAPE, inputs, save, vectors
 from tests.onnx_export.cuda_kernels import CUDA

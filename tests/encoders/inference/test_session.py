@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders.checkpoint import Checkpoint, current_checkpoint
 from encoders.document import FloatArray, Int32Array
 from encoders.errors import BadInput, MissingPart
-from encoders.folder import ModelFolder
-from encoders.session import OnnxSession, token_batches
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.batch_checkpoint import Checkpoint, current_checkpoint
+from encoders.inference.session import OnnxSession, token_batches
 from onnx_export.default_model import bert_graph
 from tests.onnx_export.conftest import SHAPE, weights
 
@@ -122,7 +122,10 @@ def test_a_graph_of_another_width_than_the_folder_says_is_one_sentence(
 
 
 def test_onnx_runtime_reports_nothing_to_its_maker() -> None:
-    code = "import encoders.session, os, sys; print(os.environ['ORT_DISABLE_TELEMETRY'], 'onnxruntime' in sys.modules)"
+    code = (
+        "import encoders.inference.session, os, sys; "
+        "print(os.environ['ORT_DISABLE_TELEMETRY'], 'onnxruntime' in sys.modules)"
+    )
     alone = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
     done = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, check=True)
     assert done.stdout == "1 False\n"

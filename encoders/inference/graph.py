@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from encoders.devices import Card, CardUnavailable, NoCuda, Placement, check_runtime
 from encoders.document import FloatArray, IntArray
 from encoders.errors import BadInput, MissingPart
+from encoders.inference.unpadded import remove_padding
+from encoders.machine.placement import Card, CardUnavailable, NoCuda, Placement, check_runtime
 from encoders.unnormalised import unnormalise
-from encoders.unpadded import remove_padding
 from encoders.wording import first_line, install_command
 
 if TYPE_CHECKING:

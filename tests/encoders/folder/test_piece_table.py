@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tokenizers import models
 
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
-from encoders.pieces import PieceTable, save_pieces
+from encoders.folder.model_folder import ModelFolder
+from encoders.folder.piece_table import PieceTable, save_pieces
 from encoders.text.tokens import Tokenizer
 from tests.conftest import opened_once
 

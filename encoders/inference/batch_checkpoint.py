@@ -12,7 +12,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.errors import StoreError
-from encoders.folder import FILE_MODE, make_private_folder
+from encoders.folder.whole_folder import FILE_MODE, make_private_folder
 
 _DIGEST = 16
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.checkpoint import Checkpoint
 from encoders.document import FloatArray
 from encoders.errors import StoreError
+from encoders.inference.batch_checkpoint import Checkpoint
 
 _SIZES, _DIM = (3, 3, 3), 400
 _BATCHES = [np.random.default_rng(number).standard_normal((3, _DIM)).astype(np.float32) for number in range(3)]

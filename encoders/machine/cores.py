@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from encoders.cgroups import groups
+from encoders.machine.cgroups import groups
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from encoders.largest import largest
+from encoders.top_scores import largest
 
 
 @pytest.mark.parametrize("k", [1, 5, 60, 70])

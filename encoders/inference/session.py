@@ -10,13 +10,13 @@ from typing import Literal
 
 import numpy as np
 
-from encoders.checkpoint import current_checkpoint
-from encoders.cores import available_cores
-from encoders.devices import CPU, Device, place
 from encoders.document import FloatArray, Int32Array, IntArray, short_hash
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, graph_files
-from encoders.graph import Graph, is_out_of_memory
+from encoders.folder.model_folder import ModelFolder, graph_files
+from encoders.inference.batch_checkpoint import current_checkpoint
+from encoders.inference.graph import Graph, is_out_of_memory
+from encoders.machine.cores import available_cores
+from encoders.machine.placement import CPU, Device, place
 
 _logger = logging.getLogger("dragoman.encoders")
 

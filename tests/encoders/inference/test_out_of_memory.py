@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from encoders.folder import ModelFolder
+from encoders.folder.model_folder import ModelFolder
 from trials import ROOT
 
 _IN_LITTLE_MEMORY = """
 import resource, sys
 import numpy as np
-from encoders import session as sessions
-from encoders.folder import ModelFolder
+from encoders.inference import session as sessions
+from encoders.folder.model_folder import ModelFolder
 sessions.CPU_TOKEN_BUDGET = 40 * 256
 folder = ModelFolder.open(sys.argv[1])
 rows = [np.random.default_rng(at).integers(10, 1000, 256).astype(np.int32) for at in range(40)]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import tokenizers
 
-from encoders.devices import Device
 from encoders.document import FloatArray, Int32Array
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
-from encoders.session import OnnxSession
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.session import OnnxSession
+from encoders.machine.placement import Device
 
 Pair = tuple[str, str]
 """A query and a passage."""

@@ -1,0 +1,1 @@
+"""A model on disk: its configuration, files, pieces and training texts; the cache of models."""

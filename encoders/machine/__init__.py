@@ -1,0 +1,1 @@
+"""What the machine lends to this process: cores, memory, and the device that runs graphs."""
