@@ -29,8 +29,8 @@ from benchmarks.rankers import rankers
 from benchmarks.searchers import BATCH, UNCALIBRATED, index_encoded, open_searcher
 from encoders.document import Document, encode_in_batches, unit_rows
 from encoders.folder.model_folder import ModelFolder
-from encoders.methods.combined import Combined
-from encoders.methods.registry import open_encoder
+from encoders.methods.combined_encoder import Combined
+from encoders.methods.method_registry import open_encoder
 from query.fitting.decision import decide
 from query.fitting.statistics import draw_samples
 

@@ -21,18 +21,18 @@ from benchmarks import harness
 from benchmarks.encoding import documents
 from encoders.cr5.algebra.ridge_choice import mate_rank, split
 from encoders.cr5.algebra.solver import Block, Solution, solve
-from encoders.cr5.corpus import Corpus
-from encoders.cr5.encoder import load_model
-from encoders.cr5.settings import Cr5Settings
-from encoders.cr5.vocabulary import fit_vocabulary
+from encoders.cr5.bag_corpus import Corpus
+from encoders.cr5.bags_of_words import load_model
+from encoders.cr5.cr5_settings import Cr5Settings
+from encoders.cr5.word_vocabulary import fit_vocabulary
 from encoders.document import Document, Encoder, FloatArray
 from encoders.folder.model_folder import ModelFolder
-from encoders.methods.registry import open_encoder
+from encoders.methods.method_registry import open_encoder
 from encoders.text.words import words
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.readers.documents import Sources
-from indexer.training.cr5 import Cr5Report, train_cr5
+from indexer.training.cr5_training import Cr5Report, train_cr5
 
 Vector = npt.NDArray[np.float64]
 Columns = dict[str, FloatArray]

@@ -19,17 +19,17 @@ from benchmarks.rankers import rank, rankers
 from benchmarks.searchers import open_searcher
 from encoders.cr5.algebra.ridge_choice import excerpts, mate_rank, split
 from encoders.cr5.algebra.solver import solve
-from encoders.cr5.corpus import Corpus
+from encoders.cr5.bag_corpus import Corpus
+from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.cr5.estimator import Cr5
-from encoders.cr5.settings import Cr5Settings
 from encoders.document import FloatArray
 from encoders.folder.model_folder import ModelFolder
-from encoders.methods.registry import open_encoder
+from encoders.methods.method_registry import open_encoder
 from encoders.text.words import folded
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.readers.documents import Sources
-from indexer.training.cr5 import train_cr5
+from indexer.training.cr5_training import train_cr5
 from query.fitting.calibrate import calibrate
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.searcher import Searcher
@@ -288,7 +288,7 @@ def transfer_rows(records: Records) -> list[str]:
 
 def word_rows(records: Records) -> list[str]:
     """Words of FreeDict, interface sentences and news, English and each language, by a model of all help pages."""
-    from encoders.cr5.encoder import load_model
+    from encoders.cr5.bags_of_words import load_model
     from query.reproduce import cr5 as tables
 
     table = harness.Table(

@@ -16,10 +16,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks import harness
 from encoders.document import FloatArray, Passages, unit_rows
+from indexer.cluster.cluster_address import Address, Credentials
 from indexer.collection.settings import Settings
-from indexer.elastic.address import Address, Credentials
+from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
-from indexer.stores.elastic.store import ElasticStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.fitting.open_collection import OpenCollection

@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmarks import harness
 from encoders.document import Document, Passages, int8_rows, unit_rows
-from indexer.elastic.address import Address, Credentials
+from indexer.cluster.cluster_address import Address, Credentials
+from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument
-from indexer.stores.elastic.store import ElasticStore
 from trials.servers.elastic import ElasticServer, running
 
 MODEL, DIM, BATCH = "trial", 64, 64

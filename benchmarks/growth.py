@@ -32,8 +32,8 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import open_database
+from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
-from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
 from onnx_export.models import DEFAULT
 from query.fitting.calibrate import calibrate_open

@@ -32,9 +32,9 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.folder.training_texts import text_key
 from encoders.hmde.triples import Triples, held_out, page_of
 from encoders.hmde.upper import UpperSession
-from indexer.training.hmde import training_facts
+from indexer.training.hmde_training import training_facts
+from onnx_export.hmde.hmde_settings import PRESETS, Settings
 from onnx_export.hmde.lower_encoders.lower import Part
-from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT
 from query.fitting.decision import decide
 from query.fitting.statistics import draw_samples
@@ -78,8 +78,8 @@ def write_pages(collections: Sequence[str], file: Path) -> None:
 
 def train(settings: Settings, collections: Sequence[str], target: Path, vectors: Vectors) -> None:
     """Train a model folder, as ``dragoman train hmde`` does on the same pages."""
-    from onnx_export.hmde import base as bases
-    from onnx_export.hmde.publish import publish
+    from onnx_export.hmde import lower_base as bases
+    from onnx_export.hmde.hmde_folder import publish
     from onnx_export.hmde.training import Training
 
     base = bases.open_frozen(vectors.encoder, settings, "cpu", QUIET)

@@ -14,8 +14,8 @@ from encoders.document import Document
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.triples import Rows, Triples, page_of
 from encoders.hmde.upper import UpperShape
-from encoders.methods.registry import open_encoder
-from onnx_export.hmde.settings import Settings
+from encoders.methods.method_registry import open_encoder
+from onnx_export.hmde.hmde_settings import Settings
 from onnx_export.models import DEFAULT
 
 LANGS = ("de", "en", "fr", "it")
@@ -33,7 +33,7 @@ def plain(lower: Any, upper: Any, triples: Rows, settings: Settings) -> None:
     import numpy as np
     import torch
 
-    from onnx_export.hmde.model import contrastive_loss
+    from onnx_export.hmde.upper_model import contrastive_loss
 
     shape = upper.shape
     vectors = []
@@ -58,14 +58,14 @@ def measure(step: str, batch: int, count: int, steps: int) -> None:
     """Print the seconds of a step and the peak memory in MB as JSON."""
     import torch
 
-    from onnx_export.hmde import base
-    from onnx_export.hmde.model import Upper
+    from onnx_export.hmde import lower_base
     from onnx_export.hmde.objective import Objective
+    from onnx_export.hmde.upper_model import Upper
 
     torch.manual_seed(0)
     settings = Settings(batch=batch)
     help_pages = pages(count)
-    lower: Any = base.open_trained(DEFAULT, settings, "cpu", Console(quiet=True)).lower
+    lower: Any = lower_base.open_trained(DEFAULT, settings, "cpu", Console(quiet=True)).lower
     lower.take([lower.prepare(help_pages)])
     triples = Triples([page_of(page.lang, page.fields) for page in help_pages])
     upper = Upper(UpperShape(384))

@@ -20,7 +20,7 @@ from benchmarks.harness import LANGUAGES
 from encoders.console import Console
 from encoders.document import Document, Encoder, Int8Array, Passages, encode_in_batches, int8_rows
 from encoders.hmde.triples import held_out
-from onnx_export.hmde.settings import LONGFORMER
+from onnx_export.hmde.hmde_settings import LONGFORMER
 from onnx_export.models import DEFAULT
 from query.reproduce.hmde_methods import open_method
 

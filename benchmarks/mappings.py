@@ -22,13 +22,13 @@ from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.console import Console
 from encoders.document import Document, EncoderSpec, FloatArray
 from encoders.maps.lca import LCA
-from encoders.maps.mates import mates, mean_mates
+from encoders.maps.mate_scores import mates, mean_mates
 from encoders.maps.parallel import ConceptSplit, Parallel
-from encoders.maps.space import SpaceMaps
+from encoders.maps.space_maps import SpaceMaps
 from indexer.collection.settings import Settings
 from indexer.training.aligned_documents import AlignedVectors, stored_by_concept
-from indexer.training.mapping import MappingPlan, learn
-from indexer.training.nca import learn_networks
+from indexer.training.mapping_training import MappingPlan, learn
+from indexer.training.nca_training import learn_networks
 from query.calibration.calibration import Calibration
 from query.calibration.space import MappedSpace
 from query.fitting.open_collection import OpenCollection

@@ -15,7 +15,7 @@ from benchmarks import harness
 from benchmarks.cr5_quality import Records, read, trained
 from benchmarks.harness import LANGUAGES
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from onnx_export.models import DEFAULT
 from query.fitting.calibrate import calibrate
 from query.migration.migrate import migrate

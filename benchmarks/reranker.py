@@ -27,9 +27,9 @@ from encoders.document import Document, Encoded, FloatArray
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.cross_encoder import Reranker
-from onnx_export.default_model import source as default_source
-from onnx_export.huggingface.export import export_model
-from onnx_export.huggingface.layout import StatedLayout
+from onnx_export.default_model import default_source
+from onnx_export.huggingface.hub_export import export_model
+from onnx_export.huggingface.hub_layout import StatedLayout
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker, read_text

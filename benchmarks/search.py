@@ -21,7 +21,7 @@ from benchmarks.encoding import documents
 from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages, int8_rows, unit_rows
-from encoders.methods.registry import open_encoder
+from encoders.methods.method_registry import open_encoder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation

@@ -21,9 +21,9 @@ from benchmarks.classification import accuracies
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.folder.model_folder import ModelFolder
-from encoders.methods.registry import open_encoder
-from encoders.tlaser.settings import NAMES, Variant, preset
+from encoders.methods.method_registry import open_encoder
 from encoders.tlaser.similarity import search_error
+from encoders.tlaser.tlaser_settings import NAMES, Variant, preset
 from query.reproduce.classification import Averages
 from trials.tlaser_runs import order, read_runs, run_name
 
@@ -77,7 +77,7 @@ def compare(
 
     ``constraint`` has settings of the distance constraint that differ from the preset's.
     """
-    from indexer.training.tlaser import train_tlaser
+    from indexer.training.tlaser_training import train_tlaser
 
     parts = sentences(languages)
     plan = preset("small", variant)

@@ -25,17 +25,17 @@ from encoders.console import Console
 from encoders.document import Int32Array
 from encoders.inference.session import OnnxSession
 from encoders.machine.placement import Device
-from encoders.tlaser.corpus import Corpus
-from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
-from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
+from encoders.tlaser.joint_vocabulary import PAD_ID, learn_vocabulary
+from encoders.tlaser.tlaser_settings import NAMES, Preset, TlaserPlan, Variant, preset
+from encoders.tlaser.token_corpus import Corpus
 from indexer.parallel.source import AlignedSentence
 from indexer.training.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_per_token
 from onnx_export.graphs.parity import GateText
-from onnx_export.tlaser.batches import Batch, Batches, encoder_input, padded
 from onnx_export.tlaser.fit import fit
-from onnx_export.tlaser.folder import publish
 from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
-from onnx_export.tlaser.model import Translator, UnitVectors
+from onnx_export.tlaser.pair_batches import Batch, Batches, encoder_input, padded
+from onnx_export.tlaser.tlaser_folder import publish
+from onnx_export.tlaser.translator import Translator, UnitVectors
 from onnx_export.training.device import mixed_precision, training_device
 
 Ready = Sequence[tuple[Batch, Tensor, Tensor, Tensor]]

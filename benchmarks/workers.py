@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from benchmarks import harness
 from encoders.console import Console
-from encoders.methods.registry import open_encoder
+from encoders.methods.method_registry import open_encoder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation

@@ -13,7 +13,7 @@ from encoders.errors import BadInput
 from encoders.languages import normalised_list, require_list
 from encoders.machine.placement import Device
 from encoders.maps.networks import read_mapping
-from indexer import index as indexing
+from indexer import index_sources as indexing
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.indexing.pipeline import IndexReport

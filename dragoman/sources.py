@@ -15,7 +15,7 @@ from encoders.folder.whole_folder import FILE_MODE, make_private_folder
 from indexer.collection.settings import Settings
 from indexer.readers.record import lacks_id
 from indexer.readers.source import ReadOptions
-from indexer.stores.names import check_collection_name
+from indexer.stores.collection_names import check_collection_name
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 """The name of a file, a folder, ``elastic:INDEX`` or ``ir-datasets:NAME``; or a record with ``id`` and ``text``."""

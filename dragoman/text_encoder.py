@@ -8,12 +8,12 @@ from itertools import islice
 import numpy as np
 
 from encoders.console import Console
-from encoders.cr5.encoder import BagsOfWords
+from encoders.cr5.bags_of_words import BagsOfWords
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from encoders.machine.placement import Device
-from encoders.methods.combined import SEPARATOR
+from encoders.methods.combined_encoder import SEPARATOR
 from onnx_export.models import DEFAULT, open_named
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from encoders.cr5.encoder import ALIGNMENT, DATA, scales_start
-from encoders.cr5.model import Cr5Model, Table, quantised
+from encoders.cr5.bags_of_words import ALIGNMENT, DATA, scales_start
+from encoders.cr5.cr5_model import Cr5Model, Table, quantised
 from encoders.document import short_hash
 from encoders.folder.model_config import ModelConfig, Precision
 from encoders.folder.model_folder import ModelFolder, publishing

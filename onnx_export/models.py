@@ -18,9 +18,9 @@ from encoders.hmde.upper import UpperFile, is_hmde
 from encoders.inference.cross_encoder import Reranker
 from encoders.inference.session import INT8_ADVICE
 from encoders.machine.placement import CPU, Device, NoCuda, Placement, place
-from encoders.methods.combined import SEPARATOR, Combined
-from encoders.methods.lawdr import has_density
-from encoders.methods.registry import default_method, open_encoder
+from encoders.methods.combined_encoder import SEPARATOR, Combined
+from encoders.methods.lawdr_method import has_density
+from encoders.methods.method_registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
 from encoders.wording import counted, did_you_mean

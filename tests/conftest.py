@@ -24,7 +24,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import Device
-from encoders.methods import registry
+from encoders.methods import method_registry
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
 from indexer.collection.settings import Settings
@@ -151,7 +151,7 @@ def default_opened_once() -> Iterator[None]:
         return SentenceEncoder(folder, device=device, threads=threads)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "SentenceEncoder", opened)
+        patch.setattr(method_registry, "SentenceEncoder", opened)
         yield
 
 

@@ -21,12 +21,12 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.errors import StoreError
 from indexer.attaching.catch_up import catch_up
+from indexer.cluster.cluster_address import Credentials
 from indexer.collection.collection import require
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
-from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect, open_database
-from indexer.stores.attached.address import Attachment
+from indexer.stores.attached.attached_address import Attachment
 from onnx_export.models import open_named
 from query.calibration.table import all_calibrations
 from query.cli import INTERRUPTED

@@ -20,8 +20,8 @@ from elasticsearch import Elasticsearch, helpers
 from encoders.document import Document
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
+from indexer.stores.clustered import writing
 from indexer.stores.contract import StoredDocument
-from indexer.stores.elastic import writing
 from trials import DEMO
 from trials.command import TOPICS, require_done, said
 from trials.documents import contents, sentences

@@ -194,7 +194,7 @@ def _index_memory(folder: Path, source: Path) -> tuple[int, int, str]:
 _SLOWED = """
 import os, sys, time
 from encoders.methods.titled_windows import TitledWindows
-from indexer import index as indexing
+from indexer import index_sources as indexing
 from indexer.collection import encoder as of_collection
 from query.cli import run
 from trials.fake_encoder import FakeEncoder

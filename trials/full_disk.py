@@ -21,7 +21,7 @@ from elasticsearch import Elasticsearch, helpers
 
 from encoders.document import Document
 from indexer.collection.settings import Settings
-from indexer.stores.elastic import own_index, writing
+from indexer.stores.clustered import own_index, writing
 from trials.command import environment_of, fell, require_done, said
 from trials.command_attacks import chunk_states
 from trials.documents import contents, sentences
@@ -38,7 +38,7 @@ _MANY, _CHANGED = 400, 8
 
 _PATIENT_FOR = """
 import sys
-from indexer.stores.elastic import writing
+from indexer.stores.clustered import writing
 from query.cli import run
 writing.PATIENCE = float(sys.argv[1])
 sys.exit(run(sys.argv[2:]))

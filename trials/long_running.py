@@ -19,7 +19,7 @@ import httpx
 from elasticsearch import Elasticsearch, helpers
 
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from query.ranking.searcher import Searcher
 from trials.command import DRAGOMAN, environment_of
 from trials.documents import sentences

@@ -105,7 +105,7 @@ int unlinkat(int folder, const char *path, int flags) {
 _RUNNER = """
 import json, os, sys
 from query.cli import root, run
-import encoders.methods.registry, indexer.index, indexer.stores.embedded, onnx_export.cr5_folder
+import encoders.methods.method_registry, indexer.index_sources, indexer.stores.embedded, onnx_export.cr5_folder
 import query.fitting.calibrate, query.migration.finish, query.migration.migrate
 
 for name in root.list_commands(None):

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from encoders.errors import BadInput
-from encoders.tlaser.settings import NAMES, Variant
+from encoders.tlaser.tlaser_settings import NAMES, Variant
 
 
 class ModelScores(NamedTuple):

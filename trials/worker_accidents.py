@@ -24,7 +24,7 @@ from kombu import Connection
 from encoders.errors import StoreError
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import open_database, open_engine, transaction, upgrade
 from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk

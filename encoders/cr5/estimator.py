@@ -9,13 +9,13 @@ from numpy.linalg import LinAlgError
 
 from encoders.console import Console
 from encoders.cr5.algebra import eigenvectors, ridge_choice
-from encoders.cr5.algebra.memory import check_memory
+from encoders.cr5.algebra.memory_need import check_memory
 from encoders.cr5.algebra.solver import Block, Solution, solve
-from encoders.cr5.corpus import Corpus, Counts
-from encoders.cr5.model import Cr5Model, Table
+from encoders.cr5.bag_corpus import Corpus, Counts
+from encoders.cr5.cr5_model import Cr5Model, Table
+from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.cr5.selection import Rows, linked_rows, rows_within_limits, transitive_rows
-from encoders.cr5.settings import Cr5Settings
-from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
+from encoders.cr5.word_vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.wording import counted

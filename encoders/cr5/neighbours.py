@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from encoders.cr5.model import UNKNOWN, Cr5Model
+from encoders.cr5.cr5_model import UNKNOWN, Cr5Model
 from encoders.document import Int32Array, unit_rows
 from encoders.errors import BadInput
 from encoders.text.words import folded

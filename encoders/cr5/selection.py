@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from encoders.cr5.corpus import Counts
-from encoders.cr5.settings import WordLimits
+from encoders.cr5.bag_corpus import Counts
+from encoders.cr5.cr5_settings import WordLimits
 from encoders.document import IntArray
 from encoders.errors import BadInput
 

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from encoders.document import Float64Array, FloatArray
-from encoders.maps.ridge import AlignedMoments, RidgePath, require_pairs
+from encoders.maps.ridge_path import AlignedMoments, RidgePath, require_pairs
 from encoders.methods.moments import principal_axes
 
 

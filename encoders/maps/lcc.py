@@ -9,7 +9,7 @@ import numpy as np
 
 from encoders.document import Float64Array, FloatArray
 from encoders.errors import BadInput
-from encoders.maps.ridge import AlignedMoments, RidgePath, require_pairs
+from encoders.maps.ridge_path import AlignedMoments, RidgePath, require_pairs
 
 PUBLISHED_RIDGES = (1e-10, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 """Ridges that the published code chooses from."""

@@ -15,9 +15,9 @@ import numpy as np
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_config import read_json
-from encoders.maps import nca
-from encoders.maps.nca import Network
-from encoders.maps.space import FORMAT, HEADER, SpaceMaps, model_and_about
+from encoders.maps import nca_map
+from encoders.maps.nca_map import Network
+from encoders.maps.space_maps import FORMAT, HEADER, SpaceMaps, model_and_about
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Networks:
                     f"the mapping has no network from {pair[0]} to {pair[1]}; it knows {', '.join(self.means)}"
                 )
         means = self.means[lang], self.means[other]
-        return nca.compared(x, y, means, self._network(lang, other), self._network(other, lang))
+        return nca_map.compared(x, y, means, self._network(lang, other), self._network(other, lang))
 
     def _network(self, source: str, target: str) -> Network:
         if (source, target) not in self._loaded:

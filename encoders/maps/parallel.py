@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.maps.ridge import AlignedMoments
+from encoders.maps.ridge_path import AlignedMoments
 from encoders.wording import counted
 
 FEWEST = 15

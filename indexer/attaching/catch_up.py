@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
-from indexer.elastic.changes import ShardPosition
+from indexer.cluster.index_changes import ShardPosition
 from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.pipeline import RunReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS
@@ -29,7 +29,7 @@ from indexer.ledger.findings import Finding
 from indexer.ledger.tables import REFUSED
 from indexer.readers.source import Refusal
 from indexer.stores.attached import attach_checks
-from indexer.stores.attached.base import JoinedStore
+from indexer.stores.attached.joined_store import JoinedStore
 from indexer.stores.contract import Stamp
 
 _PASSES = 5

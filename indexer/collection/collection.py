@@ -18,9 +18,9 @@ from indexer.collection.store_location import StoreLocation
 from indexer.ledger import index_runs
 from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import Base, now, read_database_id, transaction
-from indexer.stores.attached.address import Attachment, is_attached
+from indexer.stores.attached.attached_address import Attachment, is_attached
+from indexer.stores.collection_names import check_collection_name
 from indexer.stores.contract import VectorStore
-from indexer.stores.names import check_collection_name
 
 
 class NoCollection(BadInput):

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import platformdirs
 
 from encoders.errors import BadInput
-from indexer.elastic.address import Credentials, without_credentials
+from indexer.cluster.cluster_address import Credentials, without_credentials
 
 
 @dataclass(frozen=True)

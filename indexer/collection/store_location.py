@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from encoders.errors import BadInput, StoreError
+from indexer.cluster.cluster_address import SCHEMES, Address, Credentials
 from indexer.collection.settings import file_path
-from indexer.elastic.address import SCHEMES, Address, Credentials
-from indexer.stores.attached.address import Attachment, is_attached
+from indexer.stores.attached.attached_address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
 
 if TYPE_CHECKING:
-    from indexer.stores.attached.base import JoinedStore
+    from indexer.stores.attached.joined_store import JoinedStore
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class StoreLocation:
         if is_attached(self.url):
             return self.open_attached(make=make)
         if self._is_on_server:
-            from indexer.stores.elastic.store import ElasticStore  # noqa: PLC0415 - half a second
+            from indexer.stores.clustered.store import ElasticStore  # noqa: PLC0415 - half a second
 
             credentials, address = self._server_credentials(), Address.parse(self.url)
             return ElasticStore(
@@ -83,7 +83,7 @@ class StoreLocation:
         if is_attached(self.url):
             self._drop_attached()
         elif self._is_on_server:
-            from indexer.stores.elastic import own_index  # noqa: PLC0415 - HTTP's client
+            from indexer.stores.clustered import own_index  # noqa: PLC0415 - HTTP's client
 
             claim = own_index.Claim(self.collection, self.database_id)
             own_index.drop(Address.parse(self.url), claim, self._server_credentials(), generation)
@@ -100,7 +100,7 @@ class StoreLocation:
         if is_attached(self.url):
             return []  # an attached collection has a single generation, whose number is known
         if self._is_on_server:
-            from indexer.stores.elastic import own_index  # noqa: PLC0415
+            from indexer.stores.clustered import own_index  # noqa: PLC0415
 
             claim = own_index.Claim(self.collection, self.database_id)
             return own_index.generations(Address.parse(self.url), claim, self._server_credentials())
@@ -118,7 +118,7 @@ class StoreLocation:
     def _drop_attached(self) -> None:
         attachment, credentials = Attachment.parse(self.url), self._server_credentials()
         if attachment.companion:
-            from indexer.stores.elastic import own_index  # noqa: PLC0415
+            from indexer.stores.clustered import own_index  # noqa: PLC0415
 
             claim = own_index.Claim(self.collection, self.database_id, attachment.index)
             own_index.drop(attachment.address, claim, credentials)

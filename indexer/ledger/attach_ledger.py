@@ -8,7 +8,7 @@ from typing import Self
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
-from indexer.elastic.changes import NOTHING, ShardPosition
+from indexer.cluster.index_changes import NOTHING, ShardPosition
 from indexer.ledger.database import Base, now, transaction
 from indexer.ledger.findings import Finding
 from indexer.ledger.index_runs import RunLedger

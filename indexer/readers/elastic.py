@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from encoders.errors import BadInput, StoreError
-from indexer.elastic import address, changes, connection, errors
-from indexer.elastic.address import SCHEMES, Credentials
-from indexer.elastic.mapping import is_ours, keeps_no_source, refuse_partial
-from indexer.elastic.values import join_texts, values, without_paths
+from indexer.cluster import cluster_address, cluster_client, cluster_errors, index_changes
+from indexer.cluster.cluster_address import SCHEMES, Credentials
+from indexer.cluster.field_mapping import is_ours, keeps_no_source, refuse_partial
+from indexer.cluster.source_values import join_texts, values, without_paths
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions
 
@@ -42,8 +42,8 @@ def with_server(source: str) -> str:
             raise BadInput(
                 f"{source} names no server; give {PREFIX}https://HOST:9200/{place}, or set DRAGOMAN_ELASTIC_URL"
             )
-        place = f"{address.without_credentials(server).rstrip('/')}/{quote(place)}"
-    if address.without_credentials(place) != place:
+        place = f"{cluster_address.without_credentials(server).rstrip('/')}/{quote(place)}"
+    if cluster_address.without_credentials(place) != place:
         raise BadInput(
             "leave the credentials out of the source, which is written down; "
             "set DRAGOMAN_ELASTIC_USER and _PASSWORD, or DRAGOMAN_ELASTIC_API_KEY"
@@ -74,8 +74,8 @@ def index_fingerprint(source: str) -> str:
 def count(source: str) -> int:
     """Count the documents of the index."""
     server, index = _place(source)
-    with closing(_client(server)) as client, connection.store_errors(server):
-        return changes.count(client, index)
+    with closing(_client(server)) as client, cluster_client.store_errors(server):
+        return index_changes.count(client, index)
 
 
 def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
@@ -106,7 +106,7 @@ def _refuse_partial(client: Elasticsearch, server: str, pattern: str) -> None:
     Raises:
         BadInput: the name is such an alias or pattern.
     """
-    with connection.store_errors(server):
+    with cluster_client.store_errors(server):
         indices = client.options(ignore_status=404).indices.get_alias(name=pattern).body
     for index in () if "error" in indices else indices.values():
         for name in index["aliases"]:
@@ -119,7 +119,7 @@ def _dragoman_fields(client: Elasticsearch, server: str, index: str) -> list[str
     Raises:
         BadInput: the index keeps no texts.
     """
-    with connection.store_errors(server):
+    with cluster_client.store_errors(server):
         description = client.indices.get(index=index, features=["mappings", "settings"])[index]
     mapping = description["mappings"]
     if keeps_no_source(mapping, description["settings"]["index"]):
@@ -132,7 +132,7 @@ def _dragoman_fields(client: Elasticsearch, server: str, index: str) -> list[str
 def _readings(
     client: Elasticsearch,
     server: str,
-    positions: Mapping[str, changes.IndexPosition],
+    positions: Mapping[str, index_changes.IndexPosition],
     dragoman_fields: Mapping[str, list[str]],
     options: ReadOptions,
 ) -> Iterator[Reading]:
@@ -141,7 +141,7 @@ def _readings(
             for shard in position.shards:
                 with closing(_View(client, server, name, shard)) as view:
                     body = {"source": {"excludes": dragoman_fields[name]}} if dragoman_fields[name] else {}
-                    for hits in changes.pages(view.search, body, _PAGE, above=changes.NOTHING):
+                    for hits in index_changes.pages(view.search, body, _PAGE, above=index_changes.NOTHING):
                         for hit in hits:
                             record = _record(hit, options)
                             yield make_document(record, f"{PREFIX}{name}/{hit['_id']}", options)
@@ -161,7 +161,7 @@ class _View:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                with connection.store_errors(self._server):
+                with cluster_client.store_errors(self._server):
                     return self._searched(body)
             except NotFoundError as error:
                 if not self._id:
@@ -170,7 +170,7 @@ class _View:
                     ) from error
                 self._id = ""
             except StoreError as error:
-                if not errors.is_temporary(error) or time.monotonic() > deadline:
+                if not cluster_errors.is_temporary(error) or time.monotonic() > deadline:
                     raise
                 self._id = ""
                 time.sleep(_PAUSE)
@@ -217,16 +217,16 @@ def _place(source: str) -> tuple[str, str]:
 
 def _client(server: str) -> Elasticsearch:
     url = os.environ.get("DRAGOMAN_ELASTIC_URL", "")
-    is_that_server = address.without_credentials(url).rstrip("/") == server
-    return connection.connect(server, Credentials.read(url if is_that_server else ""))
+    is_that_server = cluster_address.without_credentials(url).rstrip("/") == server
+    return cluster_client.connect(server, Credentials.read(url if is_that_server else ""))
 
 
-def _positions(client: Elasticsearch, server: str, index: str) -> dict[str, changes.IndexPosition]:
+def _positions(client: Elasticsearch, server: str, index: str) -> dict[str, index_changes.IndexPosition]:
     from elasticsearch import AuthorizationException, NotFoundError  # noqa: PLC0415
 
     try:
-        with connection.store_errors(server):
-            positions = changes.last_writes(client, server, index)
+        with cluster_client.store_errors(server):
+            positions = index_changes.last_writes(client, server, index)
             with suppress(AuthorizationException):  # without the right to refresh, the last refresh is what is read
                 client.indices.refresh(index=index)
     except NotFoundError as error:

@@ -16,8 +16,9 @@ from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, StoreError
 from encoders.folder.whole_folder import make_private_folder
 from encoders.wording import did_you_mean
-from indexer.stores import tables, words
-from indexer.stores.admission import admit, other_width, unknown_model
+from indexer.stores import embedded_tables, word_tables
+from indexer.stores.acceptance import admit, other_width, unknown_model
+from indexer.stores.collection_names import check_collection_name
 from indexer.stores.contract import (
     Filters,
     LexicalHits,
@@ -31,10 +32,9 @@ from indexer.stores.contract import (
     in_order,
 )
 from indexer.stores.matrix import VectorMatrix
-from indexer.stores.names import check_collection_name
 from indexer.stores.sqlite_file import SqliteFile
 
-_SCHEMAS = (words.WITHOUT_WORDS, words.WITH_WORDS)
+_SCHEMAS = (word_tables.WITHOUT_WORDS, word_tables.WITH_WORDS)
 _IDS_AT_ONCE = 10_000
 
 _PASSAGES_BYTES = 2**25
@@ -120,7 +120,7 @@ class EmbeddedStore:
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._file = SqliteFile(self.path, make=make)
-        sa.event.listen(self._file.engine, "connect", tables.add_functions)
+        sa.event.listen(self._file.engine, "connect", embedded_tables.add_functions)
         if make:
             with self._file.store_errors():
                 make_private_folder(folder)
@@ -134,7 +134,7 @@ class EmbeddedStore:
                     f"{self.path} was written by another version of Dragoman; "
                     f"remove it (dragoman delete --all -c {collection}) and index the collection again"
                 )
-            tables.create(connection)
+            embedded_tables.create(connection)
             if not version:
                 connection.execute(sa.text(f"PRAGMA user_version = {_SCHEMAS[0]}"))
 
@@ -145,26 +145,26 @@ class EmbeddedStore:
             raise other_width(self.path, model, known, dim)
         if known is None:
             with self._file.writing() as connection:
-                tables.add_model(connection, model, dim)
+                embedded_tables.add_model(connection, model, dim)
 
     def models(self) -> Mapping[str, int]:
         """Width of the vectors, by model id."""
         with self._file.reading() as connection:
-            return tables.models(connection)
+            return embedded_tables.models(connection)
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
         """Write documents in one transaction."""
         admission = admit(documents, self._dim(model))
         latest = admission.latest
         with self._file.writing() as connection:
-            before = tables.by_id(connection, latest)
+            before = embedded_tables.by_id(connection, latest)
             outdated = {doc_id for doc_id, row in before.items() if row.revision > latest[doc_id].document.revision}
             items = [item for doc_id, item in latest.items() if doc_id not in outdated]
             if items:
-                tables.forget(connection, model, [(item, before.get(item.document.doc_id)) for item in items])
-                tables.write(connection, model, items)
+                embedded_tables.forget(connection, model, [(item, before.get(item.document.doc_id)) for item in items])
+                embedded_tables.write(connection, model, items)
                 self._index_words(connection, items, before)
-                tables.count_change(connection)
+                embedded_tables.count_change(connection)
         admission.older |= outdated
         return admission.report(len(items))
 
@@ -179,22 +179,24 @@ class EmbeddedStore:
     def _index_words(
         self, connection: sa.Connection, items: Sequence[StoredDocument], before: Mapping[str, sa.Row[Any]]
     ) -> None:
-        """If the file has words, index those of new and changed texts: a text's hash covers its language too."""
-        if not words.words_exist(connection):
+        """If the file has word_tables, index those of new and changed texts: a text's hash covers its language too."""
+        if not word_tables.words_exist(connection):
             return
         hashes = {doc_id: row.text_hash for doc_id, row in before.items()}
         documents = {item.document.doc_id: item.document for item in items}
         changed = {
             doc_id: document for doc_id, document in documents.items() if hashes.get(doc_id) != document.text_hash
         }
-        words.remove(connection, [(before[doc_id].row, before[doc_id].lang) for doc_id in changed if doc_id in before])
-        rows = tables.by_id(connection, changed).values()
-        words.add(connection, [(row.row, row.lang, changed[row.doc_id].content) for row in rows])
+        word_tables.remove(
+            connection, [(before[doc_id].row, before[doc_id].lang) for doc_id in changed if doc_id in before]
+        )
+        rows = embedded_tables.by_id(connection, changed).values()
+        word_tables.add(connection, [(row.row, row.lang, changed[row.doc_id].content) for row in rows])
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """Stamps of the documents that have a vector of this model, by id."""
         with self._file.reading() as connection:
-            return tables.stamps(connection, model, doc_ids)
+            return embedded_tables.stamps(connection, model, doc_ids)
 
     def search(self, query: VectorQuery) -> dict[str, list[NearestDocuments]]:
         """Exact nearest documents in each target language."""
@@ -214,21 +216,21 @@ class EmbeddedStore:
         return self.search(query), lexical_hits
 
     def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
-        """BM25 by FTS5; the first call on a file indexes the file's words, in about 1 ms a document."""
+        """BM25 by FTS5; the first call on a file indexes the file's word_tables, in about 1 ms a document."""
         with self._file.reading() as connection:
-            complete = words.are_complete(connection)
+            complete = word_tables.are_complete(connection)
         while not complete:
             with self._file.writing() as connection:
-                words.index_batch(connection)
-                complete = words.are_complete(connection)
+                word_tables.index_batch(connection)
+                complete = word_tables.are_complete(connection)
         with self._file.snapshot() as connection:
             among = json.dumps(list(self._matching(connection, query.filters))) if query.filters else None
             hits_by_text = [
-                {lang: words.search(connection, text, lang, query.k, among) for lang in query.langs}
+                {lang: word_tables.search(connection, text, lang, query.k, among) for lang in query.langs}
                 for text in query.texts
             ]
             rows = {row for by_lang in hits_by_text for hits in by_lang.values() for row, _ in hits}
-            doc_ids = tables.ids_of_rows(connection, rows)
+            doc_ids = embedded_tables.ids_of_rows(connection, rows)
         if query.models:
             encoded = {doc_id for model in query.models for doc_id in self.stamps(model, list(doc_ids.values()))}
             doc_ids = {row: doc_id for row, doc_id in doc_ids.items() if doc_id in encoded}
@@ -236,10 +238,10 @@ class EmbeddedStore:
 
     def _matching(self, connection: sa.Connection, filters: Filters) -> Mapping[int, str]:
         """Ids by row of the documents that pass the filters; the connection is a snapshot's."""
-        change_number, key = tables.change_number(connection), json.dumps(filters, sort_keys=True, default=str)
+        change_number, key = embedded_tables.change_number(connection), json.dumps(filters, sort_keys=True, default=str)
         matches = self._matches.get(change_number, [key]).get(key)
         if matches is None:
-            matches = tables.matching(connection, filters)
+            matches = embedded_tables.matching(connection, filters)
             self._matches.add(change_number, {key: matches})
         return matches
 
@@ -247,15 +249,15 @@ class EmbeddedStore:
         """The model's vectors, read again if the file has changed; other threads wait during the reading."""
         cached = self._matrices.get(model)
         with self._file.reading() as connection:
-            if cached is not None and cached[0] == tables.change_number(connection):
+            if cached is not None and cached[0] == embedded_tables.change_number(connection):
                 return cached[1]
         with self._building, self._file.snapshot() as connection:
-            change_number = tables.change_number(connection)
+            change_number = embedded_tables.change_number(connection)
             cached = self._matrices.get(model)
             if cached is not None and cached[0] == change_number:
                 return cached[1]
             matrix = VectorMatrix.build(
-                tables.places(connection, model), tables.vectors(connection, model), self._dim(model)
+                embedded_tables.places(connection, model), embedded_tables.vectors(connection, model), self._dim(model)
             )
             self._matrices[model] = (change_number, matrix)
             return matrix
@@ -274,11 +276,11 @@ class EmbeddedStore:
         """Stored passages, one for each id."""
         dim = self._dim(model)
         with self._file.snapshot() as connection:
-            change_number = tables.change_number(connection)
+            change_number = embedded_tables.change_number(connection)
             cached = self._passages.get(change_number, [(model, doc_id) for doc_id in doc_ids])
             by_id = {doc_id: passages for (_, doc_id), passages in cached.items()}
             if missing := [doc_id for doc_id in doc_ids if doc_id not in by_id]:
-                passages = tables.passages(
+                passages = embedded_tables.passages(
                     connection, model, self._rows(connection, change_number, model, missing), dim
                 )
                 self._passages.add(change_number, {(model, doc_id): passages[doc_id] for doc_id in passages})
@@ -292,12 +294,12 @@ class EmbeddedStore:
         cached = self._matrices.get(model)
         if cached is not None and cached[0] == change_number:
             return cached[1].ids_by_number(doc_ids)
-        return {known.row: doc_id for doc_id, known in tables.by_id(connection, doc_ids).items()}
+        return {known.row: doc_id for doc_id, known in embedded_tables.by_id(connection, doc_ids).items()}
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents in the order of the ids."""
         with self._file.reading() as connection:
-            by_id = tables.contents(connection, doc_ids)
+            by_id = embedded_tables.contents(connection, doc_ids)
         return in_order(by_id, doc_ids)
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
@@ -306,7 +308,7 @@ class EmbeddedStore:
         last = ""
         while True:  # one transaction a page: a long scan blocks nobody
             with self._file.reading() as connection:
-                page = tables.page(connection, model, lang, last, batch, dim)
+                page = embedded_tables.page(connection, model, lang, last, batch, dim)
             if not page:
                 return
             last = page[-1].document.doc_id
@@ -322,8 +324,8 @@ class EmbeddedStore:
     def require_fields(self, names: Iterable[str]) -> None:
         """Raise ``BadInput`` if no document has a value in a field of one of these names."""
         with self._file.reading() as connection:
-            missing = next((name for name in names if not tables.has_field(connection, name)), None)
-            fields = tables.field_names(connection) if missing is not None else []
+            missing = next((name for name in names if not embedded_tables.has_field(connection, name)), None)
+            fields = embedded_tables.field_names(connection) if missing is not None else []
         if missing in fields:
             raise BadInput(
                 f"the field {missing!r} has no text, number or boolean in any document; "
@@ -342,7 +344,7 @@ class EmbeddedStore:
         last = ""
         while True:
             with self._file.reading() as connection:
-                page = tables.ids_after(connection, last, _IDS_AT_ONCE)
+                page = embedded_tables.ids_after(connection, last, _IDS_AT_ONCE)
             if not page:
                 return
             last = page[-1]
@@ -352,11 +354,11 @@ class EmbeddedStore:
         """Delete documents with their vectors, passages and words; returns how many there were."""
         listed = list(doc_ids)
         with self._file.writing() as connection:
-            if words.words_exist(connection):
-                rows = tables.by_id(connection, listed).values()
-                words.remove(connection, [(row.row, row.lang) for row in rows])
-            removed = tables.delete(connection, listed)
-            tables.count_change(connection)
+            if word_tables.words_exist(connection):
+                rows = embedded_tables.by_id(connection, listed).values()
+                word_tables.remove(connection, [(row.row, row.lang) for row in rows])
+            removed = embedded_tables.delete(connection, listed)
+            embedded_tables.count_change(connection)
         return removed
 
     def publish(self) -> None:
@@ -372,7 +374,7 @@ class EmbeddedStore:
     def count(self, model: str = "") -> dict[str, int]:
         """Number of documents by language; if a model is named, of documents with a vector of that model."""
         with self._file.reading() as connection:
-            return tables.count(connection, model)
+            return embedded_tables.count(connection, model)
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
         """Number of documents of the languages that pass the filters."""
@@ -380,7 +382,7 @@ class EmbeddedStore:
             counts = self.count()
             return sum(counts.get(lang, 0) for lang in set(langs))
         with self._file.snapshot() as connection:
-            return tables.count_rows(connection, self._matching(connection, filters).keys(), langs)
+            return embedded_tables.count_rows(connection, self._matching(connection, filters).keys(), langs)
 
     def close(self) -> None:
         """Close the file."""

@@ -13,8 +13,8 @@ import tokenizers
 from encoders.console import Progress
 from encoders.document import Int32Array
 from encoders.errors import BadInput
-from encoders.tlaser.corpus import Corpus, Direction, Sentences
-from encoders.tlaser.settings import TlaserPlan
+from encoders.tlaser.tlaser_settings import TlaserPlan
+from encoders.tlaser.token_corpus import Corpus, Direction, Sentences
 from encoders.wording import counted
 from indexer.parallel.scripts import wrong_script
 from indexer.parallel.source import AlignedSentence

@@ -101,7 +101,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
 
 def load_or_prepare(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
     """Load a batch from a file if the file is readable and has this digest; else prepare it and write the file."""
-    from onnx_export.training.checkpoint import write_whole  # noqa: PLC0415 - torch
+    from onnx_export.training.training_checkpoint import write_whole  # noqa: PLC0415 - torch
 
     if file.is_file():
         try:

@@ -10,9 +10,9 @@ from torch.utils.checkpoint import checkpoint
 
 from encoders.document import IntArray
 from encoders.hmde.triples import Rows, Triples
+from onnx_export.hmde.hmde_settings import Settings
 from onnx_export.hmde.lower_encoders.lower import Lower
-from onnx_export.hmde.model import Upper, contrastive_loss
-from onnx_export.hmde.settings import Settings
+from onnx_export.hmde.upper_model import Upper, contrastive_loss
 from onnx_export.training.device import mixed_precision, seed_torch, to_device
 
 _SAMPLE = 256

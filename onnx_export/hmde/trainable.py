@@ -17,20 +17,20 @@ from encoders.folder.model_config import ModelConfig
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import ABOUT, is_hmde
 from encoders.machine.placement import Device
-from encoders.methods.first import First
-from encoders.methods.hmde import Hmde
+from encoders.methods.first_tokens import First
+from encoders.methods.hmde_method import Hmde
 from encoders.methods.segments import Segments
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer
-from onnx_export.hmde import base as bases
+from onnx_export.hmde import lower_base as bases
 from onnx_export.hmde import weights
-from onnx_export.hmde.base import TrainedBase
+from onnx_export.hmde.hmde_settings import LONGFORMER, Settings
+from onnx_export.hmde.lower_base import TrainedBase
 from onnx_export.hmde.lower_encoders import longformer
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower
-from onnx_export.hmde.model import Upper
-from onnx_export.hmde.settings import LONGFORMER, Settings
-from onnx_export.huggingface import source as huggingface
+from onnx_export.hmde.upper_model import Upper
+from onnx_export.huggingface import hub_source as huggingface
 from onnx_export.models import DEFAULT, find_model
 from onnx_export.training.device import mixed_precision, seed_torch, to_device
 

@@ -16,15 +16,15 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.hmde.triples import Rows, Triples
 from encoders.hmde.upper import UpperShape
+from onnx_export.hmde.hmde_settings import Curve, CurvePoint, Settings
 from onnx_export.hmde.lower_encoders.lower import Lower
-from onnx_export.hmde.model import Upper
 from onnx_export.hmde.objective import Objective
-from onnx_export.hmde.settings import Curve, CurvePoint, Settings
+from onnx_export.hmde.upper_model import Upper
 from onnx_export.hmde.validation import mean_average_precision
-from onnx_export.training.checkpoint import SavingTimes, load_checkpoint, save_checkpoint
 from onnx_export.training.device import seed_torch, set_attention
 from onnx_export.training.interrupt import interrupt_later
-from onnx_export.training.progress import TrainingProgress
+from onnx_export.training.training_checkpoint import SavingTimes, load_checkpoint, save_checkpoint
+from onnx_export.training.training_progress import TrainingProgress
 
 _TOGETHER = 64
 State = dict[str, dict[str, torch.Tensor]]

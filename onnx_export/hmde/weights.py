@@ -15,7 +15,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import WEIGHTS, UpperFile
 from encoders.wording import first_line
-from onnx_export.hmde.model import Upper
+from onnx_export.hmde.upper_model import Upper
 
 
 def digest(upper: Upper) -> str:

@@ -18,17 +18,17 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.inference.session import token_batches
 from encoders.machine.placement import Device
-from encoders.tlaser.corpus import Corpus
-from encoders.tlaser.settings import CONSTRAINED, TlaserPlan, TlaserTraining
 from encoders.tlaser.similarity import search_errors
-from onnx_export.tlaser.batches import Batch, Batches, encoder_input, padded
+from encoders.tlaser.tlaser_settings import CONSTRAINED, TlaserPlan, TlaserTraining
+from encoders.tlaser.token_corpus import Corpus
 from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
-from onnx_export.tlaser.model import Translator
-from onnx_export.training.checkpoint import SavingTimes, load_checkpoint, save_checkpoint
+from onnx_export.tlaser.pair_batches import Batch, Batches, encoder_input, padded
+from onnx_export.tlaser.translator import Translator
 from onnx_export.training.curve import write_rows
 from onnx_export.training.device import mixed_precision, seed_torch, to_device, training_device
 from onnx_export.training.interrupt import interrupt_later
-from onnx_export.training.progress import TrainingProgress
+from onnx_export.training.training_checkpoint import SavingTimes, load_checkpoint, save_checkpoint
+from onnx_export.training.training_progress import TrainingProgress
 
 _LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
 _CARD_BUDGET, _CPU_BUDGET = 32_768, 2048

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from encoders.tlaser.settings import Constraint
+from encoders.tlaser.tlaser_settings import Constraint
 
 EPSILON = 1e-6
 

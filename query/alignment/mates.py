@@ -14,12 +14,12 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
-from encoders.maps.mates import Comparer, MateScores, centred, mates, over_pairs
+from encoders.maps.mate_scores import Comparer, MateScores, centred, mates, over_pairs
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import ConceptSplit, Parallel
-from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
-from encoders.maps.space import SpaceMaps
-from indexer.training.nca import train_networks
+from encoders.maps.ridge_path import RIDGES, AlignedMoments, RidgePath
+from encoders.maps.space_maps import SpaceMaps
+from indexer.training.nca_training import train_networks
 from query.calibration.space import check_model
 
 Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc-published", "lcc", "nca"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.maps.mates import MateScores, Ranks, mean_mates, ranks_by_pair
+from encoders.maps.mate_scores import MateScores, Ranks, mean_mates, ranks_by_pair
 from encoders.maps.parallel import ConceptSplit, Parallel
 from query.alignment.mates import Method, learn_comparer
 

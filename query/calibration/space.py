@@ -15,7 +15,7 @@ import numpy as np
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import ModelMismatch
 from encoders.maps.networks import Networks
-from encoders.maps.space import QueryEncoderSpec, SpaceMaps
+from encoders.maps.space_maps import QueryEncoderSpec, SpaceMaps
 from encoders.methods.vector_parts import VectorParts
 
 

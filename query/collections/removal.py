@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from encoders.errors import BadInput
-from indexer.attaching.attach import detach
+from indexer.attaching.attached_collection import detach
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.index import collection_lock
+from indexer.index_sources import collection_lock
 from indexer.ledger.database import read_database_id
-from indexer.stores.attached.address import is_attached
+from indexer.stores.attached.attached_address import is_attached
 from query.calibration import table as calibration_table
 from query.evaluation import evaluation_log
 from query.query_log import judged_queries

@@ -17,13 +17,13 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.machine.placement import Device
-from indexer.attaching.attach import AttachedCollection
+from indexer.attaching.attached_collection import AttachedCollection
 from indexer.attaching.catch_up import AttachReport
+from indexer.cluster.cluster_address import INDEX_TYPES, SCHEMES, Address
+from indexer.cluster.cluster_errors import is_temporary
 from indexer.collection.settings import Settings
-from indexer.elastic.address import INDEX_TYPES, SCHEMES, Address
-from indexer.elastic.errors import is_temporary
 from indexer.ledger.database import is_away
-from indexer.stores.attached.address import Attachment
+from indexer.stores.attached.attached_address import Attachment
 from onnx_export.models import DEFAULT
 from query.commands import completion
 from query.commands.help import Command

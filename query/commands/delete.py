@@ -15,7 +15,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from indexer.stores.attached.address import is_attached
+from indexer.stores.attached.attached_address import is_attached
 from query.collections.removal import remove_collection, remove_documents
 from query.commands.help import Command
 from query.commands.options import collection_option, common_options

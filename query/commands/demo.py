@@ -12,7 +12,7 @@ import click
 from encoders.console import Console
 from encoders.folder.whole_folder import FILE_MODE
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.readers.source import ReadOptions
 from query.calibration.table import NONE
 from query.commands.help import Command

@@ -9,7 +9,7 @@ from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from indexer.stores.attached.address import is_attached
+from indexer.stores.attached.attached_address import is_attached
 from query.collections.removal import remove_collection
 from query.commands.help import Command
 from query.commands.options import collection_option, common_options

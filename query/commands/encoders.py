@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import Device, place
-from encoders.methods.combined import SEPARATOR
+from encoders.methods.combined_encoder import SEPARATOR
 from onnx_export.models import DEFAULT, default_folder, exported_model, exported_models, find_model, locate
 from query.commands import completion
 from query.commands.help import Group
@@ -86,7 +86,7 @@ def check_command(name: str, device: Device, console: Console) -> None:
 
 
 def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, console: Console) -> None:
-    from encoders.cr5.encoder import is_cr5, load_model  # noqa: PLC0415 - most calls of this command do not need it
+    from encoders.cr5.bags_of_words import is_cr5, load_model  # noqa: PLC0415 - most calls of this command do not need it
     from encoders.cr5.neighbours import neighbours  # noqa: PLC0415
 
     cr5_folder = next(filter(is_cr5, folders), None)

@@ -13,7 +13,7 @@ from encoders.folder.model_config import Pooling, Precision
 from encoders.folder.model_folder import ModelFolder
 from encoders.languages import language_list
 from encoders.machine.placement import CPU, Device, Placement, place
-from onnx_export.huggingface.layout import StatedLayout
+from onnx_export.huggingface.hub_layout import StatedLayout
 from onnx_export.models import DEFAULT, default_path
 from query.commands.help import Command
 from query.commands.options import PATH, DeviceName, force_option, output_options, precision_option
@@ -69,7 +69,7 @@ def command(
     texts in twelve languages, on the CPU, and with --device on a GPU too, which must not wait for the CPU. If it fails,
     nothing is written, unless forced.
     """
-    from onnx_export.huggingface.export import export_model  # noqa: PLC0415 - onnx, which --help does not need
+    from onnx_export.huggingface.hub_export import export_model  # noqa: PLC0415 - onnx, which --help does not need
 
     placement = place(device)
     if placement.remark:
@@ -87,7 +87,7 @@ def command(
     check_on_card = check if placement.card else None
     layout = StatedLayout(name, pooling, query_prefix, document_prefix, languages)
     if model == DEFAULT and not Path(model).is_dir():
-        from onnx_export.default_model.export import export_default  # noqa: PLC0415 - as above
+        from onnx_export.default_model.default_export import export_default  # noqa: PLC0415 - as above
 
         if layout != StatedLayout():
             raise click.UsageError(

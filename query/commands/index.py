@@ -7,10 +7,10 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
-from encoders.methods.combined import SEPARATOR
-from encoders.methods.registry import METHODS
+from encoders.methods.combined_encoder import SEPARATOR
+from encoders.methods.method_registry import METHODS
 from indexer.collection.settings import Settings
-from indexer.index import index, index_by_workers
+from indexer.index_sources import index, index_by_workers
 from indexer.indexing.wanted_documents import ON_DUPLICATE, OnDuplicate
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run

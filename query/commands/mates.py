@@ -8,7 +8,7 @@ import click
 
 from encoders.console import Console
 from indexer.training.mapping_sources import AlignedSources
-from onnx_export.huggingface.source import require_torch
+from onnx_export.huggingface.hub_source import require_torch
 from query.alignment.mates import mates_by_method
 from query.alignment.mates_table import Sweep, mates_figure, run_sweep
 from query.commands.help import Command

@@ -6,7 +6,7 @@ import click
 
 from encoders.console import Console
 from encoders.machine.placement import Device
-from encoders.methods.registry import METHODS
+from encoders.methods.method_registry import METHODS
 from indexer.collection.settings import Settings
 from query.commands.help import Command
 from query.commands.options import (

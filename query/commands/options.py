@@ -22,7 +22,7 @@ from encoders.folder.model_config import Precision
 from encoders.languages import language_list
 from encoders.machine.placement import DEVICES, Device
 from indexer.collection.settings import Settings
-from indexer.stores.names import check_collection_name
+from indexer.stores.collection_names import check_collection_name
 from query.commands import completion
 from query.commands.help import CommonOption
 from query.evaluation.output_files import PICTURES, require_writable
@@ -198,7 +198,7 @@ def languages_option(text: str | None = None, default: str = "") -> Decorator:
 
 def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """``--method`` that makes a document's vector; the command gets None unless given."""
-    from encoders.methods.registry import METHODS  # noqa: PLC0415
+    from encoders.methods.method_registry import METHODS  # noqa: PLC0415
 
     return click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")(command)
 
@@ -391,7 +391,7 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     The command must also have ``reading_options`` and ``place_options``, whose values become part of ``aligned``.
     """
-    from encoders.methods.registry import METHODS  # noqa: PLC0415
+    from encoders.methods.method_registry import METHODS  # noqa: PLC0415
     from indexer.training.mapping_sources import AlignedSources  # noqa: PLC0415
 
     return gathered(

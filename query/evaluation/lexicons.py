@@ -17,7 +17,7 @@ from encoders.languages import normalise
 from indexer.readers.files import SourceFile, UnreadableFileError
 
 if TYPE_CHECKING:
-    from encoders.cr5.model import Cr5Model
+    from encoders.cr5.cr5_model import Cr5Model
 
 Translations = Mapping[str, Mapping[str, float]]
 """By word the probability of each translation p(f | e), in (0, 1]; the sum over a word's translations is at most 1."""
@@ -115,7 +115,7 @@ def read_lexicon(path: Path) -> Translations:
 
 
 def _read_model(folder: Path) -> tuple[Cr5Model, str]:
-    from encoders.cr5.encoder import is_cr5, load_model  # noqa: PLC0415 - only for a Cr5 model
+    from encoders.cr5.bags_of_words import is_cr5, load_model  # noqa: PLC0415 - only for a Cr5 model
 
     if not folder.is_dir():
         raise BadInput(

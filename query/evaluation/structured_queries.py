@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from encoders.cr5.vocabulary import BagCounter
+from encoders.cr5.word_vocabulary import BagCounter
 from encoders.document import Document
 from encoders.text.words import folded, runs
 from indexer.text.terms import analyser

@@ -15,7 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from encoders.document import Float64Array, FloatArray, unit_rows
-from encoders.maps.ridge import RidgePath
+from encoders.maps.ridge_path import RidgePath
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.space import PLAIN_SPACE, CommonSpace, Space

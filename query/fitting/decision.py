@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from encoders.document import Encoder
 from encoders.maps.networks import Networks
-from encoders.maps.space import SpaceMaps
+from encoders.maps.space_maps import SpaceMaps
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import BALANCE, Calibration
 from query.calibration.margin import centring

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.maps.networks import Networks
-from encoders.maps.space import SpaceMaps
+from encoders.maps.space_maps import SpaceMaps
 from query.calibration.calibration import Calibration
 from query.calibration.margin import check_balance
 from query.calibration.table import StoredCalibration

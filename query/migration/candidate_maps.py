@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from encoders.document import BoolArray, Document, FloatArray
 from encoders.maps.lca import LCA, ridge_path
-from encoders.maps.mates import mates
-from encoders.maps.ridge import RIDGES, AlignedMoments
+from encoders.maps.mate_scores import mates
+from encoders.maps.ridge_path import RIDGES, AlignedMoments
 
 _HELD_OUT = 5
 

@@ -17,13 +17,13 @@ import sqlalchemy as sa
 from encoders.console import Console, values_of
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
-from encoders.maps.space import QueryEncoderSpec
+from encoders.maps.space_maps import QueryEncoderSpec
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.index import collection_lock
+from indexer.index_sources import collection_lock
 from indexer.indexing.pipeline import IndexReport
 from indexer.ledger.database import open_database, read_database_id, transaction
 from indexer.ledger.findings import Finding

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
-from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
-from encoders.methods.combined import refuse_combined
+from encoders.maps.space_maps import ANY, QueryEncoderSpec, SpaceMaps
+from encoders.methods.combined_encoder import refuse_combined
 from indexer.collection.settings import Settings
 from indexer.ledger.database import require_writable
 from onnx_export.models import absolute, open_named, taught_shares

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from encoders.document import Document, FloatArray, Passages
-from indexer.elastic.values import filter_texts
+from indexer.cluster.source_values import filter_texts
 
 LANGUAGE_FACET = "lang"
 """Name of the facet that counts languages; every other name is a field's."""

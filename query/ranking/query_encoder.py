@@ -9,8 +9,8 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from encoders.machine.placement import Device
-from encoders.maps.space import QueryEncoderSpec
-from encoders.methods.combined import SEPARATOR
+from encoders.maps.space_maps import QueryEncoderSpec
+from encoders.methods.combined_encoder import SEPARATOR
 from indexer.collection.collection import Collection
 from indexer.collection.encoder import open_encoder_of
 from onnx_export.models import open_named

@@ -17,7 +17,7 @@ from encoders.document import Document, Encoder, EncoderSpec, FloatArray, HasQue
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise, normalised_list, require_list
 from encoders.machine.placement import Device
-from encoders.methods.combined import SEPARATOR
+from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
 from encoders.wording import counted
 from indexer.collection import collection as collections

@@ -15,7 +15,7 @@ from encoders.document import Document, FloatArray, short_hash
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.readers.documents import SourceDocuments, Sources
-from onnx_export.huggingface.source import require_torch
+from onnx_export.huggingface.hub_source import require_torch
 from query.report.language_pairs import PairTable, mean_counted
 
 Part = Literal["train", "dev", "test"]

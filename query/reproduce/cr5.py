@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from encoders.console import Console
-from encoders.cr5.corpus import Corpus
+from encoders.cr5.bag_corpus import Corpus
+from encoders.cr5.cr5_model import Cr5Model
+from encoders.cr5.cr5_settings import Cr5Settings, Pairs
 from encoders.cr5.estimator import Cr5
-from encoders.cr5.model import Cr5Model
-from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from query.evaluation.measures import Scores

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.machine.placement import Device
-from encoders.methods.registry import METHODS as EVERYWHERE
-from encoders.methods.registry import default_method
+from encoders.methods.method_registry import METHODS as EVERYWHERE
+from encoders.methods.method_registry import default_method
 from encoders.methods.segments import Segments
 from encoders.methods.titled_windows import TitledWindows
-from onnx_export.hmde.settings import LONGFORMER
-from onnx_export.huggingface.source import require_torch
+from onnx_export.hmde.hmde_settings import LONGFORMER
+from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from encoders.console import Console
 from encoders.document import Document, Encoder
-from onnx_export.hmde.settings import FineTuning
+from onnx_export.hmde.hmde_settings import FineTuning
 from query.reproduce.classification import Labelled, LabelledSplit, all_documents, classify
 from query.reproduce.encoding import vectors_by_id
 

@@ -21,7 +21,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from encoders.errors import BadInput, DragomanError
-from indexer.elastic.address import SCHEMES, Credentials, without_credentials
+from indexer.cluster.cluster_address import SCHEMES, Credentials, without_credentials
 from query.server.agents import AgentRoute
 from query.server.listening import BACKLOG
 from query.server.page import SearchPage

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from indexer.stores.names import NAME
+from indexer.stores.collection_names import NAME
 from query.ranking.hits import LANGUAGE_FACET, ScoreParts
 
 MOST = 1000

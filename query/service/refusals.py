@@ -11,8 +11,8 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
+from indexer.cluster.cluster_errors import NotAllowed, SearchRefused, reason
 from indexer.collection.collection import NoCollection
-from indexer.elastic.errors import NotAllowed, SearchRefused, reason
 from query.ranking.searcher import NoDocument
 
 _logger = logging.getLogger("dragoman.service")

@@ -12,7 +12,7 @@ from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPBearer
 
 from encoders.errors import BadInput, DragomanError
-from encoders.methods.combined import SEPARATOR
+from encoders.methods.combined_encoder import SEPARATOR
 from indexer.ledger.database import storable
 from query.query_log.tables import SearchRow
 from query.ranking.hits import Hit, Hits, as_json

@@ -14,7 +14,7 @@ from hashlib import sha256
 
 import httpx
 
-from indexer.elastic.address import Credentials
+from indexer.cluster.cluster_address import Credentials
 from query.service.metrics import Metrics
 from query.service.refusals import Refused
 

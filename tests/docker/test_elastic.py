@@ -18,9 +18,9 @@ import pytest
 
 from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
-from indexer.elastic.address import Address, Credentials
+from indexer.cluster.cluster_address import Address, Credentials
+from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument, VectorQuery
-from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import skip_or_fail
 from tests.docker.files import DOCKER, compose, readme_commands
 from trials.servers.elastic import ElasticServer, running

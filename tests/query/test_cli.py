@@ -15,7 +15,7 @@ from encoders.errors import StoreError
 from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
-from indexer.index import collection_lock
+from indexer.index_sources import collection_lock
 from indexer.ledger.database import open_database
 from query.calibration import table as calibration_table
 from query.cli import _SECTIONS, root, run
@@ -404,7 +404,7 @@ def test_what_can_not_be_done_is_refused_before_an_encoder_is_loaded(
     def load(*_: object, **__: object) -> None:
         raise AssertionError("an encoder was loaded")
 
-    for module in ("indexer.index", "indexer.collection.encoder", "query.ranking.query_encoder"):
+    for module in ("indexer.index_sources", "indexer.collection.encoder", "query.ranking.query_encoder"):
         monkeypatch.setattr(f"{module}.open_named", load)
     assert run([*arguments, "--home", str(home)]) == 1
 

@@ -21,7 +21,7 @@ import elasticsearch
 from elastic_transport import Transport
 from elasticsearch import Elasticsearch
 
-from indexer.elastic.transport import PlainTransport
+from indexer.cluster.transport import PlainTransport
 from trials.servers import process
 from trials.servers.process import ServerMissing, ServerProcess, free_port
 from trials.servers.shared import once

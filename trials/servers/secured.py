@@ -7,7 +7,7 @@ from pathlib import Path
 
 from elasticsearch import Elasticsearch
 
-from indexer.elastic.address import Credentials
+from indexer.cluster.cluster_address import Credentials
 from trials.servers.elastic import PASSWORD, ElasticServer, client_of
 
 _ROLES = """

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from encoders.cr5.algebra import conjugate_gradients, eigenvectors
 from encoders.cr5.algebra.eigenvectors import Leading
-from encoders.cr5.algebra.ridge import DIRECT, Ridge, ridge
+from encoders.cr5.algebra.language_ridge import DIRECT, Ridge, ridge
 from encoders.document import Float64Array, FloatArray, IntArray
 from encoders.machine.cores import available_cores
 

@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput, StoreError
-from indexer.elastic.mapping import is_ours, keeps_no_source, source_mode
+from indexer.cluster.field_mapping import is_ours, keeps_no_source, source_mode
 from indexer.stores.attached.users_index import UsersIndex
-from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.own_index import Claim
+from indexer.stores.clustered.document_layout import Layout
+from indexer.stores.clustered.own_index import Claim
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch

@@ -9,15 +9,15 @@ from typing import Any, Self
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.elastic import changes, connection
-from indexer.elastic.address import Credentials
-from indexer.elastic.connection import PAGE
-from indexer.stores.attached.address import Attachment
-from indexer.stores.attached.base import JoinedLayout, JoinedStore
+from indexer.cluster import cluster_client, index_changes
+from indexer.cluster.cluster_address import Credentials
+from indexer.cluster.cluster_client import PAGE
+from indexer.stores.attached.attached_address import Attachment
+from indexer.stores.attached.joined_store import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
+from indexer.stores.clustered.own_index import Claim, OwnIndex, check_name
+from indexer.stores.clustered.writing import Action
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
-from indexer.stores.elastic.own_index import Claim, OwnIndex, check_name
-from indexer.stores.elastic.writing import Action
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class CompanionStore(JoinedStore):
             StoreError: the server is away, too old, or refuses; or our index is missing and ``make`` is false.
         """
         check_name(collection)
-        with connection.opening(attachment.server, credentials) as (client, abilities):
+        with cluster_client.opening(attachment.server, credentials) as (client, abilities):
             index = OwnIndex.of(client, attachment.address, Claim(collection, database_id, attachment.index))
             index.open(make=make)
             users = UsersIndex.open(client, attachment)
@@ -136,8 +136,8 @@ class CompanionStore(JoinedStore):
         """Remove documents that the user's index lost; ids are compared only if the counts show that there are any."""
         index, users = self._index, self.users.index
         index.retry_while_away(index.refresh)
-        users_count = users.retry_while_away(lambda: changes.count(users.client, users.name))
-        our_count = index.retry_while_away(lambda: changes.count(index.client, self.index))
+        users_count = users.retry_while_away(lambda: index_changes.count(users.client, users.name))
+        our_count = index.retry_while_away(lambda: index_changes.count(index.client, self.index))
         if our_count + without <= users_count:
             return 0
         doc_ids = self.ids()

@@ -10,20 +10,20 @@ from typing import Any
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from encoders.wording import counted
-from indexer.elastic import changes, connection
-from indexer.elastic.address import Credentials
-from indexer.elastic.connection import PAGE, pages
-from indexer.elastic.errors import IndexGone
-from indexer.elastic.values import values
-from indexer.stores.admission import Admission
+from indexer.cluster import cluster_client, index_changes
+from indexer.cluster.cluster_address import Credentials
+from indexer.cluster.cluster_client import PAGE, pages
+from indexer.cluster.cluster_errors import IndexGone
+from indexer.cluster.source_values import values
+from indexer.stores.acceptance import Admission
 from indexer.stores.attached import attach_checks
-from indexer.stores.attached.address import Attachment
-from indexer.stores.attached.base import JoinedLayout, JoinedStore
+from indexer.stores.attached.attached_address import Attachment
+from indexer.stores.attached.joined_store import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex, server_index
+from indexer.stores.clustered.document_layout import Layout, vector_bytes
+from indexer.stores.clustered.server_index import ServerDocument, ServerIndex
+from indexer.stores.clustered.writing import Action
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
-from indexer.stores.elastic.layout import Layout, vector_bytes
-from indexer.stores.elastic.server_index import ServerDocument, ServerIndex
-from indexer.stores.elastic.writing import Action
 
 _STAMP = ("id", "lang", "text_hash", "fields_hash", "revision")
 
@@ -90,7 +90,7 @@ class AttachedStore(JoinedStore):
             BadInput: the index is gone, or vectors can't be attached to it any more.
             StoreError: the server is away, too old, or refuses.
         """
-        with connection.opening(attachment.server, credentials) as (client, abilities):
+        with cluster_client.opening(attachment.server, credentials) as (client, abilities):
             users = UsersIndex.open(client, attachment)
         layout = AttachedLayout(attachment.field, abilities=abilities, users=users)
         super().__init__(users, users.index, layout)
@@ -224,8 +224,8 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
         StoreError: the server is away or refuses.
     """
     server, name = attachment.server, index or attachment.index
-    with connection.connect(server, credentials) as client:
-        with connection.store_errors(server):
+    with cluster_client.connect(server, credentials) as client:
+        with cluster_client.store_errors(server):
             indices = client.options(ignore_status=404).indices.get_settings(index=name, name="index.uuid").body
         uuids = {entry["settings"]["index"]["uuid"] for entry in indices.values()} if "error" not in indices else set()
         if not uuids or (uuid and uuid not in uuids):
@@ -248,14 +248,14 @@ def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
     total = 0
     body = {"query": {"bool": {"must": [{"exists": {"field": layout.name("id")}}]}}, "source": False, "version": True}
     while True:
-        last_writes = partial(changes.last_writes, index.client, index.server, index.name)
+        last_writes = partial(index_changes.last_writes, index.client, index.server, index.name)
         tops = index.retry_while_away(last_writes)[index.name].shards
         emptied = kept = 0
         with index.store_errors():
             index.client.indices.refresh(index=index.name)
             for shard, top in tops.items():
-                search = changes.shard_search(index.client, index.server, index.name, shard)
-                for hits in changes.pages(search, body, PAGE, above=changes.NOTHING, upto=top.seq_no):
+                search = index_changes.shard_search(index.client, index.server, index.name, shard)
+                for hits in index_changes.pages(search, body, PAGE, above=index_changes.NOTHING, upto=top.seq_no):
                     kept += sum(1 for hit in hits if attach_checks.is_external(hit))
                     routing = {hit["_id"]: hit["_routing"] for hit in hits if "_routing" in hit}
                     emptied += _empty(index, layout, [hit["_id"] for hit in hits], routing)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
-from indexer.elastic import connection
-from indexer.elastic.connection import pages
-from indexer.elastic.mapping import is_ours, refuse_partial
-from indexer.elastic.values import join_texts, steps, values, without_paths
+from indexer.cluster import cluster_client
+from indexer.cluster.cluster_client import pages
+from indexer.cluster.field_mapping import is_ours, refuse_partial
+from indexer.cluster.source_values import join_texts, steps, values, without_paths
 from indexer.readers.record import make_document
 from indexer.readers.source import ReadOptions, Refusal
-from indexer.stores.attached.address import Attachment
-from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.server_index import ServerIndex
+from indexer.stores.attached.attached_address import Attachment
+from indexer.stores.clustered.document_layout import Layout
+from indexer.stores.clustered.server_index import ServerIndex
 from indexer.text.language_detection import Detector
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class UsersIndex:
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
         try:
-            with connection.store_errors(attachment.server):
+            with cluster_client.store_errors(attachment.server):
                 answer = client.indices.get(index=attachment.index, features=["aliases", "mappings", "settings"]).body
         except NotFoundError as error:
             raise BadInput(
@@ -217,7 +217,7 @@ class UsersIndex:
         for page in pages(doc_ids):
             with self.index.store_errors():
                 answer = self.index.client.mget(index=self.name, ids=page, **options)
-                documents += connection.existing_documents(self.attachment.server, self.name, answer["docs"])
+                documents += cluster_client.existing_documents(self.attachment.server, self.name, answer["docs"])
         return documents
 
 

@@ -12,7 +12,7 @@ import torch
 
 from encoders.document import Document, Int8Array, IntArray, int8_rows
 from encoders.hmde.upper import Segmentation
-from encoders.methods.hmde import cut
+from encoders.methods.hmde_method import cut
 from encoders.methods.sentence import Cut, SentenceEncoder, title_spans
 from encoders.text.tokens import Span, Tokenizer, Tokens
 from onnx_export.training.device import to_device

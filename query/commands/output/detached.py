@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from encoders.console import Console
 from encoders.wording import counted
 from indexer.collection.collection import Collection
-from indexer.stores.attached.address import Attachment
+from indexer.stores.attached.attached_address import Attachment
 
 if TYPE_CHECKING:
     from indexer.stores.attached.in_place import Detached

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from encoders.console import Console
 from encoders.folder.model_folder import ModelFolder
-from encoders.methods.registry import METHODS
+from encoders.methods.method_registry import METHODS
 from onnx_export.models import DEFAULT, default_path
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any
 
 from encoders.console import Console
 from encoders.maps.networks import Networks
-from encoders.maps.space import SpaceMaps
+from encoders.maps.space_maps import SpaceMaps
 from encoders.wording import counted
-from indexer.training.mapping import LearntMaps
-from indexer.training.nca import LearntNetworks
+from indexer.training.mapping_training import LearntMaps
+from indexer.training.nca_training import LearntNetworks
 
 
 def show_maps(learnt: LearntMaps, collection: str | None, output: Path, console: Console) -> None:

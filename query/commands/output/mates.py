@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from encoders.console import Console
-from encoders.maps.mates import MateScores
+from encoders.maps.mate_scores import MateScores
 from encoders.maps.parallel import Parallel
 from encoders.wording import counted
 from query.alignment.mates_table import Point, Sweep

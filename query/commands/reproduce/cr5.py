@@ -12,7 +12,7 @@ import click
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.cr5.settings import Cr5Settings, Pairs
+from encoders.cr5.cr5_settings import Cr5Settings, Pairs
 from encoders.document import EncoderSpec
 from encoders.languages import normalise
 from indexer.collection.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from onnx_export.hmde.settings import FineTuning
+from onnx_export.hmde.hmde_settings import FineTuning
 from query.commands.options import Decorator, Number, gathered
 
 

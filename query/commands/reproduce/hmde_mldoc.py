@@ -11,7 +11,7 @@ from encoders.console import Console
 from encoders.languages import normalise
 from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
-from onnx_export.hmde.settings import FineTuning
+from onnx_export.hmde.hmde_settings import FineTuning
 from query.commands.help import Command
 from query.commands.options import PATH, common_options, default_encoder_option, device_option
 from query.commands.output.paper_table import PaperTable, data_json, documents_in_words

@@ -11,7 +11,7 @@ from encoders.console import Console
 from encoders.languages import normalise
 from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
-from onnx_export.hmde.settings import FineTuning
+from onnx_export.hmde.hmde_settings import FineTuning
 from onnx_export.models import find_model
 from query.commands import completion
 from query.commands.help import Command

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.machine.placement import Device
-from encoders.methods.registry import METHODS
+from encoders.methods.method_registry import METHODS
 from indexer.collection.settings import Settings
-from onnx_export.huggingface.source import require_torch
+from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import open_named
 from query.alignment.mates_table import Point, Sweep, mates_figure
 from query.commands.help import Command

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.console import Console
-from encoders.cr5.encoder import BagsOfWords, is_cr5
+from encoders.cr5.bags_of_words import BagsOfWords, is_cr5
 from encoders.machine.placement import Device
-from encoders.methods.combined import SEPARATOR
-from encoders.methods.first import First
-from encoders.methods.registry import SENTENCE_METHODS
+from encoders.methods.combined_encoder import SEPARATOR
+from encoders.methods.first_tokens import First
+from encoders.methods.method_registry import SENTENCE_METHODS
 from encoders.wording import counted
 from indexer.collection.settings import Settings
-from onnx_export.huggingface.source import require_torch
+from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named
 from query.commands.help import Command
 from query.commands.options import PATH, common_options, device_option, encoder_option, languages_option

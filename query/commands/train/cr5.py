@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 from encoders.console import Console, values_of
-from encoders.cr5.settings import Cr5Settings, Pairs
+from encoders.cr5.cr5_settings import Cr5Settings, Pairs
 from encoders.languages import normalise
 from encoders.wording import counted
 from indexer.readers.source import ReadOptions
@@ -17,7 +17,7 @@ from query.commands.options import languages_option, output_options, reading_opt
 from query.commands.output.trainings import show_trained, show_training
 
 if TYPE_CHECKING:
-    from indexer.training.cr5 import Cr5Report
+    from indexer.training.cr5_training import Cr5Report
 
 _MAX_RIDGE = 1e30
 """A ridge that shrinks every document to nothing, and is still finite in float32."""
@@ -80,7 +80,7 @@ def command(
     hundred concepts are enough to start with. FOLDER then is an encoder of hundreds of thousands of words a second.
     """
     from indexer.readers.documents import Sources  # noqa: PLC0415
-    from indexer.training.cr5 import train_cr5  # noqa: PLC0415 - scipy, which --help does not need
+    from indexer.training.cr5_training import train_cr5  # noqa: PLC0415 - scipy, which --help does not need
 
     training = Cr5Settings(
         dimensions=dimensions, ridge=ridge, pairs=pairs, pivots=tuple(normalise(code) for code in pivots), seed=seed

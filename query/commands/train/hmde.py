@@ -16,7 +16,7 @@ from encoders.hmde.upper import Form, Segmentation
 from encoders.machine.placement import Device
 from encoders.wording import counted, install_command
 from indexer.readers.source import ReadOptions
-from onnx_export.hmde.settings import PRESETS, Preset, settings_of
+from onnx_export.hmde.hmde_settings import PRESETS, Preset, settings_of
 from query.commands.help import Command
 from query.commands.options import (
     Number,
@@ -33,7 +33,7 @@ from query.commands.output.trainings import show_trained, show_training
 
 if TYPE_CHECKING:
     from indexer.readers.documents import Sources
-    from indexer.training.hmde import HmdeReport
+    from indexer.training.hmde_training import HmdeReport
     from query.commands.train.unseen_concepts import Comparison
 
 
@@ -142,7 +142,7 @@ def command(
     Options left out are the preset's.
     """
     from indexer.readers.documents import Sources  # noqa: PLC0415
-    from indexer.training.hmde import train_hmde  # noqa: PLC0415 - imports that --help does not need
+    from indexer.training.hmde_training import train_hmde  # noqa: PLC0415 - imports that --help does not need
 
     changes = {name: value for name, value in stated.items() if value is not None}
     settings = settings_of(preset, changes)

@@ -11,7 +11,7 @@ from encoders.machine.placement import Device
 from encoders.wording import counted
 from indexer.readers.documents import Sources
 from indexer.readers.source import ReadOptions
-from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
+from indexer.training.lawdr_training import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
 from query.commands.help import Command
 from query.commands.options import (

@@ -9,10 +9,10 @@ import click
 
 from encoders.console import Console
 from encoders.languages import normalise
-from indexer.training.mapping import MappingPlan, learn, require_writable, write
 from indexer.training.mapping_sources import AlignedSources
-from indexer.training.nca import learn_networks
-from onnx_export.huggingface.source import require_torch
+from indexer.training.mapping_training import MappingPlan, learn, require_writable, write
+from indexer.training.nca_training import learn_networks
+from onnx_export.huggingface.hub_source import require_torch
 from query.commands.help import Command
 from query.commands.options import (
     PATH,

@@ -13,7 +13,7 @@ from encoders.console import Console, values_of
 from encoders.folder.model_config import Precision
 from encoders.languages import language_list
 from encoders.machine.placement import Device
-from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
+from encoders.tlaser.tlaser_settings import NAMES, Preset, TlaserPlan, Variant, preset
 from query.commands.help import Command
 from query.commands.options import (
     Number,
@@ -28,7 +28,7 @@ from query.commands.options import (
 from query.commands.output.trainings import show_trained, show_training
 
 if TYPE_CHECKING:
-    from indexer.training.tlaser import TlaserReport
+    from indexer.training.tlaser_training import TlaserReport
 _COUNT = click.IntRange(1)
 
 
@@ -89,7 +89,7 @@ def command(
     differ in their last ending (text.de, text.en), or a folder of LANG.tsv with common ids. A run that was stopped goes
     on when the same command is given again. FOLDER is an encoder as any other; FOLDER.training holds checkpoints.
     """
-    from indexer.training.tlaser import train_tlaser  # noqa: PLC0415 - NumPy and tokenizers, which --help does not need
+    from indexer.training.tlaser_training import train_tlaser  # noqa: PLC0415 - NumPy and tokenizers, which --help does not need
 
     report = train_tlaser(
         sources,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Self
 
+from indexer.cluster.cluster_address import SCHEMES, Address
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.elastic.address import SCHEMES, Address
-from indexer.stores.attached.address import Attachment, is_attached
+from indexer.stores.attached.attached_address import Attachment, is_attached
 from query.service.refusals import Refused
 
 

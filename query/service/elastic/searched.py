@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from encoders.errors import BadInput
-from indexer.elastic.values import values
+from indexer.cluster.source_values import values
 from indexer.stores.attached.companion_index import CompanionStore
 from indexer.stores.contract import ChecksFields, Filters, OnServer
 from query.ranking.hits import Hit

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.cr5.estimator import Cr5
-from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 
 

@@ -8,17 +8,17 @@ import pytest
 from sklearn.base import clone
 
 from encoders.cr5 import estimator
-from encoders.cr5.algebra import memory
+from encoders.cr5.algebra import memory_need
 from encoders.cr5.algebra.ridge_choice import mate_rank
 from encoders.cr5.algebra.solver import solve
-from encoders.cr5.corpus import Corpus
+from encoders.cr5.bag_corpus import Corpus
+from encoders.cr5.cr5_settings import Cr5Settings, WordLimits
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.selection import linked_rows, rows_within_limits, transitive_rows
-from encoders.cr5.settings import Cr5Settings, WordLimits
 from encoders.document import Document
 from encoders.errors import BadInput
 from tests.encoders.cr5.conftest import corpus
-from tests.encoders.cr5.paper import random_blocks
+from tests.encoders.cr5.cr5_paper import random_blocks
 
 QUICK = Cr5Settings(dimensions=8, ridge=0.3)
 
@@ -171,7 +171,7 @@ def test_an_empty_vocabulary_is_refused() -> None:
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_work_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
+    monkeypatch.setattr(memory_need, "free_memory", lambda: 1000.0)
     with pytest.raises(BadInput, match=r"96 documents about 48 concepts and .* are free; give fewer --dimensions"):
         Cr5(QUICK).fit(corpus(["de", "en"]))
 

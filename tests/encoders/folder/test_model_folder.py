@@ -19,7 +19,7 @@ from encoders.errors import BadInput, MissingPart
 from encoders.folder import model_cache, whole_folder
 from encoders.folder.model_config import ModelConfig
 from encoders.folder.model_folder import ModelFolder, free_target, publishing
-from encoders.methods.registry import open_encoder
+from encoders.methods.method_registry import open_encoder
 from onnx_export.default_model import bert_graph
 from tests.onnx_export.conftest import SHAPE, sentencepiece, weights, wordpiece
 

@@ -9,8 +9,8 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA
 from encoders.maps.lcc import LCC, PUBLISHED_RIDGES, _leading_axes
-from encoders.maps.mates import mates
-from encoders.maps.ridge import AlignedMoments
+from encoders.maps.mate_scores import mates
+from encoders.maps.ridge_path import AlignedMoments
 
 
 def _rows(n: int, dim: int, seed: int) -> FloatArray:

@@ -10,7 +10,7 @@ import pytest
 
 from encoders.errors import BadInput
 from encoders.maps.networks import NETWORKS, read_mapping
-from encoders.maps.space import HEADER, QueryEncoderSpec, SpaceMaps
+from encoders.maps.space_maps import HEADER, QueryEncoderSpec, SpaceMaps
 
 
 @pytest.mark.parametrize("value", [None, "x", 5, True, [5], [[5]], {"x": 5}])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
+from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.cr5.estimator import Cr5
-from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
-from encoders.methods.combined import SEPARATOR, Combined, nearest_spans
-from encoders.methods.registry import open_encoder
+from encoders.methods.combined_encoder import SEPARATOR, Combined, nearest_spans
+from encoders.methods.method_registry import open_encoder
 from onnx_export.cr5_folder import publish
 from onnx_export.models import absolute, open_named
 from tests.encoders.cr5.conftest import corpus

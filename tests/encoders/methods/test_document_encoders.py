@@ -12,9 +12,9 @@ from encoders.document import Document, Encoder, HasQueryLimit, unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
-from encoders.methods.first import First
-from encoders.methods.hmde import Hmde
-from encoders.methods.registry import SENTENCE_METHODS, open_encoder
+from encoders.methods.first_tokens import First
+from encoders.methods.hmde_method import Hmde
+from encoders.methods.method_registry import SENTENCE_METHODS, open_encoder
 from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder, SentenceMethod
 from encoders.methods.sentences import Sentences
@@ -27,10 +27,10 @@ def _with_upper(folder: ModelFolder, target: Path) -> ModelFolder:
     """A folder with a density gets an upper encoder that has learnt nothing: it serves every method."""
     import torch
 
-    from onnx_export.hmde import base as bases
-    from onnx_export.hmde.model import Upper
-    from onnx_export.hmde.publish import publish
-    from onnx_export.hmde.settings import PRESETS
+    from onnx_export.hmde import lower_base as bases
+    from onnx_export.hmde.hmde_folder import publish
+    from onnx_export.hmde.hmde_settings import PRESETS
+    from onnx_export.hmde.upper_model import Upper
 
     base = bases.open_frozen(str(folder.path), PRESETS["small"], "cpu", Console(quiet=True))
     torch.manual_seed(0)

@@ -12,11 +12,11 @@ from elasticsearch import helpers
 
 from encoders.document import Document, FloatArray
 from indexer.attaching.catch_up import AttachReport, catch_up
+from indexer.cluster.cluster_address import Credentials
 from indexer.collection.store_location import StoreLocation
-from indexer.elastic.address import Credentials
 from indexer.ledger.database import read_database_id
-from indexer.stores.attached.address import Attachment
-from indexer.stores.attached.base import JoinedStore
+from indexer.stores.attached.attached_address import Attachment
+from indexer.stores.attached.joined_store import JoinedStore
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import client_of
 

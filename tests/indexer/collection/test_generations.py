@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
-from indexer import index as indexing
+from indexer import index_sources as indexing
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection

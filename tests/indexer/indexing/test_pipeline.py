@@ -27,7 +27,7 @@ from encoders.inference.batch_checkpoint import current_checkpoint
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.indexing import chunk_encoding, pipeline
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, count_ahead, read_chunks, readings

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
+from indexer.cluster.index_changes import ShardPosition
 from indexer.collection.settings import Settings
-from indexer.elastic.changes import ShardPosition
 from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.database import connect, open_engine, shared_lock, shown
 from indexer.ledger.findings import Finding

@@ -9,7 +9,7 @@ import pytest
 from encoders.document import Document
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.readers.formats import read
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 

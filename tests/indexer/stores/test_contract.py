@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput, ModelMismatch
+from indexer.cluster.source_values import filter_texts
 from indexer.collection.store_location import StoreLocation
-from indexer.elastic.values import filter_texts
-from indexer.stores import embedded, tables
+from indexer.stores import embedded, embedded_tables
 from indexer.stores.contract import (
     ChecksFields,
     Filters,
@@ -144,8 +144,8 @@ def test_filters_are_evaluated_once_until_the_file_changes(tmp_path: Path, monke
         evaluated.append(filters)
         return evaluate(connection, filters)
 
-    evaluate = tables.matching
-    monkeypatch.setattr(tables, "matching", matching)
+    evaluate = embedded_tables.matching
+    monkeypatch.setattr(embedded_tables, "matching", matching)
     with closing(EmbeddedStore(tmp_path, "filtered")) as store, closing(EmbeddedStore(tmp_path, "filtered")) as second:
         store.create(MODEL, DIM)
         store.put(MODEL, [item("a", text="flood", label="news")])

@@ -26,7 +26,7 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
-from indexer.index import collection_lock
+from indexer.index_sources import collection_lock
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.wanted_documents import EarlierDocuments, OnDuplicate, wanted_for_workers
@@ -378,7 +378,7 @@ def _refuse_second(first: str, second: str) -> None:
 def test_a_publisher_that_was_killed_leaves_no_lock(postgres: PostgresServer) -> None:
     url = upgraded_database(postgres)
     code = (
-        "import sys, time\nfrom indexer.index import collection_lock\n"
+        "import sys, time\nfrom indexer.index_sources import collection_lock\n"
         "from indexer.ledger.database import open_engine\n"
         "with collection_lock('c', open_engine(sys.argv[1])):\n"
         "    print('locked', flush=True)\n    time.sleep(600)\n"

@@ -11,7 +11,7 @@ import pytest
 from encoders.console import Console
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
-from encoders.methods.registry import open_encoder
+from encoders.methods.method_registry import open_encoder
 from indexer.collection import collection as collections
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing.pipeline import index
@@ -29,10 +29,10 @@ pytestmark = pytest.mark.torch
 def folder(small: ModelFolder, tmp_path: Path) -> ModelFolder:
     """A small encoder with an upper one, both of random weights."""
     torch = pytest.importorskip("torch", reason="HMDE's upper encoder is made by torch: make install EXTRAS=train")
-    from onnx_export.hmde import base as bases
-    from onnx_export.hmde.model import Upper
-    from onnx_export.hmde.publish import publish
-    from onnx_export.hmde.settings import PRESETS
+    from onnx_export.hmde import lower_base as bases
+    from onnx_export.hmde.hmde_folder import publish
+    from onnx_export.hmde.hmde_settings import PRESETS
+    from onnx_export.hmde.upper_model import Upper
 
     base = bases.open_frozen(str(small.path), PRESETS["small"], "cpu", Console(quiet=True))
     torch.manual_seed(0)

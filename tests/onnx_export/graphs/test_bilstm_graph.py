@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.tlaser.settings import Sizes, TlaserPlan, TlaserTraining, Variant
+from encoders.tlaser.tlaser_settings import Sizes, TlaserPlan, TlaserTraining, Variant
 
 pytestmark = pytest.mark.torch
 
@@ -19,8 +19,8 @@ def test_a_padded_batch_gives_torchs_vectors(variant: Variant, layers: int, word
     import onnxruntime
     import torch
 
-    from onnx_export.tlaser.folder import write_encoder
-    from onnx_export.tlaser.model import Translator, UnitVectors
+    from onnx_export.tlaser.tlaser_folder import write_encoder
+    from onnx_export.tlaser.translator import Translator, UnitVectors
 
     sizes = Sizes(12, words, layers, 2, 16, 12, 4, 40, shared=words == 12, max_tokens=32)
     torch.manual_seed(0)

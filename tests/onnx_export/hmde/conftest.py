@@ -16,7 +16,7 @@ from encoders.document import Document
 from encoders.hmde.triples import Triples, page_of
 from encoders.hmde.upper import UpperShape
 from onnx_export.graphs.parity import read_texts
-from onnx_export.hmde.settings import Settings
+from onnx_export.hmde.hmde_settings import Settings
 from tests.onnx_export.conftest import SaveModel
 from trials.servers.shared import once
 
@@ -60,10 +60,10 @@ def training_of(
     away: frozenset[str] = frozenset({"3", "8"}),
 ) -> Any:
     """A training that has not begun, or goes on from the checkpoint in a folder."""
-    from onnx_export.hmde import base
+    from onnx_export.hmde import lower_base
     from onnx_export.hmde.training import Training
 
-    lower = base.open_trained(str(model), settings, "cpu", Console(quiet=True)).lower
+    lower = lower_base.open_trained(str(model), settings, "cpu", Console(quiet=True)).lower
     lower.take([lower.prepare(pages)])
     triples = Triples([page_of(page.lang, page.fields) for page in pages], 0, away)
     held_out = np.array([row for row, page in enumerate(pages) if page.fields["concept"] in away], np.int64)

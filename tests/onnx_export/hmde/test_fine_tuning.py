@@ -17,8 +17,8 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
-from encoders.methods.registry import open_encoder
-from onnx_export.hmde.settings import FineTuning, Settings
+from encoders.methods.method_registry import open_encoder
+from onnx_export.hmde.hmde_settings import FineTuning, Settings
 from query.cli import run
 from tests.onnx_export.conftest import SaveModel
 
@@ -51,9 +51,9 @@ def hmde(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFo
     """An HMDE folder whose lower encoder learnt something."""
     import torch
 
-    from onnx_export.hmde import base as bases
-    from onnx_export.hmde.model import Upper
-    from onnx_export.hmde.publish import publish
+    from onnx_export.hmde import lower_base as bases
+    from onnx_export.hmde.hmde_folder import publish
+    from onnx_export.hmde.upper_model import Upper
 
     base = bases.open_trained(str(small_model), Settings(), "cpu", QUIET)
     torch.manual_seed(3)
@@ -228,9 +228,9 @@ def test_dev_documents_whose_labels_training_lacks_can_t_choose_an_epoch(
 def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
     hmde: ModelFolder, small_model: Path, tmp_path: Path
 ) -> None:
-    from onnx_export.hmde import base as bases
-    from onnx_export.hmde.model import Upper
-    from onnx_export.hmde.publish import publish
+    from onnx_export.hmde import lower_base as bases
+    from onnx_export.hmde.hmde_folder import publish
+    from onnx_export.hmde.upper_model import Upper
 
     before = (hmde.path / "weights.safetensors").read_bytes()
     base = bases.open_frozen(str(hmde.path), Settings(frozen=True), "cpu", QUIET)

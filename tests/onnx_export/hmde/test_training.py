@@ -319,9 +319,9 @@ def test_a_training_says_how_many_tokens_a_second_its_lower_encoder_takes(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from onnx_export.training import progress
+    from onnx_export.training import training_progress
 
-    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    monkeypatch.setattr(training_progress, "_SECONDS", 0.0)
     training = training_of(small_model, pages, tmp_path, replace(SETTINGS, steps=2, accumulate=1, evaluate=2))
     training.resume("it")
     training.run(Console())

@@ -16,8 +16,8 @@ from encoders.machine.placement import CPU
 from onnx_export.graphs.fused_attention import fuse_attention
 from onnx_export.graphs.precision import convert
 from onnx_export.graphs.samples import token_inputs
-from onnx_export.huggingface import source as huggingface
-from onnx_export.huggingface.layout import choose_pooling, read_layout
+from onnx_export.huggingface import hub_source as huggingface
+from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
 from tests.onnx_export.cuda_kernels import without_kernel
 
 pytestmark = [

@@ -11,10 +11,10 @@ import pytest
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.tlaser.corpus import Corpus, Direction, Sentences
-from encoders.tlaser.settings import TlaserPlan, TlaserTraining, Variant, preset
-from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
-from onnx_export.tlaser.batches import Batches
+from encoders.tlaser.joint_vocabulary import PAD_ID, learn_vocabulary
+from encoders.tlaser.tlaser_settings import TlaserPlan, TlaserTraining, Variant, preset
+from encoders.tlaser.token_corpus import Corpus, Direction, Sentences
+from onnx_export.tlaser.pair_batches import Batches
 
 pytestmark = pytest.mark.torch
 
@@ -77,7 +77,7 @@ def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -
 
     from onnx_export.tlaser.fit import fit
     from onnx_export.tlaser.loss import total_loss, translation_loss
-    from onnx_export.tlaser.model import Translator
+    from onnx_export.tlaser.translator import Translator
 
     corpus, size = _corpus()
     plan = _plan(steps=1, accumulate=2, clip=1e9, interval=1)
@@ -160,18 +160,18 @@ def test_validations_do_not_write_checkpoints_which_are_due_by_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from onnx_export.tlaser import fit as fitting
-    from onnx_export.training import checkpoint
+    from onnx_export.training import training_checkpoint
 
     saved: list[int] = []
 
     def save(file: Path, state: dict[str, Any]) -> None:
         saved.append(state["step"])
-        checkpoint.save_checkpoint(file, state)
+        training_checkpoint.save_checkpoint(file, state)
 
     monkeypatch.setattr(fitting, "save_checkpoint", save)
     for least_seconds, steps in ((3600.0, [4]), (0.0, [5, 6])):
-        monkeypatch.setattr(checkpoint, "_LEAST_SECONDS", least_seconds)
-        monkeypatch.setattr(checkpoint, "_SHARE", 1.0)
+        monkeypatch.setattr(training_checkpoint, "_LEAST_SECONDS", least_seconds)
+        monkeypatch.setattr(training_checkpoint, "_SHARE", 1.0)
         saved.clear()
         corpus, plan, size = _at(4, _plan(steps=steps[-1], interval=1))
         fitting.fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True))
@@ -180,7 +180,7 @@ def test_validations_do_not_write_checkpoints_which_are_due_by_the_time(
 
 def test_a_checkpoint_of_the_first_version_keeps_its_best_weights(tmp_path: Path) -> None:
     from onnx_export.tlaser.fit import fit
-    from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
+    from onnx_export.training.training_checkpoint import load_checkpoint, save_checkpoint
 
     corpus, plan, size = _at(4, _plan(steps=4, interval=2))
     first = fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True))

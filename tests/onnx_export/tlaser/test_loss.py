@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.onnx_export.tlaser import paper
+from tests.onnx_export.tlaser import tlaser_paper
 
 pytestmark = pytest.mark.torch
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 def test_every_term_is_the_papers(seed: int, pairs: int, dim: int, near: float) -> None:
     import torch
 
-    from encoders.tlaser.settings import Constraint
+    from encoders.tlaser.tlaser_settings import Constraint
     from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
 
     rng = np.random.default_rng(seed)
@@ -29,12 +29,12 @@ def test_every_term_is_the_papers(seed: int, pairs: int, dim: int, near: float) 
     constraint = Constraint()
     assert (constraint.beta, constraint.lam, constraint.margin, constraint.negatives) == (0.25, 0.125, 0.5, 20)
     terms = distances(torch.from_numpy(first), torch.from_numpy(second), others, backward, constraint.margin)
-    paired = float(np.mean([paper.d_p(first, second, row) for row in range(pairs)]))
-    deltas = paper.margin_term(first, second, others.numpy(), backward.numpy(), 0.5)
+    paired = float(np.mean([tlaser_paper.d_p(first, second, row) for row in range(pairs)]))
+    deltas = tlaser_paper.margin_term(first, second, others.numpy(), backward.numpy(), 0.5)
     assert terms.paired.item() == pytest.approx(paired, rel=1e-9, abs=1e-12)
     assert terms.delta.item() == pytest.approx(deltas, rel=1e-9, abs=1e-9)
     said = translation_loss(torch.from_numpy(logits), torch.from_numpy(wanted), 0.1)
-    mt = paper.translation(logits, wanted, 0.1)
+    mt = tlaser_paper.translation(logits, wanted, 0.1)
     assert said.item() == pytest.approx(mt, rel=1e-5)
     # Eq. 10 is the loss of a sentence, whose translation loss is a sum: over all pairs, and divided by the tokens.
     tokens = 5
@@ -42,7 +42,7 @@ def test_every_term_is_the_papers(seed: int, pairs: int, dim: int, near: float) 
     assert total_loss(said, terms, constraint, pairs / tokens).item() == pytest.approx(batch / tokens, rel=1e-5)
     of_mean = replace(constraint, summed=False)
     assert total_loss(said, terms, of_mean, pairs / tokens).item() == pytest.approx(
-        paper.total(mt, paired, deltas, 0.25, 0.125), rel=1e-5
+        tlaser_paper.total(mt, paired, deltas, 0.25, 0.125), rel=1e-5
     )
     assert total_loss(said, None, constraint, pairs / tokens).item() == pytest.approx(0.5 * mt, rel=1e-5)
 
@@ -59,9 +59,9 @@ def test_distances_can_be_norms_that_are_not_squared(seed: int, pairs: int, dim:
     torch.manual_seed(seed)
     others, backward = draw_negatives(pairs, 20), draw_negatives(pairs, 20)
     terms = distances(torch.from_numpy(first), torch.from_numpy(second), others, backward, 0.5, squared=False)
-    paired = float(np.mean([paper.d_p(first, second, row, power=1) for row in range(pairs)]))
+    paired = float(np.mean([tlaser_paper.d_p(first, second, row, power=1) for row in range(pairs)]))
     assert terms.paired.item() == pytest.approx(paired, rel=1e-2, abs=1e-3)
-    deltas = paper.margin_term(first, second, others.numpy(), backward.numpy(), 0.5, power=1)
+    deltas = tlaser_paper.margin_term(first, second, others.numpy(), backward.numpy(), 0.5, power=1)
     assert terms.delta.item() == pytest.approx(deltas, rel=1e-2, abs=1e-2)
 
 
@@ -83,7 +83,7 @@ def test_golden_values_of_a_batch_worked_out_by_hand() -> None:
 def test_its_gradient_is_the_slope_that_small_steps_find() -> None:
     import torch
 
-    from encoders.tlaser.settings import Constraint
+    from encoders.tlaser.tlaser_settings import Constraint
     from onnx_export.tlaser.loss import distances, draw_negatives, total_loss
 
     torch.manual_seed(3)

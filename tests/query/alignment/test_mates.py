@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from encoders.errors import BadInput
-from encoders.maps.mates import over_pairs
+from encoders.maps.mate_scores import over_pairs
 from encoders.maps.parallel import ConceptSplit
 from indexer.collection.settings import Settings
 from query.alignment.mates import METHODS, Method, learn_comparer

@@ -11,10 +11,10 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
-from encoders.maps.space import SpaceMaps
+from encoders.maps.space_maps import SpaceMaps
 from indexer.training.aligned_documents import AlignedVectors
-from indexer.training.mapping import MappingPlan, learn, write
-from indexer.training.nca import LearntNetworks, learn_networks
+from indexer.training.mapping_training import MappingPlan, learn, write
+from indexer.training.nca_training import LearntNetworks, learn_networks
 from query.alignment.mates import mates_by_method
 from tests.query.synthetic import rotated
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, int8_rows, unit_rows
 from encoders.errors import BadInput, StoreError
-from encoders.maps.space import SpaceMaps
+from encoders.maps.space_maps import SpaceMaps
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration

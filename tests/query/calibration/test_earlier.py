@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from encoders.maps.space import SpaceMaps
+from encoders.maps.space_maps import SpaceMaps
 from query.calibration.calibration import Calibration
 from query.calibration.space import CommonSpace, MappedSpace
 from query.calibration.summary import Summary

@@ -13,7 +13,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.maps.networks import Networks, read_mapping
 from indexer.collection.settings import Settings
-from indexer.training.mapping import write
+from indexer.training.mapping_training import write
 from query.calibration.calibration import Calibration
 from query.calibration.space import MappedSpace
 from query.cli import run
@@ -37,7 +37,7 @@ def rows(lang: str) -> FloatArray:
 @pytest.fixture(scope="module")
 def networks() -> Networks:
     """Between German and English only, of a trained network's form: no network knows French."""
-    from onnx_export.nca import build_graph
+    from onnx_export.nca_export import build_graph
 
     graphs = {
         (source, target): build_graph(

@@ -11,7 +11,7 @@ import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput, ModelMismatch, StoreError
-from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
+from encoders.maps.space_maps import ANY, QueryEncoderSpec, SpaceMaps
 from indexer.collection.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration

@@ -20,7 +20,7 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection.collection import register
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from indexer.stores.attached.address import Attachment
+from indexer.stores.attached.attached_address import Attachment
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.conftest import read_documents

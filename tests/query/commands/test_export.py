@@ -20,7 +20,7 @@ from encoders.document import Document
 from encoders.errors import BadInput, DragomanError, MissingPart
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.cross_encoder import Reranker
-from encoders.methods.registry import open_encoder
+from encoders.methods.method_registry import open_encoder
 from onnx_export.models import DEFAULT, encoder_names
 from query.cli import run as dragoman
 from query.commands.export import command as export

@@ -18,7 +18,7 @@ from sqlalchemy.exc import OperationalError
 
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, StoreError
-from indexer.attaching.attach import AttachedCollection
+from indexer.attaching.attached_collection import AttachedCollection
 from indexer.attaching.catch_up import AttachReport
 from query.cli import run
 from query.commands import attach as attach_command

@@ -18,7 +18,7 @@ import pytest
 from encoders.console import Console
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
-from indexer.index import index, index_by_workers
+from indexer.index_sources import index, index_by_workers
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.workers.progress import run_progress

@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import Device, NoCuda, place
-from encoders.methods.registry import open_encoder
+from encoders.methods.method_registry import open_encoder
 from onnx_export.graphs import device_check
 from onnx_export.graphs.device_check import check_device
 from onnx_export.graphs.parity import read_texts

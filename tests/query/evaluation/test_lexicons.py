@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.cr5.model import Cr5Model, Table
+from encoders.cr5.cr5_model import Cr5Model, Table
 from encoders.errors import BadInput
 from query.evaluation.lexicons import Lexicons, read_lexicon, read_lexicons
 

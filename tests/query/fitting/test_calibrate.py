@@ -16,7 +16,7 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.ledger.database import connect, open_database, transaction
 from query.calibration import table as calibration_table
 from query.calibration.calibration import BALANCE, Calibration

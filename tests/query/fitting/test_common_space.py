@@ -14,7 +14,7 @@ import pytest
 
 from encoders.document import Document, FloatArray
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from query.calibration.space import PLAIN_SPACE, CommonSpace
 from query.calibration.summary import CommonSpaceSummary
 from query.cli import run

@@ -12,7 +12,7 @@ from ir_measures import Qrel
 
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from encoders.maps.space import ANY, SpaceMaps
+from encoders.maps.space_maps import ANY, SpaceMaps
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import BALANCE, Calibration
 from query.calibration.space import CommonSpace

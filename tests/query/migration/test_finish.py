@@ -17,10 +17,10 @@ from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.ledger.database import connect, open_database, transaction
+from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import PutReport, StoredDocument
-from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration

@@ -15,7 +15,7 @@ from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passag
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.ledger.database import connect, transaction
 from query.calibration import table as calibration_table
 from query.cli import run

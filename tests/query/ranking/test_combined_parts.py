@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from encoders.cr5.encoder import load_model
-from encoders.cr5.settings import Cr5Settings
+from encoders.cr5.bags_of_words import load_model
+from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.readers.documents import Sources
-from indexer.training.cr5 import train_cr5
+from indexer.training.cr5_training import train_cr5
 from query.cli import root, run
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions

@@ -20,7 +20,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.text.words import word_around
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import BALANCE, Calibration

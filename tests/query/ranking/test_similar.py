@@ -16,7 +16,7 @@ from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.stores.contract import MissingDocuments, StoredDocument
 from query.calibration.space import PLAIN_SPACE
 from query.ranking.ranking_options import RankingOptions

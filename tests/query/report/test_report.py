@@ -16,7 +16,7 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.ledger.database import connect, transaction
 from indexer.stores.contract import StoredDocument
 from query.calibration.table import use

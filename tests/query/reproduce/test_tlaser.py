@@ -9,7 +9,7 @@ import pytest
 
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput
-from encoders.methods.first import First
+from encoders.methods.first_tokens import First
 from encoders.methods.sentences import Sentences
 from query.cli import run
 from query.reproduce.tlaser import read_tatoeba

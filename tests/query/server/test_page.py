@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.ledger.database import connect, transaction
 from query.cli import run
 from query.query_log.tables import SearchRow

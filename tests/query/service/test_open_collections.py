@@ -19,7 +19,7 @@ from encoders.errors import BadInput, StoreError
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.index import index
+from indexer.index_sources import index
 from indexer.ledger.database import now, open_database, transaction
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration import table as calibration_table

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
+from indexer.cluster.cluster_address import Credentials
 from indexer.collection.settings import Settings
-from indexer.elastic.address import Credentials
 from query.service import upstream as upstream_module
 from query.service.metrics import Metrics
 from query.service.middleware import AccessMiddleware

@@ -11,15 +11,15 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
 from encoders.cr5.algebra import eigenvectors, refinement, solver
-from encoders.cr5.algebra import ridge as algebra_ridge
+from encoders.cr5.algebra import language_ridge as algebra_ridge
 from encoders.cr5.algebra.conjugate_gradients import _block, orthonormal
 from encoders.cr5.algebra.conjugate_gradients import solve as solve_block
 from encoders.cr5.algebra.eigenvectors import BLOCK, leading, max_applied_vectors
+from encoders.cr5.algebra.language_ridge import ridge
 from encoders.cr5.algebra.refinement import Columns, Operator
-from encoders.cr5.algebra.ridge import ridge
 from encoders.cr5.algebra.solver import Block, solve
 from encoders.document import Float64Array, FloatArray
-from tests.encoders.cr5.paper import embedding, random_blocks
+from tests.encoders.cr5.cr5_paper import embedding, random_blocks
 
 WORDS = {"de": 80, "en": 15, "fi": 60}
 """More words than documents, fewer, and about as many."""

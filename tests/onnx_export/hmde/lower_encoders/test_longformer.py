@@ -75,8 +75,8 @@ def test_as_an_encoder_short_texts_have_the_vectors_of_its_base_and_nothing_has_
 ) -> None:
     from onnx_export.hmde.torch_encoder import TorchEncoder
     from onnx_export.hmde.trainable import open_trainable
-    from onnx_export.huggingface.layout import choose_pooling, read_layout
-    from onnx_export.huggingface.source import load, reference_vectors
+    from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
+    from onnx_export.huggingface.hub_source import load, reference_vectors
 
     folder = hugging_face["xlm-r"]
     encoder = TorchEncoder(open_trainable(str(folder), "longformer", None, "cpu", QUIET), "longformer")

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.torch
 
 
 def lower_of(model: Path, pages: list[Document], *, budget: int, adapters: int = 0, **changes: Any) -> Any:
-    from onnx_export.hmde import base
-    from onnx_export.hmde.settings import Settings
+    from onnx_export.hmde import lower_base
+    from onnx_export.hmde.hmde_settings import Settings
 
-    lower = base.open_trained(
+    lower = lower_base.open_trained(
         str(model), Settings(budget=budget, adapters=adapters, sentences=4, **changes), "cpu", Console(quiet=True)
     ).lower
     lower.take([lower.prepare(pages[:7]), lower.prepare(pages[7:])])

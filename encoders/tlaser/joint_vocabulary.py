@@ -1,0 +1,55 @@
+"""The joint vocabulary: byte-pair encoding over the sentences of all languages together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
+
+from encoders.tlaser.tlaser_settings import RECURRENT, Variant
+
+PAD, UNKNOWN, TAG, END = "<pad>", "<unk>", "<str>", "</s>"
+PAD_ID, UNKNOWN_ID, TAG_ID, END_ID = range(4)
+
+
+_BLANK = "▁"
+"""Character that replaces a blank and begins a sentence."""
+
+
+def learn_vocabulary(sentences: Iterable[str], size: int, variant: Variant) -> tokenizers.Tokenizer:
+    """Learn at most ``size`` tokens; fewer if the sentences have no more pairs that occur twice.
+
+    Text is normalised to NFKC; at most half of the vocabulary is characters, and the rarest other characters are
+    unknown. The same sentences give the same vocabulary. The encoder's input begins with STR_TAG (``TAG``), whose
+    position holds the embedding; LASER's input has no such position and ends with ``END``.
+    """
+    texts = list(sentences)
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=True))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(_BLANK)
+    letters = _alphabet(texts, tokenizer.normalizer, size // 2)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=2,
+        special_tokens=[PAD, UNKNOWN, TAG, END],
+        initial_alphabet=letters,
+        limit_alphabet=len(letters),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    template = f"$A {END}" if variant in RECURRENT else f"{TAG} $A"
+    special = [(END, END_ID)] if variant in RECURRENT else [(TAG, TAG_ID)]
+    tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
+    return tokenizer
+
+
+def _alphabet(texts: Sequence[str], normalizer: normalizers.Normalizer, size: int) -> list[str]:
+    """The most frequent characters; of two equally frequent the first in Unicode, where the trainer takes either."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(normalizer.normalize_str(text))
+    counts.pop(" ", None)
+    counts.pop(_BLANK, None)
+    return [_BLANK, *sorted(counts, key=lambda letter: (-counts[letter], letter))[: size - 1]]

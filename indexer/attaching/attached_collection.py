@@ -1,0 +1,165 @@
+"""Attach a collection to a user's index, open the collection again, detach it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+import sqlalchemy as sa
+
+from encoders.console import Console
+from encoders.document import Encoder
+from encoders.errors import BadInput
+from encoders.machine.placement import Device
+from indexer.attaching.catch_up import AttachReport, catch_up
+from indexer.cluster import cluster_client
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
+from indexer.collection.encoder import open_encoder_of
+from indexer.collection.settings import Settings
+from indexer.collection.store_location import StoreLocation
+from indexer.index_sources import collection_lock
+from indexer.ledger import attach_ledger
+from indexer.ledger.database import open_database, read_database_id
+from indexer.stores.attached import attach_checks
+from indexer.stores.attached.attached_address import Attachment, is_attached
+from indexer.stores.attached.users_index import UsersIndex
+from indexer.stores.clustered.own_index import check_name
+from onnx_export.models import DEFAULT, absolute, open_named
+
+if TYPE_CHECKING:
+    from indexer.stores.attached.in_place import Detached
+
+
+@dataclass
+class AttachedCollection:
+    """An attached collection, opened to catch up with the index it is attached to."""
+
+    collection: str
+    attachment: Attachment
+    encoder: Encoder
+    engine: sa.Engine
+    settings: Settings
+    console: Console
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        name: str,
+        attachment: Attachment | None = None,
+        *,
+        settings: Settings | None = None,
+        encoder: str | None = None,
+        method: str | None = None,
+        device: Device = "auto",
+        console: Console | None = None,
+    ) -> Iterator[Self]:
+        """Open an attached collection, or attach a new one, locked against other processes that use the same database.
+
+        By default ``attachment``, ``encoder`` and ``method`` are the collection's. A new collection needs an
+        attachment; its encoder is by default the default encoder.
+
+        Raises:
+            BadInput: the index can't be attached to, or the collection is not attached to this index.
+            ModelMismatch: the collection holds vectors of another encoder or method.
+            StoreError: the server is away or refuses.
+        """
+        settings = settings or Settings.read()
+        console = console or Console(quiet=True)
+        with open_database(settings.database) as engine, collection_lock(name, engine):
+            collection = collections.find(engine, name)
+            attachment = _attachment_of(name, collection, attachment)
+            if attachment.companion and not collection:
+                check_name(name)
+            reference = absolute(encoder or (collection.encoder if collection else DEFAULT))
+            if collection:
+                loaded = open_encoder_of(collection, console, reference=reference, method=method, device=device)
+            else:
+                loaded = open_named(reference, method, console, device=device)
+                with cluster_client.connect(attachment.server, settings.credentials) as client:
+                    cluster_client.abilities(client, attachment.server)  # an unsuitable server is refused first
+                    users_index = UsersIndex.open(client, attachment)
+                    _refuse_shared_field(engine, users_index)
+                    attach_checks.check(client, users_index, loaded.spec.model)
+                collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
+            yield cls(name, attachment, loaded, engine, settings, console)
+
+    def catch_up(self) -> AttachReport:
+        """Make passes over the index until every change is encoded.
+
+        Raises:
+            BadInput: the index can't be attached to any more.
+            StoreError: the server or the database failed; finished work stays stored.
+        """
+        credentials, database_id = self.settings.credentials, read_database_id(self.engine)
+        location = StoreLocation(self.attachment.url, self.collection, credentials, database_id)
+        with closing(location.open_attached(make=True)) as store:
+            return catch_up(
+                store, self.encoder, self.engine, self.collection,
+                checkpoints=self.settings.checkpoints(self.collection), console=self.console,
+            )  # fmt: skip
+
+
+def detach(
+    engine: sa.Engine,
+    collection: Collection,
+    settings: Settings,
+    *,
+    forget: bool = False,
+    also: Callable[[], None] = lambda: None,
+) -> list[Detached]:
+    """Remove the vectors from the attached indices and delete the collection; returns what was done in each index.
+
+    With ``forget`` the vectors stay in the indices, and no request is sent to the server. ``also`` is that of
+    ``collection.remove``.
+
+    Raises:
+        StoreError: the server is away or refuses, or another process catches up with the index; repeat the call.
+    """
+    with collection_lock(collection.name, engine):
+        detached = []
+        attachment = Attachment.parse(collection.store)
+        if not (attachment.companion or forget):
+            from indexer.stores.attached.in_place import detach as detach_index  # noqa: PLC0415 - half a second
+
+            for uuid, index in attach_ledger.remembered(engine, collection.name) or [("", attachment.index)]:
+                detached.append(detach_index(attachment, settings.credentials, index=index, uuid=uuid))
+        collections.remove(engine, collection, settings, forget=forget, also=also)
+    return detached
+
+
+def _refuse_shared_field(engine: sa.Engine, users: UsersIndex) -> None:
+    """Refuse a field that another collection uses: each would take the other's vectors for vectors of its own texts."""
+    attachment = users.attachment
+    for collection in collections.all_collections(engine):
+        other = Attachment.parse(collection.store) if is_attached(collection.store) else None
+        if other is None or attachment.companion or other.companion:
+            continue
+        is_same_field = (other.server, other.field) == (attachment.server, attachment.field)
+        if is_same_field and other.index in users.names:
+            raise BadInput(
+                f"{attachment.index} has vectors of collection {collection.name} in {attachment.field!r} already; "
+                "name another field with --field"
+            )
+
+
+def _attachment_of(name: str, collection: Collection | None, requested: Attachment | None) -> Attachment:
+    if collection is None:
+        if requested is None:
+            raise BadInput(
+                f"there is no collection {name}; say what to attach it to: "
+                f"dragoman attach INDEX -c {name} --store https://HOST:9200 --text FIELD"
+            )
+        return requested
+    if not is_attached(collection.store):
+        raise BadInput(f"collection {name} is not attached to an index; take another name with -c")
+    stored = Attachment.parse(collection.store)
+    if requested and requested != stored:
+        raise BadInput(
+            f"collection {name} is attached to {collection.store}; detach it first (dragoman detach -c {name}), "
+            "or take another name with -c"
+        )
+    return stored

@@ -1,0 +1,249 @@
+"""Index sources into a collection by name: opens encoder, store and ledger, and passes them to the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+from filelock import FileLock, Timeout
+
+from encoders.console import Console
+from encoders.document import Encoder
+from encoders.errors import BadInput, StoreError
+from encoders.folder.whole_folder import FILE_MODE
+from encoders.machine.placement import Device
+from indexer.collection import collection as collections
+from indexer.collection import generations
+from indexer.collection.collection import Collection
+from indexer.collection.encoder import open_encoder_of
+from indexer.collection.settings import Settings
+from indexer.collection.store_location import StoreLocation
+from indexer.indexing import pipeline
+from indexer.indexing.duplicates import refuse_duplicates
+from indexer.indexing.reading import check_sources
+from indexer.indexing.wanted_documents import OnDuplicate
+from indexer.ledger.database import open_database, read_database_id, shared_lock
+from indexer.ledger.index_runs import RunLedger, has_spooled, refuse_while_workers
+from indexer.ledger.tables import RUNNING
+from indexer.readers import elastic
+from indexer.readers.irdatasets import PREFIX
+from indexer.readers.source import ReadOptions
+from indexer.readers.standard_input import STANDARD_INPUT
+from indexer.stores.collection_names import check_collection_name
+from indexer.stores.contract import VectorStore
+from indexer.workers.handout import hand_out_sources
+from indexer.workers.hints import Hints
+from indexer.workers.sweeps import send_hints
+from onnx_export.models import DEFAULT, absolute, open_named
+
+
+def index(
+    sources: Sequence[str],
+    collection: str,
+    *,
+    settings: Settings | None = None,
+    options: ReadOptions | None = None,
+    encoder: str | None = None,
+    method: str | None = None,
+    device: Device = "auto",
+    prune: bool = False,
+    rebuild: bool = False,
+    on_duplicate: OnDuplicate = "last",
+    console: Console | None = None,
+) -> pipeline.IndexReport:
+    """Read, encode and store the documents of sources; an interrupted run over the same sources resumes.
+
+    A source is a file, a folder, ``elastic:INDEX``, ``ir-datasets:NAME`` or ``-``, which is standard input. The
+    collection is created if it does not exist. By default ``encoder`` and ``method`` are the collection's, or else the
+    default encoder and its default method; ``A + B`` combines encoders, and their methods. With ``prune``, documents
+    that the sources do not have any more are removed. With ``rebuild``, a new generation is built from these sources
+    alone, with another encoder or method if given; it replaces the searched generation at the end. Of documents of the
+    sources with one id, the last or the ``"first"`` of the highest revision counts; with ``on_duplicate="error"``
+    nothing is indexed.
+
+    Raises:
+        ModelMismatch: the collection holds vectors of another encoder or method.
+        BadInput: a source or an option can't be used, or ids stand more than once and ``on_duplicate`` is ``"error"``.
+        DragomanError: reading, encoding or storing failed.
+    """
+    settings = settings or Settings.read()
+    console = console or Console(quiet=True)
+    options = options or ReadOptions()
+    request = _IndexRequest(_absolute(sources), options, encoder, method, device, on_duplicate, rebuild)
+    with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
+        report = pipeline.index(
+            request.sources, request.options, loaded, store, engine, collection,
+            generation=generation, prune=prune, on_duplicate=on_duplicate,
+            checkpoints=settings.checkpoints(collection), console=console,
+        )  # fmt: skip
+        if rebuild and store.count():
+            generations.switch(engine, collection, settings)
+    return report
+
+
+def index_by_workers(
+    sources: Sequence[str],
+    collection: str,
+    *,
+    settings: Settings,
+    options: ReadOptions | None = None,
+    encoder: str | None = None,
+    method: str | None = None,
+    prune: bool = False,
+    rebuild: bool = False,
+    on_duplicate: OnDuplicate = "last",
+    console: Console | None = None,
+) -> RunLedger:
+    """Read the sources and hand their documents out to workers; returns the ledger of the run, which workers finish.
+
+    The arguments are those of ``index``; ``settings`` name the broker.
+
+    Raises:
+        ModelMismatch: the collection holds vectors of another encoder or method.
+        DragomanError: reading, the ledger or the broker failed.
+    """
+    console = console or Console(quiet=True)
+    hints = Hints(settings.broker)
+    options = options or ReadOptions()
+    request = _IndexRequest(_absolute(sources), options, encoder, method, "cpu", on_duplicate, rebuild)
+    with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
+        hints.check_broker(loaded.spec.model)
+        ledger = hand_out_sources(
+            request.sources, request.options, loaded.spec, store, engine, collection,
+            generation=generation, prune=prune, on_duplicate=on_duplicate, console=console,
+        )  # fmt: skip
+        if ledger.run.state == RUNNING:
+            send_hints(engine, hints, loaded.spec.model)
+    return ledger
+
+
+@dataclass(frozen=True)
+class _IndexRequest:
+    """The sources to index, and how to index them."""
+
+    sources: Sequence[str]
+    options: ReadOptions
+    encoder: str | None
+    method: str | None
+    device: Device
+    on_duplicate: OnDuplicate
+    rebuild: bool
+
+
+@contextmanager
+def _open_for_indexing(
+    request: _IndexRequest, name: str, settings: Settings, console: Console
+) -> Iterator[tuple[Encoder, VectorStore, sa.Engine, int]]:
+    """Encoder, store, database and generation number of a collection, created if new, under the collection's lock."""
+    with open_database(settings.database) as engine:
+        _find(engine, request, name, settings)  # a refusal waits neither for the lock nor for the encoder
+        check_sources(request.sources, request.options)
+        if request.on_duplicate == "error":
+            refuse_duplicates(request.sources, request.options)
+        with collection_lock(name, engine):
+            collection = _find(engine, request, name, settings)
+            reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
+            if collection and not request.rebuild:
+                encoder = open_encoder_of(
+                    collection, console, reference=reference, method=request.method, device=request.device
+                )
+            else:
+                default_method = collection.method if collection and not request.encoder else None
+                encoder = open_named(reference, request.method or default_method, console, device=request.device)
+            refuse_while_workers(engine, name, unless=encoder.spec.model if settings.broker else "")
+            generation, database_id = 1, read_database_id(engine)
+            if collection is None:
+                store = StoreLocation(settings.store, name, settings.credentials, database_id).open()
+                collections.register(engine, name, settings, reference, encoder.spec)
+            elif request.rebuild:
+                generation = generations.begin(engine, name, settings, reference, encoder.spec).number
+                store = collection.open_store(settings, generation=generation, make=True, database_id=database_id)
+            else:
+                generation = collection.generation
+                store = collection.open_store(settings, database_id=database_id)
+            with closing(store):
+                try:
+                    yield encoder, store, engine, generation
+                except Exception:
+                    if collection is None:
+                        _forget_if_empty(engine, name, store, settings)
+                    raise
+
+
+def _forget_if_empty(engine: sa.Engine, name: str, store: VectorStore, settings: Settings) -> None:
+    """Remove a collection whose first run failed, unless documents are stored or handed out to workers."""
+    with suppress(StoreError):  # the failure itself says that the store or the database is away
+        if not store.count() and not has_spooled(engine, name):
+            collections.remove(engine, collections.require(engine, name), settings)
+
+
+def _find(engine: sa.Engine, request: _IndexRequest, name: str, settings: Settings) -> Collection | None:
+    """The collection to index into; None if it is new.
+
+    Raises:
+        BadInput: the request can't be for this collection.
+    """
+    collection = collections.find(engine, name)
+    if collection:
+        collection.check_store(settings)
+        collection.refuse_attached(
+            f"its documents come from there (dragoman attach -c {name}); index into another collection with -c"
+        )
+    elif request.rebuild:
+        raise BadInput(f"there is no collection {name} to rebuild; leave --rebuild out")
+    return collection
+
+
+def _absolute(sources: Sequence[str]) -> list[str]:
+    """Names of the sources, each once, that are valid from another directory and with another environment."""
+    names = []
+    for source in sources:
+        if source.startswith(PREFIX) or source == STANDARD_INPUT:
+            names.append(source)
+        elif source.startswith(elastic.PREFIX):
+            names.append(elastic.with_server(source))
+        else:
+            names.append(str(Path(source).expanduser().absolute()))
+    return list(dict.fromkeys(names))
+
+
+@contextmanager
+def collection_lock(collection: str, engine: sa.Engine) -> Iterator[None]:
+    """Lock a collection against indexing by a second process that uses the same database, from any home or machine.
+
+    What is read of the collection before the lock may be outdated.
+
+    Raises:
+        BadInput: no collection can have this name.
+        StoreError: another process has the lock, or the lock's folder can't be written.
+    """
+    check_collection_name(collection)
+    is_sqlite = engine.dialect.name == "sqlite"
+    with _file_lock(engine, collection) if is_sqlite else shared_lock(engine, f"indexing {collection}") as is_free:
+        if not is_free:
+            raise StoreError(
+                f"another process is indexing collection {collection}; wait for it (dragoman status -c {collection})"
+            )
+        yield
+
+
+@contextmanager
+def _file_lock(engine: sa.Engine, collection: str) -> Iterator[bool]:
+    """Take the lock file beside a SQLite database, which several homes may share; yields whether it was free."""
+    database = Path(engine.url.database or "").resolve()
+    lock = FileLock(database.with_name(f"{database.name}.{collection}.indexing.lock"), timeout=0, mode=FILE_MODE)
+    try:
+        with suppress(Timeout):
+            lock.acquire()
+    except OSError as error:
+        raise StoreError(
+            f"the folder {database.parent} can't be written ({error.strerror}); see that it is yours, "
+            "or name another home with --home or DRAGOMAN_HOME"
+        ) from error
+    try:
+        yield lock.is_locked
+    finally:
+        lock.release()

@@ -1,0 +1,101 @@
+"""The address of a user's index to which vectors are attached, and the fields that are read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import Self
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from encoders.document import short_hash
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED, normalise
+from indexer.cluster.cluster_address import SCHEMES, Address, check_object
+
+_META = 50
+_NO_NAME = re.compile(r'[\s*?,/\\<>|"#:]|^[-_+.]')
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """``https://host:9200/INDEX?text=body&title=headline``: the store's URL of an attached collection.
+
+    Attributes:
+        server: scheme, host, port.
+        index: name of the index, or an alias.
+        text: the field of texts; dots lead into objects.
+        title: the field of titles; empty: there is none.
+        lang_field: the field of languages; empty: there is none.
+        lang: language of documents that state none; empty: the language is detected.
+        field: name of Dragoman's object field.
+        vectors: type of the vectors' index.
+        companion: prefix of our own index for our field; empty: our field is put into the user's index.
+    """
+
+    server: str
+    index: str
+    text: str
+    title: str = ""
+    lang_field: str = ""
+    lang: str = ""
+    field: str = "dragoman"
+    vectors: str = "int8_hnsw"
+    companion: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse invalid values.
+
+        Raises:
+            BadInput: a name is invalid, or the language is unknown.
+        """
+        if not self.index or _NO_NAME.search(self.index):
+            raise BadInput(f"{self.index!r} is no name of one index; name one as _cat/indices lists it, or its alias")
+        if not self.text:
+            raise BadInput("say which field holds the text of a document: --text FIELD")
+        check_object(self.field, self.vectors)
+        if self.lang and normalise(self.lang) == UNDETERMINED:
+            raise BadInput(f"{self.lang!r} says no language; leave it out, and languages are detected")
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Parse the store's URL of an attached collection.
+
+        Raises:
+            BadInput: it is no such URL.
+        """
+        parts = urlsplit(url)
+        server = Address.parse(f"{parts.scheme}://{parts.netloc}").server
+        options = {"text": "", **dict(parse_qsl(parts.query))}
+        unknown = options.keys() - ({attribute.name for attribute in fields(cls)} - {"server", "index"})
+        if unknown:
+            raise BadInput(f"the store's URL of an attached collection has no option {min(unknown)!r}")
+        return cls(server, unquote(parts.path.strip("/")), **options)
+
+    @property
+    def url(self) -> str:
+        """The store's URL; ``parse`` gives the same attachment back."""
+        names = [attribute.name for attribute in fields(self) if attribute.name not in {"server", "index"}]
+        options = {name: value for name in names if (value := getattr(self, name))}
+        return f"{self.server}/{quote(self.index)}?{urlencode(options)}"
+
+    @property
+    def address(self) -> Address:
+        """Address of the index with our field: the user's index, or the companion."""
+        return Address(self.server, self.companion or self.index, field=self.field, vectors=self.vectors)
+
+    @property
+    def read_fields(self) -> list[str]:
+        """The user's fields that decide a document's vector."""
+        return [name for name in (self.text, self.title, self.lang_field) if name]
+
+    @property
+    def reads(self) -> dict[str, str]:
+        """Options that decide a document's vector, for the ``meta`` of a mapped field: at most 50 characters each."""
+        options = {"text": self.text, "title": self.title, "lang_field": self.lang_field, "lang": self.lang}
+        return {name: value if len(value) <= _META else short_hash(value) for name, value in options.items() if value}
+
+
+def is_attached(url: str) -> bool:
+    """Whether a store's URL is the URL of an attached collection."""
+    parts = urlsplit(url)
+    return parts.scheme in SCHEMES and "text" in dict(parse_qsl(parts.query))

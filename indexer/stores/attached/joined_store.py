@@ -1,0 +1,184 @@
+"""A store for the documents of a user's index: titles and texts are read there, wherever the vectors are."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from indexer.cluster import index_changes
+from indexer.stores.attached import attach_checks
+from indexer.stores.attached.users_index import UsersIndex
+from indexer.stores.clustered.document_layout import Layout
+from indexer.stores.clustered.server_index import Hits, ServerIndex
+from indexer.stores.clustered.store import ServerStore
+from indexer.stores.contract import Filters, NearestDocuments, Stamp, VectorQuery, in_order
+
+
+class _Seen(threading.local):
+    """State of one thread's searches; thread-local, so another thread's success does not reset ``gone``.
+
+    Attributes:
+        gone: ids that a search must leave out: their documents are deleted, but still in the searched index.
+        brought: ids that the last search returned.
+    """
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+        self.brought: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedLayout(Layout):
+    """Layout of our object for the documents of a user's index, with the state of each thread's searches."""
+
+    users: UsersIndex
+    seen: _Seen = field(default_factory=_Seen, compare=False)
+
+    def filters(self, lang: str, filters: Filters | None) -> list[dict[str, Any]]:
+        """The clauses of ``Layout.filters``, and a clause that leaves deleted documents out."""
+        clauses = super().filters(lang, filters)
+        if self.seen.gone:
+            clauses.append({"bool": {"must_not": [{"ids": {"values": sorted(self.seen.gone)}}]}})
+        return clauses
+
+
+class JoinedStore(ServerStore, ABC):
+    """Vectors of one collection for the documents of a user's index, ``users``."""
+
+    _layout: JoinedLayout
+
+    def __init__(self, users: UsersIndex, index: ServerIndex, layout: JoinedLayout) -> None:
+        """Use the user's open index, and the open index with our field."""
+        super().__init__(users.attachment.address, index, layout)
+        self.users = users
+
+    def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
+        """A view of the store, and of the user's index, with another user's rights."""
+        view = super().narrowed(clauses, authorization)
+        view.users = self.users.by(view._index.client)  # noqa: SLF001 - a copy of this store
+        view._layout = replace(view._layout, users=view.users, seen=_Seen())  # noqa: SLF001
+        return view
+
+    @property
+    def shown_index(self) -> str:
+        """Name of the user's index."""
+        return self.users.name
+
+    def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Sources in the user's index, without Dragoman's objects."""
+        return self.users.sources(list(dict.fromkeys(doc_ids)), excludes=self.users.ours)
+
+    @property
+    @abstractmethod
+    def mark(self) -> str:
+        """An id of the place of the vectors; another id means that everything must be attached again."""
+
+    def check(self, model: str) -> None:
+        """Refuse an index that vectors of a model can't be attached to without harm to its owner.
+
+        Raises:
+            BadInput: it is such an index; the sentence says what to do instead.
+            StoreError: a right is missing.
+        """
+        attach_checks.check(self._index.client, self.users, model)
+
+    def last_writes(self) -> Mapping[int, index_changes.ShardPosition]:
+        """By shard of the user's index, the last complete write; a refresh makes all writes up to it visible."""
+
+        def ask() -> Mapping[int, index_changes.ShardPosition]:
+            client, name = self.users.index.client, self.users.name
+            positions = index_changes.last_writes(client, self.address.server, name)[name].shards
+            client.indices.refresh(index=name)
+            return positions
+
+        return self.users.index.retry_while_away(ask)
+
+    def changes(self, model: str, shard: int, size: int, *, above: int, upto: int) -> Iterator[list[dict[str, Any]]]:
+        """Hits of a shard with a sequence number in (above, upto], ordered by that number, a page at a time."""
+        search = index_changes.shard_search(self.users.index.client, self.address.server, self.users.name, shard)
+
+        def retried_search(body: Mapping[str, Any]) -> Mapping[str, Any]:
+            return self.users.index.retry_while_away(partial(search, body))
+
+        return index_changes.pages(retried_search, self.change_body(model), size, above=above, upto=upto)
+
+    def count_changes(self, shard: int, *, above: int, upto: int) -> int:
+        """Number of documents of a shard with a sequence number in (above, upto]."""
+        query = {"range": {"_seq_no": {"gt": above, "lte": upto}}}
+        index = self.users.index
+        return index.retry_while_away(lambda: index_changes.count(index.client, index.name, query, f"_shards:{shard}"))
+
+    def gone(self, doc_ids: Iterable[str]) -> set[str]:
+        """The ids for which the user's index has no document."""
+        listed = list(doc_ids)
+        return self.users.index.retry_while_away(lambda: self.users.missing(listed))
+
+    @abstractmethod
+    def change_body(self, model: str) -> dict[str, Any]:
+        """Search body that reads, in the user's index, what decides whether a document must be encoded again."""
+
+    @abstractmethod
+    def held(self, model: str, hits: Sequence[Mapping[str, Any]]) -> dict[str, Stamp]:
+        """Stamps of the documents among ``hits`` (found with ``change_body``) that have vectors attached, by id."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Remove everything that was attached."""
+
+    @abstractmethod
+    def keep_fields(self, documents: Sequence[Document]) -> int:
+        """Store the user's fields of documents whose vectors stay; returns the number of documents written."""
+
+    @abstractmethod
+    def forget(self, doc_ids: Sequence[str]) -> int:
+        """Remove what is attached to documents; returns the number of documents changed."""
+
+    @abstractmethod
+    def prune(self, without: int) -> int:
+        """Forget documents that the user's index does not have any more; returns how many were forgotten.
+
+        ``without`` is the number of documents in the user's index that have nothing attached.
+        """
+
+    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
+        candidates = super()._candidates(query, answers)
+        self._layout.seen.brought = [
+            doc_id for by_query in candidates.values() for hits in by_query for doc_id in hits.doc_ids
+        ]
+        return candidates
+
+    def get(self, doc_ids: Sequence[str]) -> list[Document]:
+        """The documents, as they are now in the user's index.
+
+        Raises:
+            MissingDocuments: a document is gone, or nothing is attached to it any more; until a call finds all of its
+                documents, this thread's searches leave out what is gone.
+        """
+        words, models = self._layout.name("words"), self._layout.name("models")
+        documents = self._documents(self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models]))
+        gone, seen = set(doc_ids) - documents.keys(), self._layout.seen
+        if gone:
+            seen.gone |= gone | self._missing(seen.brought)
+        else:
+            seen.gone.clear()
+        return in_order(documents, doc_ids)
+
+    def _missing(self, doc_ids: Sequence[str]) -> set[str]:
+        """The ids that ``get`` has no document for."""
+        return self.users.missing(doc_ids)
+
+    @abstractmethod
+    def _documents(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:
+        """The documents of current sources in the user's index, by id, if vectors are attached to them."""
+
+    def delete(self, doc_ids: Iterable[str]) -> int:  # noqa: ARG002
+        """Refuse to delete: the documents belong to the user."""
+        raise BadInput(
+            f"the documents of {self.users.name} are their owner's; delete them there, and give dragoman attach again"
+        )

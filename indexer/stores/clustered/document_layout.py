@@ -1,0 +1,275 @@
+"""A document's layout on the server: its own fields, and beside them one object with everything of Dragoman's.
+
+::
+
+    title, text, lang, fields    the document; ``fields`` are the user's own, compared as text (``flattened``)
+    dragoman.id                  keyword: the server can't sort by ``_id``
+    dragoman.lang                keyword
+    dragoman.revision            long
+    dragoman.text_hash           keyword
+    dragoman.fields_hash         keyword
+    dragoman.words.LANG          the terms that ``indexer.text.terms`` makes, one field a language, so that a word's
+                                 rarity is counted within its language and no analyser has to be installed
+    dragoman.models.MODEL        vector (raw unit vector), passages and offsets (bytes), known (bytes)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pybase64
+
+from encoders.document import Document, FloatArray, Passages
+from indexer.cluster.cluster_client import Abilities
+from indexer.cluster.field_mapping import FIELDS, is_ours
+from indexer.stores.contract import Filters, Stamp, StoredDocument
+from indexer.text.terms import analyser
+
+_FLATTENED = 7000
+"""Longest value of a user's field that can be filtered by, in characters: the server refuses terms of 32,766 bytes."""
+
+
+@dataclass(frozen=True)
+class VectorField:
+    """The field of a model's vectors: their width, and the type of their index."""
+
+    dim: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names of the fields.
+
+    Attributes:
+        ours: name of Dragoman's object field.
+        also: further filters, in the server's own language, that every document must pass.
+        abilities: of the server that the documents are written to.
+    """
+
+    ours: str = "dragoman"
+    also: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    abilities: Abilities = field(default=Abilities(), compare=False)
+
+    def name(self, *path: str) -> str:
+        """The full name of a field in our object."""
+        return ".".join((self.ours, *path))
+
+    def vector(self, model: str) -> str:
+        """The field of a model's vectors."""
+        return self.name("models", model, "vector")
+
+    def passages(self, model: str) -> tuple[str, str]:
+        """The fields of a model's passages: vectors and offsets."""
+        return self.name("models", model, "passages"), self.name("models", model, "offsets")
+
+    def known(self, model: str) -> str:
+        """The field that says which parts of a model know the text; every document with the model's vector has it."""
+        return self.name("models", model, "known")
+
+    def words(self, lang: str) -> str:
+        """The field of the index terms of a language."""
+        return self.name("words", lang)
+
+    def mapping(self) -> dict[str, Any]:
+        """The mapping of an index of our own, without a model yet."""
+        text = {"type": "text", "index": False}  # lexical search uses the words in our object
+        return {
+            "dynamic": False,
+            "properties": {
+                "title": text,
+                "text": text,
+                "lang": {"type": "keyword"},
+                "fields": {"type": "flattened", "ignore_above": _FLATTENED},
+                **self.properties({}),
+            },
+        }
+
+    def properties(self, inner: Mapping[str, Any]) -> dict[str, Any]:
+        """The mapping of our object field, with these properties of ``models`` and ``words`` in it."""
+        ours = {**FIELDS, **{name: {"properties": properties} for name, properties in inner.items()}}
+        return {self.ours: {"dynamic": False, "properties": ours}}
+
+    def model_properties(self, model: str, dim: int, vectors: str) -> dict[str, Any]:
+        """Mapping of a model's fields; the type of the vector index is explicit, for servers' defaults differ."""
+        fields = {
+            "vector": {
+                "type": "dense_vector",
+                "dims": dim,
+                "index": True,
+                "similarity": "dot_product",
+                "index_options": {"type": vectors},
+            },
+            "passages": {"type": "binary", "doc_values": True},
+            "offsets": {"type": "binary", "doc_values": True},
+            "known": {"type": "binary", "doc_values": True},
+        }
+        return self.properties({"models": {model: {"properties": fields}}})
+
+    def words_properties(self, langs: Sequence[str]) -> dict[str, Any]:
+        """Mapping of the words of languages: terms that Dragoman made, separated by blanks."""
+        words = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
+        return self.properties({"words": dict.fromkeys(langs, words)})
+
+    def differs(self, mapping: Mapping[str, Any]) -> str:
+        """How a mapping differs from that of our own index; empty if it does not."""
+        properties = mapping.get("properties", {})
+        for name, expected in self.mapping()["properties"].items():
+            mapped = properties.get(name, {})
+            matches = is_ours(mapped) if name == self.ours else mapped == expected
+            if not matches:
+                return f"another mapping of the field {name!r}"
+        return "" if str(mapping.get("dynamic")).lower() == "false" else "another value of dynamic"
+
+    def models(self, properties: Mapping[str, Any]) -> dict[str, VectorField]:
+        """The vector fields in a mapping, by model."""
+        mapped_models = self._our_properties(properties, "models")
+        vectors = {model: mapped["properties"]["vector"] for model, mapped in mapped_models.items()}
+        return {
+            model: VectorField(int(mapped["dims"]), mapped["index_options"]["type"])
+            for model, mapped in vectors.items()
+        }
+
+    def languages(self, properties: Mapping[str, Any]) -> set[str]:
+        """Languages for whose words a mapping has a field."""
+        return set(self._our_properties(properties, "words"))
+
+    def _our_properties(self, properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        ours = properties.get(self.ours, {}).get("properties", {})
+        inner: Mapping[str, Any] = ours.get(name, {}).get("properties", {})
+        return inner
+
+    def source(self, model: str, item: StoredDocument) -> dict[str, Any]:
+        """The source to write for a document."""
+        document = item.document
+        return {
+            "title": document.title,
+            "text": document.text,
+            "lang": document.lang,
+            "fields": dict(document.fields),
+            self.ours: self.object(model, item),
+        }
+
+    def object(self, model: str, item: StoredDocument) -> dict[str, Any]:
+        """Our object of a document."""
+        document = item.document
+        terms = analyser(document.lang).terms(document.content)
+        return {
+            "id": document.doc_id,
+            "lang": document.lang,
+            "revision": document.revision,
+            "text_hash": document.text_hash,
+            "fields_hash": document.fields_hash,
+            "words": {document.lang: " ".join(terms)},
+            "models": {
+                model: {
+                    "vector": self.sent_vector(item.vector),
+                    "passages": _packed(item.passages.vectors.astype(np.int8)),
+                    "offsets": _packed(item.passages.offsets.astype("<i4")),
+                    "known": pybase64.b64encode_as_string(bytes(item.known)),
+                }
+            },
+        }
+
+    def sent_vector(self, vector: FloatArray) -> str | list[float]:
+        """A vector in the format that the server reads fastest: big-endian floats in base64, or numbers.
+
+        The numbers have only the digits that tell a float32 from all others, because sources keep them.
+        """
+        if self.abilities.packed_vectors:
+            return _packed(vector.astype(">f4"))
+        return [float(str(number)) for number in vector.astype(np.float32)]
+
+    def stamp_fields(self, model: str) -> list[str]:
+        """Fields of the source from which a stamp is read."""
+        return [*(self.name(path) for path in ("lang", "text_hash", "fields_hash", "revision")), self.known(model)]
+
+    def held(self, source: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Our object in a source; empty if there is none, or if the value is not ours."""
+        ours = source.get(self.ours)
+        return ours if isinstance(ours, Mapping) and ours.get("text_hash") is not None else {}
+
+    def stamp(self, source: Mapping[str, Any]) -> Stamp | None:
+        """The stamp of a document; None if somebody else wrote the document."""
+        ours = self.held(source)
+        return Stamp(ours["lang"], ours["text_hash"], ours["fields_hash"], ours["revision"]) if ours else None
+
+    def models_of(self, source: Mapping[str, Any]) -> set[str]:
+        """Models of which a document has a vector."""
+        return set(self.held(source).get("models", {}))
+
+    def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
+        """The document of a source."""
+        ours = source[self.ours]
+        return Document(doc_id, ours["lang"], source["text"], source["title"], source["fields"], ours["revision"])
+
+    def filters(self, lang: str, filters: Filters | None) -> list[dict[str, Any]]:
+        """Clauses that only documents of a language with these fields pass."""
+        clauses: list[dict[str, Any]] = [{"term": {self.name("lang"): lang}}, *map(dict, self.also)]
+        for name, wanted in (filters or {}).items():
+            values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+            clauses.append({"terms": {self.filter_field(name): [_shown(value) for value in values]}})
+        return clauses
+
+    def filter_field(self, name: str) -> str:
+        """The field that a filter by a user's field compares with."""
+        return f"fields.{name}"
+
+    def value_path(self, name: str) -> str:
+        """The path in a document's fields of the values that a filter by a user's field compares with."""
+        return name
+
+    def bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
+        """Parts of a search body that return only these columns and the id, without sources.
+
+        The server keeps ``_id`` in the compressed blocks of the sources, and reading it for each hit takes more than
+        half of a search's time. The same id is therefore a column, too.
+        """
+        return {"stored_fields": "_none_", "docvalue_fields": [self.name("id"), *columns]}
+
+    def vector_column(self, model: str) -> dict[str, str]:
+        """The column of a model's vectors."""
+        return {"field": self.vector(model), "format": "binary"}
+
+    def hit_vectors(self, model: str, hits: Sequence[Mapping[str, Any]], dim: int) -> FloatArray:
+        """Vectors in the columns of hits, (hits, dim) float32."""
+        values = b"".join(vector_bytes(hit["fields"][self.vector(model)][0]) for hit in hits)
+        return np.frombuffer(values, dtype=">f4").reshape(-1, dim).astype(np.float32)
+
+    def hit_passages(self, model: str, hit: Mapping[str, Any], dim: int) -> Passages:
+        """Passages in the columns of a hit; a document without passages has no such columns."""
+        vectors, offsets = (unpacked(hit["fields"].get(field, [""])[0]) for field in self.passages(model))
+        return Passages(
+            np.frombuffer(vectors, dtype=np.int8).reshape(-1, dim),
+            np.frombuffer(offsets, dtype="<i4").astype(np.int32).reshape(-1, 2),
+        )
+
+    def hit_document(self, model: str, hit: Mapping[str, Any], vector: FloatArray) -> StoredDocument:
+        """The document of a hit with its source and columns."""
+        return StoredDocument(
+            self.document(hit["_id"], hit["_source"]),
+            vector,
+            self.hit_passages(model, hit, len(vector)),
+            tuple(map(bool, unpacked(hit["fields"][self.known(model)][0]))),
+        )
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _packed(array: Any) -> str:
+    return pybase64.b64encode_as_string(array.tobytes())
+
+
+def unpacked(value: str) -> bytes:
+    """The bytes of base64 text."""
+    return pybase64.b64decode(value, validate=True)
+
+
+def vector_bytes(value: str | Sequence[float]) -> bytes:
+    """A sent or stored vector as big-endian floats; some servers return numbers whatever the format of the column."""
+    return unpacked(value) if isinstance(value, str) else np.asarray(value, dtype=">f4").tobytes()

@@ -1,0 +1,83 @@
+"""Reading many documents by searches, page by page: by id, all in order, or at random.
+
+Reading all documents or a sample waits for a server that is away or full; without that, every page would be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from indexer.cluster.cluster_client import PAGE, pages
+from indexer.stores.clustered.document_layout import Layout
+from indexer.stores.clustered.server_index import Hits, ServerIndex
+
+
+def hits_by_id(
+    index: ServerIndex, layout: Layout, doc_ids: Sequence[str], columns: Sequence[Any], needed: str
+) -> Iterator[Hits]:
+    """Hits with columns for a list of ids, a page at a time; hits that lack the needed column are left out.
+
+    If a hit is missing, the index is refreshed once: a stamp shows another process's write before a search does.
+    """
+
+    def search(page: Sequence[str]) -> Hits:
+        query = {"ids": {"values": page}}
+        body = {"size": len(page), "track_total_hits": False, "query": query, **layout.bare(columns)}
+        return [hit for hit in index.search([body])[0] if needed in hit.get("fields", {})]
+
+    index.refresh()
+    refreshed = False
+    for page in pages(list(dict.fromkeys(doc_ids))):
+        hits = search(page)
+        yield hits
+        missing = sorted(set(page) - {hit["_id"] for hit in hits})
+        if missing:
+            if not refreshed:
+                index.refresh_foreign_writes()
+                refreshed = True
+            yield search(missing)
+
+
+def pages_in_order(
+    index: ServerIndex, layout: Layout, clauses: Sequence[Mapping[str, Any]], body: Mapping[str, Any], size: int
+) -> Iterator[Hits]:
+    """Hits ordered by id, one search a page: the server keeps no state that a restart could lose."""
+    index.refresh()
+    paged = {
+        **body,
+        "size": size,
+        "query": {"bool": {"filter": list(clauses)}},
+        "sort": [{layout.name("id"): "asc"}],
+        "track_total_hits": False,
+    }
+    while True:
+        (hits,) = index.retry_while_away(partial(index.search, [paged]))
+        if not hits:
+            return
+        yield hits
+        paged["search_after"] = hits[-1]["sort"]
+
+
+def random_ids(
+    index: ServerIndex, layout: Layout, clauses: Sequence[Mapping[str, Any]], count: int, seed: int
+) -> list[str]:
+    """Ids of at most ``count`` documents, drawn at random, in random order."""
+    index.refresh()
+    random_order = {"query": {"bool": {"filter": clauses}}, "random_score": {"seed": seed, "field": "_seq_no"}}
+    body: dict[str, Any] = {
+        **layout.bare(),
+        "query": {"function_score": {**random_order, "boost_mode": "replace"}},
+        "sort": ["_score", {layout.name("id"): "asc"}],
+        "track_total_hits": False,
+    }
+    doc_ids: list[str] = []
+    while len(doc_ids) < count:
+        page_body = {**body, "size": min(PAGE, count - len(doc_ids))}
+        (hits,) = index.retry_while_away(partial(index.search, [page_body]))
+        if not hits:
+            break
+        doc_ids += [hit["_id"] for hit in hits]
+        body["search_after"] = hits[-1]["sort"]
+    return doc_ids

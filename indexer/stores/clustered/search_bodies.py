@@ -1,0 +1,102 @@
+"""Searches in the server's language: the bodies that are sent for a query, and the hits that come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from encoders.document import FloatArray
+from indexer.stores.clustered.document_layout import Layout, VectorField
+from indexer.stores.clustered.server_index import Hits
+from indexer.stores.contract import LexicalHits, LexicalQuery, NearestDocuments, VectorQuery
+from indexer.text.terms import analyser
+
+_MIN_CANDIDATES = 2_400
+"""Minimum candidates that a shard examines for a language. With 200 a search took a few ms less and lost 5 % more of
+the exact ten best among 228,206 vectors (docs/decisions/0006)."""
+_MIN_RESCORED = 50
+"""Minimum candidates that a shard rescores exactly; with fewer, quantisation error decides the top ten."""
+
+_BBQ_OVERSAMPLE = 3.0
+"""Rescored candidates of a bbq index, as multiples of k: the servers' own default, which version 8.18 lacks."""
+
+
+def knn_bodies(layout: Layout, vector_field: VectorField, query: VectorQuery) -> list[dict[str, Any]]:
+    """The body of a search for each language and vector of a query, language by language."""
+    return [
+        _knn_body(layout, vector_field, query, lang, vector)
+        for lang, vectors in query.vectors.items()
+        for vector in vectors
+    ]
+
+
+def _knn_body(
+    layout: Layout, vector_field: VectorField, query: VectorQuery, lang: str, vector: FloatArray
+) -> dict[str, Any]:
+    """The body of a search for the documents of one language nearest to one vector, (dim,) float32."""
+    field, clauses = layout.vector(query.model), layout.filters(lang, query.filters)
+    columns = [layout.vector_column(query.model)] if query.with_vectors else []
+    body: dict[str, Any] = {"size": query.k, "track_total_hits": False, **layout.bare(columns)}
+    norm = np.linalg.norm(vector)
+    if norm == 0:  # a zero query is equally near to every document
+        return {**body, "query": {"bool": {"filter": [*clauses, {"exists": {"field": field}}]}}}
+    body["knn"] = {
+        "field": field,
+        "query_vector": layout.sent_vector(vector / norm),
+        "k": max(query.k, _MIN_RESCORED),
+        "num_candidates": min(max(2 * query.k, _MIN_CANDIDATES), 10_000),
+        "filter": clauses,
+        "rescore_vector": {"oversample": _BBQ_OVERSAMPLE if vector_field.kind.startswith("bbq") else 1.0},
+    }
+    return body
+
+
+def candidates(
+    layout: Layout, dim: int, query: VectorQuery, answers: Iterator[Hits]
+) -> dict[str, list[NearestDocuments]]:
+    """The hits of the answers to ``knn_bodies``, with exact cosines."""
+    by_lang: dict[str, list[NearestDocuments]] = {lang: [] for lang in query.vectors}
+    for lang, vectors in query.vectors.items():
+        for vector in vectors:
+            hits = next(answers)
+            norm = float(np.linalg.norm(vector))
+            scores = [(2.0 * hit["_score"] - 1.0) * norm if norm else 0.0 for hit in hits]
+            stored_vectors = layout.hit_vectors(query.model, hits, dim) if query.with_vectors else None
+            doc_ids = [hit["_id"] for hit in hits]
+            by_lang[lang].append(NearestDocuments(doc_ids, np.array(scores, dtype=np.float32), stored_vectors))
+    return by_lang
+
+
+def lexical_bodies(layout: Layout, query: LexicalQuery) -> list[dict[str, Any] | None]:
+    """The body of a search for each text and language; None if the text has no terms in the language."""
+    return [_lexical_body(layout, query, text, lang) for text in query.texts for lang in query.langs]
+
+
+def _lexical_body(layout: Layout, query: LexicalQuery, text: str, lang: str) -> dict[str, Any] | None:
+    """The body of a search for documents of one language that share terms with a text; None without terms."""
+    field = layout.words(lang)
+    term_clauses = [
+        {"prefix": {field: {"value": term[:-1]}}} if term.endswith("*") else {"term": {field: {"value": term}}}
+        for term in analyser(lang).query_terms(text)
+    ]
+    if not term_clauses:
+        return None
+    clauses = layout.filters(lang, query.filters)
+    if query.models:
+        has_vector = [{"exists": {"field": layout.vector(model)}} for model in query.models]
+        clauses.append({"bool": {"should": has_vector}})
+    return {
+        "size": query.k,
+        "track_total_hits": False,
+        **layout.bare(),
+        "query": {"bool": {"should": term_clauses, "minimum_should_match": 1, "filter": clauses}},
+        "sort": ["_score", {layout.name("id"): "asc"}],
+    }
+
+
+def lexical_hits(query: LexicalQuery, bodies: Sequence[object | None], answers: Iterator[Hits]) -> list[LexicalHits]:
+    """The hits of the answers to ``lexical_bodies``; none where there was no body."""
+    scored = ([(hit["_id"], float(hit["_score"])) for hit in next(answers)] if body else [] for body in bodies)
+    return [{lang: next(scored) for lang in query.langs} for _ in query.texts]

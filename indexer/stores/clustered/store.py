@@ -1,0 +1,385 @@
+"""A ``VectorStore`` in an index on an Elasticsearch server."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from encoders.document import Document, FloatArray, Passages
+from encoders.errors import BadInput
+from indexer.cluster import cluster_client
+from indexer.cluster.cluster_address import Address, Credentials
+from indexer.cluster.cluster_client import PAGE, pages
+from indexer.cluster.cluster_errors import NotAllowed
+from indexer.stores.acceptance import Admission, admit, other_width, unknown_model
+from indexer.stores.clustered.document_layout import Layout, VectorField
+from indexer.stores.clustered.own_index import Claim, OwnIndex, check_name
+from indexer.stores.clustered.scan import hits_by_id, pages_in_order, random_ids
+from indexer.stores.clustered.search_bodies import candidates, knn_bodies, lexical_bodies, lexical_hits
+from indexer.stores.clustered.server_index import Hits, ServerDocument, ServerIndex
+from indexer.stores.clustered.writing import Action
+from indexer.stores.contract import (
+    Filters,
+    LexicalHits,
+    LexicalQuery,
+    NearestDocuments,
+    PutReport,
+    Stamp,
+    StoredDocument,
+    VectorQuery,
+    in_order,
+)
+
+_MAX_ID_BYTES = 512
+_MAX_LANGUAGES = 10_000
+
+
+class ServerStore:
+    """Documents of one collection in an index on a server, each written whole.
+
+    Attributes:
+        address: the server, and the type of the vectors' index.
+    """
+
+    def __init__(self, address: Address, index: ServerIndex, layout: Layout) -> None:
+        """Use an open index."""
+        self.address = address
+        self._index, self._layout = index, layout
+        self._fields: dict[str, VectorField] = {}
+        self._word_languages: set[str] = set()
+
+    @property
+    def index(self) -> str:
+        """Name of the index that is written and searched."""
+        return self._index.name
+
+    def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
+        """A view of the store with another user's rights; it shares the connections and must not be closed."""
+        view = copy.copy(self)
+        client = self._index.client
+        if authorization:
+            client = client.options(headers={"authorization": authorization})
+        view._index = replace(self._index, client=client)  # noqa: SLF001 - a copy of this store
+        view._layout = replace(self._layout, also=tuple(clauses))  # noqa: SLF001
+        return view
+
+    def create(self, model: str, dim: int) -> None:
+        """Add the field of a model's vectors to the mapping."""
+        self._index.retry_while_away(lambda: self._create(model, dim))
+
+    def _create(self, model: str, dim: int) -> None:
+        known = self.models().get(model)
+        if known is not None and known != dim:
+            raise other_width(self.index, model, known, dim)
+        if known is None:
+            self._index.put_mapping(self._layout.model_properties(model, dim, self.address.vectors))
+
+    def models(self) -> Mapping[str, int]:
+        """Width of the vectors, by model id."""
+        return {model: field.dim for model, field in self._layout.models(self._index.properties()).items()}
+
+    def _field(self, model: str) -> VectorField:
+        if model not in self._fields:
+            self._fields = self._layout.models(self._index.properties())
+        if model not in self._fields:
+            raise unknown_model(self.index, model, self._fields)
+        return self._fields[model]
+
+    def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        """Write documents; each document is written whole or not at all."""
+        admission = admit(documents, self._field(model).dim, also=self._unfit)
+        langs = {item.document.lang for item in admission.latest.values()}
+        self._index.retry_while_away(lambda: self._make_room(langs))
+        outcome = self._index.write(admission.latest, partial(self._actions, model, admission))
+        return admission.report(len(outcome.done), outcome.refused)
+
+    def _unfit(self, item: StoredDocument) -> str | None:
+        """Why the server can't store a document; None if it can."""
+        try:
+            size = len(item.document.doc_id.encode())
+            item.document.content.encode()
+        except UnicodeEncodeError:
+            return "it is not Unicode text"
+        return f"its id has {size} bytes, and Elasticsearch takes {_MAX_ID_BYTES}" if size > _MAX_ID_BYTES else None
+
+    def _actions(self, model: str, admission: Admission, doc_ids: Sequence[str]) -> dict[str, Action]:
+        """The writes of documents, by id; the documents that are older than the stored ones are noted."""
+        stored = self._index.read(doc_ids, self._layout.stamp_fields("*"))
+        newer = {
+            doc_id
+            for doc_id, document in stored.items()
+            if (stamp := self._layout.stamp(document.source))
+            and stamp.revision > admission.latest[doc_id].document.revision
+        }
+        admission.older |= newer
+        items = [admission.latest[doc_id] for doc_id in doc_ids if doc_id not in newer]
+        other_models = self._other_models(model, items, stored)
+        return {
+            item.document.doc_id: self._action(model, item, stored.get(item.document.doc_id), other_models)
+            for item in items
+        }
+
+    def _make_room(self, langs: set[str]) -> None:
+        """Add the fields of the languages' words to the mapping."""
+        missing = langs - self._word_languages
+        if missing:
+            self._word_languages = self._layout.languages(self._index.properties())
+            if missing - self._word_languages:
+                self._index.put_mapping(self._layout.words_properties(sorted(missing - self._word_languages)))
+                self._word_languages |= missing
+
+    def _action(
+        self,
+        model: str,
+        item: StoredDocument,
+        stored: ServerDocument | None,
+        other_models: Mapping[str, Mapping[str, Any]],
+    ) -> Action:
+        doc_id = item.document.doc_id
+        source = self._layout.source(model, item)
+        source[self._layout.ours]["models"] |= other_models.get(doc_id, {})
+        kind: dict[str, Any] = {"_op_type": "create"} if stored is None else {"_op_type": "index", **stored.unchanged}
+        return {"_index": self.index, "_id": doc_id, "_source": source, **kind}
+
+    def _other_models(
+        self, model: str, items: Sequence[StoredDocument], stored: Mapping[str, ServerDocument]
+    ) -> dict[str, Mapping[str, Any]]:
+        """Other models' vectors of the same texts, by document id: they are written again with the document."""
+        same_text_ids = [
+            item.document.doc_id
+            for item in items
+            if (previous := stored.get(item.document.doc_id))
+            and (stamp := self._layout.stamp(previous.source))
+            and stamp.text_hash == item.document.text_hash
+            and self._layout.models_of(previous.source) - {model}
+        ]
+        if not same_text_ids:
+            return {}
+        models = self._layout.name("models")
+        whole = self._index.read_with_vectors(same_text_ids, self._layout.abilities, models)
+        return {
+            doc_id: {
+                name: encoded
+                for name, encoded in document.source[self._layout.ours]["models"].items()
+                if name != model and "vector" in encoded
+            }
+            for doc_id, document in whole.items()
+        }
+
+    def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
+        """Stamps of the documents that have a vector of this model, by id."""
+        stored: dict[str, ServerDocument] = {}
+        for page in pages(doc_ids):
+            stored |= self._index.retry_while_away(partial(self._index.read, page, self._layout.stamp_fields(model)))
+        return {
+            doc_id: stamp
+            for doc_id, document in stored.items()
+            if model in self._layout.models_of(document.source) and (stamp := self._layout.stamp(document.source))
+        }
+
+    def search(self, query: VectorQuery) -> dict[str, list[NearestDocuments]]:
+        """Approximate nearest documents in each target language, with exact cosines."""
+        self._index.refresh()
+        return self._candidates(query, iter(self._index.search(self.bodies(query))))
+
+    def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
+        """The server's BM25 over the terms that Dragoman indexed, all languages in one request."""
+        self._index.refresh()
+        bodies = lexical_bodies(self._layout, query)
+        return lexical_hits(query, bodies, iter(self._index.search(filter(None, bodies))))
+
+    def search_with_words(
+        self, query: VectorQuery, lexical: LexicalQuery
+    ) -> tuple[dict[str, list[NearestDocuments]], list[LexicalHits]]:
+        """``search`` and ``lexical`` in one request."""
+        self._index.refresh()
+        vector_bodies, word_bodies = self.bodies(query), lexical_bodies(self._layout, lexical)
+        answers = iter(self._index.search([*vector_bodies, *filter(None, word_bodies)]))
+        return self._candidates(query, answers), lexical_hits(lexical, word_bodies, answers)
+
+    def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
+        """The bodies of the searches that are sent for a query."""
+        return knn_bodies(self._layout, self._field(query.model), query)
+
+    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
+        return candidates(self._layout, self._field(query.model).dim, query, answers)
+
+    def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
+        """Stored vectors, (ids, dim) float32."""
+        dim, column = self._field(model).dim, self._layout.vector_column(model)
+        vector_by_id: dict[str, FloatArray] = {}
+        for hits in hits_by_id(self._index, self._layout, doc_ids, [column], column["field"]):
+            vectors = self._layout.hit_vectors(model, hits, dim)
+            vector_by_id |= dict(zip((hit["_id"] for hit in hits), vectors, strict=True))
+        rows = in_order(vector_by_id, doc_ids)
+        return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32)
+
+    def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
+        """Stored passages, one for each id."""
+        dim, known = self._field(model).dim, self._layout.known(model)
+        passages_by_id: dict[str, Passages] = {}
+        columns = [*self._layout.passages(model), known]
+        for hits in hits_by_id(self._index, self._layout, doc_ids, columns, known):
+            passages_by_id |= {hit["_id"]: self._layout.hit_passages(model, hit, dim) for hit in hits}
+        return in_order(passages_by_id, doc_ids)
+
+    def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
+        """Documents with a vector of the model, in batches, ordered by id."""
+        dim, column = self._field(model).dim, self._layout.vector_column(model)
+        clauses: list[dict[str, Any]] = [{"exists": {"field": column["field"]}}]
+        if lang is not None:
+            clauses.append({"term": {self._layout.name("lang"): lang}})
+        body = {
+            "_source": {"excludes": [self._layout.name(field) for field in ("words", "models")]},
+            "docvalue_fields": [column, *self._layout.passages(model), self._layout.known(model)],
+        }
+        for hits in pages_in_order(self._index, self._layout, clauses, body, batch):
+            vectors = self._layout.hit_vectors(model, hits, dim)
+            yield [self._layout.hit_document(model, hit, row) for hit, row in zip(hits, vectors, strict=True)]
+
+    def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
+        """Ids of documents of a language, drawn at random."""
+        clauses = [*self._layout.filters(lang, None), {"exists": {"field": self._layout.vector(model)}}]
+        return random_ids(self._index, self._layout, clauses, count, seed)
+
+    def ids(self) -> Iterator[str]:
+        """Every stored id, ordered: the server's ``_id``, for a copied document carries the original's id column."""
+        clauses = [{"exists": {"field": self._layout.name("id")}}]
+        for hits in pages_in_order(self._index, self._layout, clauses, {"_source": False}, PAGE):
+            yield from (hit["_id"] for hit in hits)
+
+    def publish(self) -> None:
+        """Make everything that was put visible to searches."""
+        self._index.publish()
+
+    def require_visible(self, model: str) -> None:
+        """Check that the user may see the fields by which documents are found: a search by hidden fields finds nothing.
+
+        Raises:
+            NotAllowed: the server hides a field from this user.
+        """
+        needed = {self._layout.name("lang"), self._layout.vector(model)}
+        with self._index.store_errors():
+            visible = self._index.client.field_caps(index=self.index, fields=sorted(needed))["fields"]
+        if hidden := needed - visible.keys():
+            raise NotAllowed(f"{self.address.server} hides {min(hidden)} of {self.index} from this user")
+
+    def require_fields(self, names: Iterable[str]) -> None:
+        """Raise ``BadInput`` if no document has a field of one of these names, or it can't be filtered by."""
+        self._index.refresh()
+        for name in names:
+            query = {"exists": {"field": self._layout.filter_field(name)}}
+            with self._index.store_errors():
+                answer = self._index.client.search(
+                    index=self.index, size=0, query=query, terminate_after=1, allow_partial_search_results=False
+                )
+            if not answer["hits"]["total"]["value"]:
+                raise BadInput(f"no document has the field {name!r}; see to its name")
+
+    def value_path(self, name: str) -> str:
+        """The path in a document's fields of the values that a filter by this field compares with.
+
+        Raises:
+            BadInput: a user's index has no such field, it can't be filtered by, or its values are no document's fields.
+        """
+        return self._layout.value_path(name)
+
+    def count(self, model: str = "") -> dict[str, int]:
+        """Number of documents by language; if a model is named, of documents with a vector of that model."""
+        self._index.refresh()
+        query = {"exists": {"field": self._layout.vector(model)}} if model else {"match_all": {}}
+        terms = {"terms": {"field": self._layout.name("lang"), "size": _MAX_LANGUAGES, "order": {"_key": "asc"}}}
+        with self._index.store_errors():
+            answer = self._index.client.search(
+                index=self.index, size=0, query=query, aggs={"langs": terms}, allow_partial_search_results=False
+            )
+        return {bucket["key"]: bucket["doc_count"] for bucket in answer["aggregations"]["langs"]["buckets"]}
+
+    def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
+        """Number of documents of the languages that pass the filters, and that the user of a narrowed view may see."""
+        self._index.refresh()
+        query = {"bool": {"should": [{"bool": {"filter": self._layout.filters(lang, filters)}} for lang in langs]}}
+        with self._index.store_errors():
+            answer = self._index.client.search(
+                index=self.index, size=0, query=query, track_total_hits=True, allow_partial_search_results=False
+            )
+        return int(answer["hits"]["total"]["value"])
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._index.client.close()
+
+
+class ElasticStore(ServerStore):
+    """The documents of one collection, in an index that Dragoman owns.
+
+    Attributes:
+        alias: name that other readers of the server use.
+    """
+
+    _index: OwnIndex
+
+    def __init__(
+        self,
+        address: Address,
+        collection: str,
+        credentials: Credentials,
+        generation: int = 1,
+        *,
+        make: bool = True,
+        database_id: str = "",
+    ) -> None:
+        """Connect to the server, and create the index if it is missing; the parameters are those of ``StoreLocation``.
+
+        ``database_id``, the id of the database that has the collection, is written into the index's mapping.
+
+        Raises:
+            BadInput: the collection's name is no valid index name, or the index or its alias belongs to somebody else.
+            StoreError: the server is away, too old, or refuses; or the index is missing and ``make`` is false.
+        """
+        check_name(collection)
+        with cluster_client.opening(address.server, credentials) as (client, abilities):
+            index = OwnIndex.of(client, address, Claim(collection, database_id), generation)
+            index.open(make=make)
+        super().__init__(address, index, replace(index.layout, abilities=abilities))
+        self.alias = index.alias
+
+    @property
+    def shown_index(self) -> str:
+        """Name of the index that the documents are read from."""
+        return self.index
+
+    def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Sources of documents without Dragoman's object, as searches find them; missing documents are left out."""
+        stored = self._index.read_pages(doc_ids, ["title", "text", "lang", "fields"], as_searched=True)
+        return {doc_id: dict(document.source) for doc_id, document in stored.items()}
+
+    def get(self, doc_ids: Sequence[str]) -> list[Document]:
+        """The documents as of the last refresh, in the order of the ids.
+
+        A document that another process is deleting is still read whole.
+        """
+        self._index.refresh()
+        fields = ["title", "text", "fields", self._layout.name("lang"), self._layout.name("revision")]
+        stored = self._index.read_pages(doc_ids, fields, as_searched=True)
+        try:
+            documents = {doc_id: self._layout.document(doc_id, document.source) for doc_id, document in stored.items()}
+        except KeyError as error:
+            raise NotAllowed(f"{self.address.server} hides {error.args[0]} of {self.index} from this user") from error
+        return in_order(documents, doc_ids)
+
+    def delete(self, doc_ids: Iterable[str]) -> int:
+        """Delete documents with their vectors and passages, for searches, too; returns how many there were."""
+        removed = self._index.delete(doc_ids)
+        self._index.refresh()
+        return removed
+
+    def drop(self) -> None:
+        """Remove the index."""
+        self._index.drop()
+        self.close()

@@ -1,0 +1,278 @@
+"""Train an HMDE folder from sources: read, prepare, draw triples, train, publish; an interrupted run is resumed."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from encoders.console import Console
+from encoders.document import short_hash
+from encoders.errors import MissingPart
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder, free_target
+from encoders.hmde.triples import TripleDocument, Triples, held_out
+from encoders.machine.placement import Device
+from encoders.wording import counted
+from indexer.indexing.reading import check_sources
+from indexer.readers.documents import Sources
+from indexer.readers.source import Refusal, Remark
+from indexer.training.hmde_material import Material, prepare, survey
+from onnx_export.hmde.hmde_settings import Curve, Settings
+from onnx_export.huggingface.hub_source import require_torch
+from onnx_export.models import DEFAULT
+
+if TYPE_CHECKING:
+    from onnx_export.graphs.parity import ParityReport
+    from onnx_export.hmde.lower_base import Base
+    from onnx_export.hmde.training import Training
+
+
+_MOST_HELD_OUT = 2_048
+"""Pages that are held out at most."""
+
+
+@dataclass(frozen=True)
+class HmdeReport:
+    """The trained folder, and counts of the data and the training.
+
+    Attributes:
+        parity: of the lower and the upper graph together.
+        curve: loss and validation score over the training steps.
+        documents: number of documents with text, by language.
+        drawn: number of triples that the training drew, by ordered pair of languages.
+        cut: number of documents with more segments than the upper encoder reads at once; training left out the
+            segments beyond the limit.
+        held_out: validation concepts that have pages in two languages.
+        resumed: number of steps that an earlier run had done.
+    """
+
+    folder: ModelFolder
+    parity: ParityReport
+    curve: Curve
+    documents: dict[str, int]
+    drawn: dict[tuple[str, str], int]
+    triples: Triples
+    cut: int
+    held_out: frozenset[str]
+    resumed: int
+    refused: list[Refusal]
+    remarks: list[Remark]
+
+    @property
+    def passes(self) -> float:
+        """Triples drawn per possible triple, where possible triples do not count negatives."""
+        return sum(self.drawn.values()) / sum(self.triples.possible.values())
+
+    @property
+    def share(self) -> str:
+        """``passes`` in words."""
+        return _share(sum(self.drawn.values()), self.triples)
+
+
+def train_hmde(
+    sources: Sources,
+    target: Path,
+    *,
+    settings: Settings,
+    encoder: str = DEFAULT,
+    precision: Precision = "int8",
+    device: Device = "auto",
+    force: bool = False,
+    console: Console | None = None,
+) -> HmdeReport:
+    """Train HMDE on documents with concepts and categories, and publish it as a model folder, even over an older one.
+
+    Unfinished work is stored in ``TARGET.training``; the same call resumes it. ``encoder`` is the lower encoder: the
+    default, an exported encoder if it stays frozen, or a Hugging Face encoder if it is trained too. ``force`` publishes
+    below the parity bar.
+
+    Raises:
+        BadInput: a source can't be read, gives no triples, or the target holds something else.
+        MissingPart: torch, the requested device, or space on the disk is missing.
+    """
+    console = console or Console(quiet=True)
+    target = free_target(target, "model")
+    require_torch()
+    from onnx_export.hmde import lower_base as bases  # noqa: PLC0415
+    from onnx_export.hmde.hmde_folder import publish  # noqa: PLC0415 - torch
+
+    check_sources(sources.names, sources.options)
+    base = (bases.open_frozen if settings.frozen else bases.open_trained)(encoder, settings, device, console)
+    pages, documents = survey(sources, console)
+    _triples(pages, settings, concepts_held_out(pages, settings)[0])  # raises before the encoding
+    work_folder = _work_folder(target)
+    lower_id = _lower_id(base, settings)
+    material = prepare(sources, len(pages), base.lower, work_folder, lower_id, console)
+    validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
+    triples = _triples(material.pages, settings, validation_concepts)
+    training = _new_training(base, triples, validation_concepts, settings, work_folder)
+    resumed = training.step if training.resume(_run_id(settings, lower_id, material, validation_concepts)) else 0
+    if resumed:
+        console.say(f"goes on after step {resumed:,}")
+    step_triples = settings.batch * settings.accumulate
+    console.say(f"to draw: {_share(settings.steps * step_triples, triples)}")
+    curve = training.run(console)
+    rows = triples.draw(0, training.step * step_triples)
+    drawn = triples.languages(rows)
+    counts = Counter(page.lang for page in material.pages)
+    facts = training_facts(training, counts, drawn, encoder)
+    folder, parity = publish(
+        training.upper,
+        base,
+        target,
+        precision,
+        facts,
+        {"curve.png": _picture(curve)},
+        console,
+        taught_by=[material.text_keys[row] for row in np.unique(rows)],
+        force=force,
+    )
+    shutil.rmtree(work_folder)
+    return HmdeReport(
+        folder=folder,
+        parity=parity,
+        curve=curve,
+        documents=dict(sorted(counts.items())),
+        drawn=dict(sorted(drawn.items())),
+        triples=triples,
+        cut=material.cut,
+        held_out=frozenset(judged_concepts),
+        resumed=resumed,
+        refused=documents.refused,
+        remarks=documents.remarks,
+    )
+
+
+def _triples(pages: Sequence[TripleDocument], settings: Settings, validation_concepts: set[str]) -> Triples:
+    return Triples(pages, settings.seed, validation_concepts, settings.drawing)
+
+
+def _work_folder(target: Path) -> Path:
+    """Make the folder of unfinished work."""
+    folder = target.with_name(f"{target.name}.training")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MissingPart(f"{folder} can't be made ({error.strerror}); choose another --output") from error
+    return folder
+
+
+def _lower_id(base: Base, settings: Settings) -> str:
+    """Identifies the lower encoder and the settings that documents are prepared with."""
+    config = base.config
+    names = ("segmentation", "sentences", "tokens", "frozen")
+    model = config.model_id("hmde", **{name: getattr(settings, name) for name in names})
+    return short_hash(model, config.graph, str(config.max_tokens))
+
+
+def _run_id(settings: Settings, lower_id: str, material: Material, validation_concepts: set[str]) -> str:
+    """Identifies everything that a checkpoint depends on."""
+    settings_json = json.dumps(asdict(settings), sort_keys=True)
+    pages_json = json.dumps([asdict(page) for page in material.pages])
+    concepts_json = json.dumps(sorted(validation_concepts))
+    return short_hash(settings_json, lower_id, *material.hashes, pages_json, concepts_json)
+
+
+def _new_training(
+    base: Base, triples: Triples, validation_concepts: set[str], settings: Settings, work_folder: Path
+) -> Training:
+    from onnx_export.hmde.training import Training  # noqa: PLC0415 - torch
+
+    validation = [row for row, page in enumerate(triples.pages) if page.concept in validation_concepts]
+    return Training(
+        base.lower,
+        settings.shape(base.config.dim),
+        triples,
+        np.array(validation, dtype=np.int64),
+        settings,
+        place=work_folder / "checkpoint.bin",
+    )
+
+
+def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tuple[set[str], set[str]]:
+    """Choose concepts whose pages are not trained on; those of them with pages in two languages judge the model.
+
+    They have about 2,048 pages at most, so that a validation takes seconds however many pages teach.
+
+    Both sets are empty if fewer than two concepts could judge, since the mate of a single concept is always retrieved,
+    or if no concept with pages in two languages would be left to learn from.
+
+    Returns:
+        All held-out concepts, and the held-out concepts with pages in two languages or more.
+    """
+    langs: dict[str, set[str]] = defaultdict(set)
+    counts: Counter[str] = Counter()
+    for page in pages:
+        if page.concept:
+            langs[page.concept].add(page.lang)
+            counts[page.concept] += 1
+    paired = {concept for concept, concept_langs in langs.items() if len(concept_langs) > 1}
+    drawn = [concept for concept in langs if held_out(concept, settings.held_out, settings.seed)]
+    total, chosen = 0, set()
+    for concept in drawn:
+        if total + counts[concept] <= _MOST_HELD_OUT:
+            total += counts[concept]
+            chosen.add(concept)
+    judged = chosen & paired
+    return (chosen, judged) if 2 <= len(judged) < len(paired) else (set(), set())
+
+
+def _share(drawn: int, triples: Triples) -> str:
+    """The number of drawn triples and of possible triples (negatives not counted), and their ratio, in words."""
+    possible = sum(triples.possible.values())
+    part = f"{drawn / possible:.1%}" if drawn < possible else f"{drawn / possible:,.1f} passes"
+    return f"{counted(drawn, 'triple')} of {possible:,} without counting negatives, {part}"
+
+
+def training_facts(
+    training: Training, documents: Counter[str], drawn: Counter[tuple[str, str]], encoder: str
+) -> dict[str, Any]:
+    """The facts about a training that ``hmde.json`` in the model folder holds."""
+    settings, curve, device = training.settings, training.curve, training.lower.device
+    return {
+        "lower": Path(encoder).name,
+        "settings": asdict(settings),
+        "device": device,
+        "precision": "bfloat16" if device.startswith("cuda") else "float32",
+        "documents": documents.total(),
+        "languages": dict(sorted(documents.items())),
+        "triples": {f"{first}-{second}": count for (first, second), count in sorted(drawn.items())},
+        "steps": training.step,
+        "best": curve.best,
+        "stopped": curve.stopped,
+        "validated": curve.validated,
+        "untrained": curve.points[0].score,
+        "score": curve.best_score,
+        "curve": [asdict(point) for point in curve.points],
+    }
+
+
+def _picture(curve: Curve) -> bytes:
+    """Draw the curve as PNG: loss, and MAP on held-out concepts."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - the import takes half a second
+
+    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    steps = [point.step for point in curve.points]
+    axes.plot(steps, [point.loss for point in curve.points], color="#c8553d", label="loss")
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss", color="#c8553d")
+    title = f"kept: step {curve.best:,}"
+    if curve.validated:
+        score_axes = axes.twinx()
+        score_axes.plot(steps, [point.score for point in curve.points], color="#1b7f79", label="MAP")
+        score_axes.axvline(curve.best, color="#222222", linewidth=0.8, linestyle="--")
+        score_axes.set_ylabel("MAP on held-out concepts", color="#1b7f79")
+        title += f", MAP {curve.best_score:.4f}"
+    axes.set_title(title, fontsize=10, loc="left")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
+    return buffer.getvalue()

@@ -1,0 +1,104 @@
+"""Train a LAWDR encoder from sources: sample sentences, encode them, fit their density."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from encoders.console import Console, Progress
+from encoders.document import Document, FloatArray, encode_in_batches
+from encoders.errors import BadInput
+from encoders.folder.model_folder import ModelFolder, free_target
+from encoders.machine.placement import Device
+from encoders.methods.density import DensityWeights
+from encoders.methods.lawdr_method import publish
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
+from encoders.wording import counted
+from indexer.readers.documents import SourceDocuments, Sources
+from indexer.readers.source import Refusal
+from indexer.training.sentence_sample import SentenceSample
+from onnx_export.models import DEFAULT, find_model, open_sentence
+
+SAMPLE = 20_000
+"""Default number of sentences that a density is fitted on."""
+_MIN_SENTENCES = 1_000
+"""With fewer sentences most have no neighbour, and so the same weight; a warning says so."""
+_BATCH = 512
+
+
+@dataclass(frozen=True)
+class LawdrReport:
+    """The trained folder, and counts of the data.
+
+    Attributes:
+        density: the weights in the folder.
+        languages: number of sentences in the sample, by language.
+    """
+
+    folder: ModelFolder
+    density: DensityWeights
+    documents: int
+    languages: dict[str, int]
+    refused: list[Refusal]
+
+
+def train_lawdr(
+    sources: Sources,
+    target: Path,
+    *,
+    encoder: str | None = None,
+    sample: int = SAMPLE,
+    seed: int = 0,
+    device: Device = "auto",
+    console: Console | None = None,
+) -> LawdrReport:
+    """Fit the density of sentences on a sample of sources, and publish it with its base encoder as a model folder.
+
+    The sample has equally many sentences of each language; ``seed`` is that of the sample and of the folds.
+
+    Raises:
+        BadInput: a source can't be read, no source has a sentence, or the target holds something else.
+        MissingPart: ONNX Runtime, the requested device, or space for the folder is missing.
+    """
+    console = console or Console(quiet=True)
+    target = free_target(target, "model")
+    documents = SourceDocuments(sources)
+    base = find_model(encoder or DEFAULT, console)
+    sentence_sample = SentenceSample(sample, seed)
+    with console.progress("reading", None, "documents") as progress:
+        for document in documents.read(progress):
+            sentence_sample.add(document)
+    texts = sentence_sample.by_language()
+    if not texts:
+        raise documents.nothing_read("sentence", "they have no text")
+    vectors = _encode(open_sentence(encoder or DEFAULT, console, device), texts, console)
+    if not len(vectors):
+        raise BadInput(f"the sources have nothing that {base.config.name} knows; give others, or another --encoder")
+    if len(vectors) < _MIN_SENTENCES:
+        console.warn(
+            f"a density of {counted(len(vectors), 'sentence')} is rough; give more documents if there are some"
+        )
+    console.say("fitting")
+    density = DensityWeights.fit(vectors, seed)
+    folder = publish(base, density, target)
+    counts = {lang: len(sentences) for lang, sentences in texts.items()}
+    return LawdrReport(folder, density, sentence_sample.documents, counts, documents.refused)
+
+
+def _encode(sentence_encoder: SentenceEncoder, texts: dict[str, list[str]], console: Console) -> FloatArray:
+    """Encode sentences, each distinct sentence once: (sentences, dim)."""
+    encoder = Sentences(sentence_encoder)
+    counts = Counter((lang, text) for lang, sentences in texts.items() for text in sentences)
+    distinct = (Document("", lang, text) for lang, text in counts)
+    rows = [np.zeros((0, encoder.spec.dim), dtype=np.float32)]
+    with console.progress("encoding", counts.total(), "sentences") as progress:
+        for batch, encoded in encode_in_batches(encoder, distinct, _BATCH, Progress()):
+            repeats = [counts[document.lang, document.text] for document in batch]
+            for count, passages in zip(repeats, encoded.passages, strict=True):
+                rows += [passages.without_title().unit_vectors()] * count
+            progress(sum(repeats))
+    return np.concatenate(rows)

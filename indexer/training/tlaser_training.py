@@ -1,0 +1,183 @@
+"""Train a T-LASER, cT-LASER or LASER encoder on parallel text: read, learn a vocabulary, train, export."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from encoders.console import Console
+from encoders.errors import BadInput
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder, free_target
+from encoders.machine.placement import Device
+from encoders.tlaser.joint_vocabulary import learn_vocabulary
+from encoders.tlaser.tlaser_settings import NAMES, TlaserPlan
+from indexer.parallel.formats import find_files, read_parallel
+from indexer.readers.source import Refusal
+from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_per_token
+from onnx_export.graphs.parity import GateText, ParityReport
+from onnx_export.huggingface.hub_source import require_torch
+
+_GATE_TEXTS = 240
+_MIN_GATE_TEXTS = 40
+"""With very few texts the parity check is empty: among ten documents, every graph finds the same ten nearest."""
+_SAMPLES = 50
+"""Training sentences, in all their languages, that set the ranges of an int8 graph."""
+
+
+@dataclass(frozen=True)
+class TlaserReport:
+    """The trained folder, and counts of the data and the training.
+
+    Attributes:
+        sentences: number of training sentences, by language.
+        directions: ``LANGUAGE-PIVOT`` for each direction of translation.
+        parameters: number of the whole model's weights, decoder included.
+        tokens: target tokens that the decoder was trained on, up to the step of the exported weights.
+        best: step and similarity-search error of the exported weights.
+        rate: target tokens per second; 0 if the checkpoint was already fully trained.
+        words: target words per second.
+        parity: of the exported graph with torch.
+        checkpoints: folder of the checkpoints; a later run resumes from it.
+    """
+
+    folder: ModelFolder
+    sentences: dict[str, int]
+    pairs: int
+    directions: list[str]
+    vocabulary: int
+    parameters: int
+    tokens: int
+    best: tuple[int, float]
+    rate: float
+    words: float
+    parity: ParityReport
+    checkpoints: Path
+    remarks: list[str]
+    refused: list[Refusal]
+
+
+def train_tlaser(
+    sources: Sequence[str],
+    target: Path,
+    plan: TlaserPlan,
+    *,
+    pivots: Sequence[str] = (),
+    languages: Sequence[str] = (),
+    validation: Sequence[str] = (),
+    precision: Precision = "int8",
+    device: Device = "auto",
+    force: bool = False,
+    console: Console | None = None,
+) -> TlaserReport:
+    """Train on parallel text (files and folders) and publish the encoder; an interrupted run is resumed.
+
+    Checkpoints are stored beside the target in ``NAME.training``. Without pivots the encoder translates into English
+    and Spanish, or the two languages with the most sentences; without languages it learns all; without validation text
+    a part of the sources is held out. ``force`` exports below the parity bar.
+
+    Raises:
+        BadInput: the sources hold no pair to learn from, the target holds something else, its checkpoint is of another
+            training, or parity is below the bar.
+        MissingPart: torch, the requested device, or space on the disk is missing.
+    """
+    console = console or Console(quiet=True)
+    require_torch()
+    target = free_target(target, "model")
+    checkpoints = target.with_name(f"{target.name}.training")
+    text = _read_text(sources, languages, console)
+    train, held_out = (text, _read_text(validation, languages, console)) if validation else hold_out(text)
+    chosen_pivots = choose_pivots(pivots, train.languages(), languages)
+    texts = chain.from_iterable(row.values() for row in train.rows)
+    tokenizer = learn_vocabulary(texts, plan.sizes.vocabulary, plan.variant)
+    corpus, remarks = make_corpus(train, held_out, chosen_pivots, tokenizer, plan)
+    vocabulary_size = tokenizer.get_vocab_size()
+    remarks += _missing_remarks(train, languages, vocabulary_size, plan)
+    console.say(
+        f"{NAMES[plan.variant]}: {len(train.rows):,} sentences in {', '.join(corpus.languages)}, {corpus.pairs:,} "
+        f"pairs into {' and '.join(chosen_pivots)}, {vocabulary_size:,} tokens"
+    )
+    from onnx_export.tlaser.fit import fit  # noqa: PLC0415 - torch, which only training loads
+    from onnx_export.tlaser.tlaser_folder import publish  # noqa: PLC0415
+
+    fitted = fit(corpus, plan, vocabulary_size, checkpoints, device=device, console=console)
+    trained = int(fitted.curve[-1]["step"])
+    if trained > plan.training.steps:
+        remarks.append(f"{checkpoints} had {trained:,} steps already, which are exported; remove it to train fewer")
+    step, tokens, error = int(fitted.best["step"]), int(fitted.best["tokens"]), fitted.best["error"]
+    directions = [f"{direction.source}-{direction.target}" for direction in corpus.directions]
+    folder, parity = publish(
+        fitted.model,
+        tokenizer,
+        plan,
+        corpus.languages,
+        target,
+        precision,
+        texts=gate_texts(held_out, train, corpus.languages),
+        samples=[text for row in train.rows[-_SAMPLES:] for text in row.values()],
+        curve=fitted.curve,
+        about={
+            "Training": f"{', '.join(directions)}; {corpus.pairs:,} pairs; {tokens:,} target tokens in {step:,} steps",
+            "Similarity-search error on held-out sentences": f"{100 * error:.1f} %, mean over pairs of languages",
+        },
+        console=console,
+        force=force,
+    )
+    return TlaserReport(
+        folder=folder,
+        sentences={lang: len(corpus.sentences[lang]) for lang in corpus.languages},
+        pairs=corpus.pairs,
+        directions=directions,
+        vocabulary=vocabulary_size,
+        parameters=sum(weights.numel() for weights in fitted.model.parameters()),
+        tokens=tokens,
+        best=(step, error),
+        rate=fitted.rate,
+        words=fitted.rate * words_per_token(train, corpus),
+        parity=parity,
+        checkpoints=checkpoints,
+        remarks=remarks,
+        refused=text.refused + (held_out.refused if validation else []),
+    )
+
+
+def _read_text(sources: Sequence[str], languages: Sequence[str], console: Console) -> AlignedText:
+    files = find_files(sources)
+    with console.progress("reading", None, "sentences") as progress:
+        text = gather(read_parallel(files), languages, progress)
+    if not text.rows:
+        if text.refused:
+            reason = f"{text.refused[0].place}: {text.refused[0].text}"
+        elif text.read:
+            reason = f"of {text.read:,} sentences none is in two of {', '.join(languages) or 'the languages'}"
+        else:
+            reason = "they are empty"
+        raise BadInput(f"no sentence in two languages could be read from {', '.join(sources)} ({reason}); give others")
+    return text
+
+
+def _missing_remarks(train: AlignedText, languages: Sequence[str], size: int, plan: TlaserPlan) -> list[str]:
+    """Remarks on requested languages that the sources lack, and on a vocabulary smaller than requested."""
+    available = train.languages()
+    remarks = [
+        f"no sentence in {lang} stands beside another in the sources" for lang in languages if lang not in available
+    ]
+    if size < plan.sizes.vocabulary:
+        remarks.append(f"the sentences have {size:,} tokens that come twice, not {plan.sizes.vocabulary:,}")
+    return remarks
+
+
+def gate_texts(held_out: AlignedText, train: AlignedText, languages: Sequence[str]) -> list[GateText]:
+    """Texts of the parity check: held-out sentences, and training sentences if the held-out sentences are few.
+
+    All sentences are documents, and every fourth sentence is a query too.
+    """
+    held_out_texts, training_texts = (
+        [(lang, row[lang]) for row in part.rows for lang in languages if lang in row] for part in (held_out, train)
+    )
+    texts = [*held_out_texts[:_GATE_TEXTS], *training_texts[: max(_MIN_GATE_TEXTS - len(held_out_texts), 0)]]
+    documents = [GateText(lang, "document", text) for lang, text in texts]
+    queries = [GateText(lang, "query", text) for lang, text in texts[::4]]
+    return [*queries, *documents]

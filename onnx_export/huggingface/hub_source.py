@@ -1,0 +1,364 @@
+"""A Hugging Face encoder → torch module with pooling → fp32 ONNX graph; this file and ``reranker`` import torch."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from encoders.document import FloatArray
+from encoders.errors import BadInput, MissingPart
+from encoders.wording import first_line
+from onnx_export.huggingface.hub import TRAIN_EXTRA
+from onnx_export.huggingface.hub_layout import DenseLayer, Layout, Recipe, read_layout, stated_object
+
+if TYPE_CHECKING:
+    import torch
+
+OPSET = 21
+_NO_LIMIT = 1_000_000
+"""Tokenizers without a limit state a larger number."""
+_USUAL_LIMIT = 512
+"""Maximum tokens of models without positions and without a stated limit."""
+
+
+@dataclass(frozen=True)
+class SourceModel:
+    """A loaded encoder with its pooling.
+
+    Attributes:
+        module: (input_ids, attention_mask) → (texts, dim) unit rows, in evaluation mode, float32 on the CPU.
+        weights: hash of the names and bytes of everything on which the vectors depend.
+    """
+
+    module: torch.nn.Module
+    recipe: Recipe
+    tokenizer: Any
+    lower_case: bool
+    dim: int
+    max_tokens: int
+    weights: str
+
+
+def require_torch() -> None:
+    """Check that torch, its ONNX exporter and transformers are installed.
+
+    Raises:
+        MissingPart: a package is missing.
+    """
+    try:
+        import onnxscript  # noqa: F401, PLC0415
+        import torch  # noqa: F401, PLC0415
+        import transformers  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingPart(TRAIN_EXTRA) from error
+
+
+def require_fast_tokenizer(folder: Path) -> None:
+    """Refuse a model whose tokenizer exists only in Python, as XLM's, before its weights are fetched or read.
+
+    Raises:
+        BadInput: the folder has no ``tokenizer.json``, and the class of its tokenizer makes none.
+    """
+    import transformers  # noqa: PLC0415
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES  # noqa: PLC0415
+
+    transformer = read_layout(folder).transformer
+    stated = stated_object(transformer / "tokenizer_config.json").get("tokenizer_class")
+    name = stated or TOKENIZER_MAPPING_NAMES.get(stated_object(transformer / "config.json").get("model_type", ""))
+    tokenizer = getattr(transformers, str(name), None)
+    if tokenizer is None or (transformer / "tokenizer.json").is_file():
+        return
+    if not issubclass(tokenizer, transformers.PreTrainedTokenizerFast):
+        raise _in_python_only(folder, tokenizer.__name__)
+
+
+def _in_python_only(folder: Path, name: str) -> BadInput:
+    return BadInput(
+        f"{folder} has a tokenizer in Python only ({name}), which can't be saved as tokenizer.json; take a model with "
+        "a fast tokenizer"
+    )
+
+
+def load(layout: Layout, recipe: Recipe) -> SourceModel:
+    """Load a model's weights and tokenizer, and add its pooling.
+
+    Raises:
+        BadInput: the model can't be loaded, lacks weights, or is no encoder.
+        MissingPart: torch or transformers is not installed.
+    """
+    require_torch()
+    with quiet():
+        tokenizer = load_tokenizer(layout.transformer)
+        encoder = _load_encoder(layout.transformer, keep_pooler=recipe.pooler)
+    module = _with_pooling(encoder, recipe).eval()
+    return SourceModel(
+        module=module,
+        recipe=recipe,
+        tokenizer=tokenizer,
+        lower_case=layout.lower_case,
+        dim=_dim(encoder, module),
+        max_tokens=max_tokens(encoder, tokenizer, layout),
+        weights=hash_weights(module, recipe),
+    )
+
+
+def export_token_graph(module: torch.nn.Module, target: Path, output: str = "vectors") -> None:
+    """Write the fp32 ONNX graph of a module of ``input_ids`` and ``attention_mask``, by ``export_module``."""
+    import torch  # noqa: PLC0415
+
+    # Two separate tensors: the exporter would make a single input of the same object.
+    ids, mask = (torch.ones((2, 8), dtype=torch.int64) for _ in range(2))
+    export_module(module, {"input_ids": ids, "attention_mask": mask}, ("texts", "tokens"), target, output)
+
+
+def export_module(
+    module: torch.nn.Module,
+    inputs: Mapping[str, torch.Tensor],
+    axes: tuple[str, str],
+    target: Path,
+    output: str = "vectors",
+) -> None:
+    """Write a module as an fp32 ONNX graph with torch's exporter; ``output`` is the name of its output.
+
+    The exporter keeps both axes dynamic, whereas tracing would fix what the example's values decide. With plain
+    ("eager") attention it makes a graph whose layers ONNX Runtime fuses.
+
+    ``inputs`` has an example of each input of the module, at least 2 × 2, and ``axes`` names their first two axes. The
+    weights are in ``<target>.data`` beside the file.
+    """
+    import torch  # noqa: PLC0415
+
+    dimensions = {axis: torch.export.Dim(name) for axis, name in enumerate(axes)}
+    with quiet(), torch.no_grad(), warnings.catch_warnings():
+        # Torch warns about inputs that share their axes, which is intended here.
+        warnings.filterwarnings("ignore", message="# The axis name", category=UserWarning)
+        program = torch.onnx.export(
+            module,
+            tuple(inputs.values()),
+            dynamo=True,
+            dynamic_shapes=dict.fromkeys(inputs, dimensions),
+            input_names=list(inputs),
+            output_names=[output],
+            opset_version=OPSET,
+            verbose=False,
+        )
+        if program is None:
+            raise BadInput("torch exported nothing; please report this model")
+        program.save(target, external_data=True)
+
+
+def save_tokenizer(source: SourceModel, target: Path) -> None:
+    """Write ``tokenizer.json``: the tokenizer that transformers uses inside, without truncation and padding."""
+    import tokenizers  # noqa: PLC0415
+
+    backend = tokenizers.Tokenizer.from_str(source.tokenizer.backend_tokenizer.to_str())
+    backend.no_truncation()
+    backend.no_padding()
+    if source.lower_case:
+        steps = [tokenizers.normalizers.Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
+        backend.normalizer = tokenizers.normalizers.Sequence(steps)
+    backend.save(str(target), pretty=False)
+
+
+def reference_vectors(source: SourceModel, texts: Sequence[str]) -> FloatArray:
+    """Encode texts with torch, (texts, dim) float32, one at a time, so that padding has no effect."""
+    return run_one_at_a_time(source.module, token_rows(source, texts))
+
+
+def token_rows(source: SourceModel, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of texts by the source's tokenizer, with its special tokens."""
+    cased = [text.lower() if source.lower_case else text for text in texts]
+    return [source.tokenizer(text, truncation=True, max_length=source.max_tokens)["input_ids"] for text in cased]
+
+
+def run_one_at_a_time(module: torch.nn.Module, texts: Sequence[Sequence[int]]) -> FloatArray:
+    """Vectors of texts as token ids by a module of ``input_ids`` and ``attention_mask``, (texts, dim) float32."""
+    import torch  # noqa: PLC0415
+
+    rows = []
+    with torch.no_grad():
+        for ids in texts:
+            tokens = torch.tensor([ids], dtype=torch.int64)
+            rows.append(module(tokens, torch.ones_like(tokens))[0].numpy())
+    return np.stack(rows).astype(np.float32)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The fast tokenizer of a folder.
+
+    Raises:
+        BadInput: it can't be loaded, or exists only in Python.
+    """
+    from transformers import AutoTokenizer  # noqa: PLC0415
+
+    with required(f"the tokenizer in {folder} can't be loaded"):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    if not tokenizer.is_fast:
+        raise _in_python_only(folder, type(tokenizer).__name__)
+    return tokenizer
+
+
+def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
+    """Load the transformer in float32; its pooler, which newer checkpoints lack, is removed unless it is kept."""
+    encoder, missing = _read_encoder(folder)
+    require_tensors(folder, [name for name in missing if keep_pooler or not name.startswith("pooler.")])
+    pooler = getattr(encoder, "pooler", None)
+    if keep_pooler and not hasattr(pooler, "dense"):
+        raise BadInput(f"{folder} has no pooler to make cls-dense-tanh of; take --pooling cls or mean")
+    if not keep_pooler and pooler is not None:
+        encoder.pooler = None
+    return encoder
+
+
+def require_tensors(folder: Path, missing: Iterable[str]) -> None:
+    """Refuse weights of which tensors are missing, by their names.
+
+    Raises:
+        BadInput: a tensor is missing.
+    """
+    if names := sorted(missing):
+        raise BadInput(f"the weights in {folder} lack {len(names)} tensors, {names[0]} first; fetch the model again")
+
+
+def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
+    """The encoder, without the decoder that follows it in models such as mT5, and the names of missing weights."""
+    import torch  # noqa: PLC0415
+    from transformers import AutoConfig, AutoModel  # noqa: PLC0415
+
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise BadInput(f"{folder} can't be loaded as a model ({first_line(error)}); fetch it again") from error
+    with required(f"the weights in {folder} can't be loaded"):
+        encoder, report = AutoModel.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    if config.is_encoder_decoder:
+        encoder = encoder.get_encoder()
+    return encoder, [name for name in report["missing_keys"] if not name.startswith("decoder.")]
+
+
+def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
+    import torch  # noqa: PLC0415
+
+    layers = [_load_dense(layer) for layer in recipe.dense]
+    if recipe.pooler:
+        layers = [torch.nn.Sequential(encoder.pooler.dense, torch.nn.Tanh())]
+        encoder.pooler = None
+    takes_types = "token_type_ids" in inspect.signature(encoder.forward).parameters
+
+    class Sentence(torch.nn.Module):  # type: ignore[misc, unused-ignore]  # Any where torch is not installed
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = encoder
+            self.dense = torch.nn.Sequential(*layers)
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+            types = {"token_type_ids": torch.zeros_like(input_ids)} if takes_types else {}
+            states = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
+            if recipe.pooling == "mean":
+                mask = attention_mask.unsqueeze(-1).to(states.dtype)
+                pooled = (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1.0)
+            else:
+                pooled = states[:, 0]
+            return torch.nn.functional.normalize(self.dense(pooled), dim=1)
+
+    return Sentence()
+
+
+def _load_dense(layer: DenseLayer) -> torch.nn.Module:
+    import torch  # noqa: PLC0415
+    from safetensors.torch import load_file  # noqa: PLC0415
+
+    safetensors_file, pickle_file = layer.folder / "model.safetensors", layer.folder / "pytorch_model.bin"
+    with required(f"the dense layer in {layer.folder} can't be read"):
+        tensors = (
+            load_file(safetensors_file)
+            if safetensors_file.is_file()
+            else torch.load(pickle_file, map_location="cpu", weights_only=True)
+        )
+        weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    with torch.no_grad():
+        linear.weight.copy_(weight)
+        if bias is not None:
+            linear.bias.copy_(bias)
+    return torch.nn.Sequential(linear, torch.nn.Tanh() if layer.activation == "tanh" else torch.nn.Identity())
+
+
+def _dim(encoder: Any, module: torch.nn.Module) -> int:
+    import torch  # noqa: PLC0415
+
+    example = torch.ones((1, 2), dtype=torch.int64)
+    try:
+        with torch.no_grad():
+            return int(module(example, example).shape[1])
+    except Exception as error:  # a model's forward may raise any class
+        model_type = encoder.config.model_type
+        raise BadInput(f"a model of type {model_type} can't be run on plain token ids ({first_line(error)})") from error
+
+
+def max_tokens(encoder: Any, tokenizer: Any, layout: Layout) -> int:
+    """Maximum tokens of a text: the smallest limit that model, tokenizer or layout states."""
+    limits = [layout.max_tokens]
+    positions = getattr(encoder.config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
+        padding = getattr(table, "padding_idx", None)  # RoBERTa's positions start after the padding's index
+        limits.append(positions if padding is None else positions - padding - 1)
+    if tokenizer.model_max_length < _NO_LIMIT:
+        limits.append(int(tokenizer.model_max_length))
+    return min((limit for limit in limits if limit), default=_USUAL_LIMIT)
+
+
+def hash_weights(module: torch.nn.Module, recipe: Recipe) -> str:
+    """Hash of the names and bytes of a module's weights and of its dense layers' activations, 16 hex digits."""
+    digest = hashlib.sha256()
+    for layer in recipe.dense:
+        digest.update(layer.activation.encode())
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress messages of transformers and torch's exporter within the block; errors are still raised."""
+    from transformers.utils import logging as transformers_logging  # noqa: PLC0415
+
+    exporter = logging.getLogger("torch.onnx")
+    previous = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled(), exporter.level
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    exporter.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(previous[0])
+        if previous[1]:
+            transformers_logging.enable_progress_bar()
+        exporter.setLevel(previous[2])
+
+
+@contextmanager
+def required(failure: str) -> Iterator[None]:
+    """Raise ``BadInput`` with the sentence ``failure`` if the block fails in transformers, safetensors or pickle."""
+    try:
+        yield
+    except Exception as error:  # they raise any class, even Exception itself
+        raise BadInput(f"{failure} ({first_line(error)}); fetch the model again") from error

@@ -1,0 +1,475 @@
+"""Accidents on real servers, with security and without: nothing lost, nothing doubled, and each says what to do."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from elasticsearch import Elasticsearch
+
+from encoders.document import Document, Passages, int8_rows, unit_rows
+from encoders.errors import StoreError
+from encoders.folder.model_folder import ModelFolder
+from indexer import index_sources as indexing
+from indexer.attaching.attached_collection import AttachedCollection, detach
+from indexer.cluster import cluster_errors
+from indexer.cluster.cluster_address import Address, Credentials
+from indexer.collection import collection as collections
+from indexer.collection import generations
+from indexer.collection.settings import Settings
+from indexer.collection.store_location import StoreLocation
+from indexer.indexing.reading import CHUNK_DOCUMENTS
+from indexer.ledger.database import connect, open_database, transaction
+from indexer.ledger.index_runs import runs
+from indexer.ledger.tables import DONE, Chunk
+from indexer.stores.attached.attached_address import Attachment
+from indexer.stores.clustered import writing
+from indexer.stores.clustered.store import ElasticStore
+from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
+from tests.conftest import lent, skip_or_fail
+from trials import ROOT
+from trials.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, VERSION, ElasticServer, client_of, running
+from trials.servers.process import ServerMissing, free_port
+from trials.servers.secured import admin, credentials, secured_server
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")
+"""Python 3.11's ``SSLSocket._create`` leaves a socket unclosed if its server dies between connection and handshake."""
+
+MODEL, DIM = "model-a", 32
+Opener = Callable[..., ElasticStore]
+
+
+@pytest.fixture
+def secured_store(secured: ElasticServer) -> Iterator[Opener]:
+    """Opens stores of one empty collection on the secured server."""
+
+    def opener(user: str = "shop", prefix: str = "shop") -> ElasticStore:
+        address = Address.parse(f"{secured.url}/{prefix}?replicas=0")
+        return stack.enter_context(closing(ElasticStore(address, "c", credentials(secured, user))))
+
+    with ExitStack() as stack:
+        opener().create(MODEL, DIM)
+        yield opener
+    StoreLocation(f"{secured.url}/shop", "c", credentials(secured, "admin")).open().drop()
+
+
+class Shop(NamedTuple):
+    """A place of its own on a server that may be killed.
+
+    Attributes:
+        server: that may be killed.
+        secure: whether it speaks TLS and asks who comes.
+        address: of the place.
+    """
+
+    server: ElasticServer
+    secure: bool
+    address: Address
+
+    @property
+    def credentials(self) -> Credentials:
+        """Of a user with rights on such places alone."""
+        return credentials(self.server, "shop") if self.secure else Credentials()
+
+    @property
+    def admin(self) -> Elasticsearch:
+        """A client that may do everything."""
+        return admin(self.server) if self.secure else client_of(self.server.url)
+
+
+def _secured(folder: Path) -> ElasticServer:
+    server = secured_server(folder)
+    server.settings |= LITTLE_ROOM
+    return server
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("plain", marks=pytest.mark.elastic),
+        pytest.param("secured", marks=[pytest.mark.elastic, pytest.mark.long]),
+    ]
+)
+def shop(request: pytest.FixtureRequest) -> Iterator[Shop]:
+    """A place on a server that may be killed: without security, and in ``make test-all`` with it, too."""
+    secure = request.param == "secured"
+    with ExitStack() as stack:
+        if secure:
+            server = stack.enter_context(lent("secured-killable", _secured))
+        else:
+            server = request.getfixturevalue("killable")
+        yield Shop(server, secure, Address.parse(f"{server.url}/shop-{uuid.uuid4().hex[:12]}?replicas=0"))
+
+
+@pytest.fixture
+def opened(shop: Shop) -> Iterator[Opener]:
+    """Opens stores of one empty collection on the server that may be killed."""
+
+    def opener() -> ElasticStore:
+        return stack.enter_context(closing(ElasticStore(shop.address, "c", shop.credentials)))
+
+    with ExitStack() as stack:
+        opener().create(MODEL, DIM)
+        yield opener
+        shop.server.revive()
+        opener().drop()
+
+
+def items(numbers: range, text: str = "words of a page ", revision: int = 0) -> list[StoredDocument]:
+    vectors = unit_rows(np.random.default_rng(7).standard_normal((numbers.stop, DIM)).astype(np.float32))
+    return [
+        StoredDocument(
+            Document(f"d{number:05d}", ("en", "de")[number % 2], f"{text}{number}", revision=revision),
+            vectors[number],
+            Passages(int8_rows(vectors[number][None]), np.array([[0, 5]], np.int32)),
+        )
+        for number in numbers
+    ]
+
+
+def holds_exactly(store: VectorStore, expected: list[StoredDocument]) -> None:
+    """The store has these documents, whole, once each."""
+    scanned = [one for page in store.scan(MODEL) for one in page]
+    assert [one.document for one in scanned] == [one.document for one in expected]
+    assert np.stack([one.vector for one in scanned]).tobytes() == np.stack([one.vector for one in expected]).tobytes()
+    assert sum(store.count().values()) == len(expected)
+
+
+def test_a_user_with_rights_on_one_prefix_does_all_of_it_and_nothing_else(secured_store: Opener) -> None:
+    store = secured_store()
+    store.put(MODEL, items(range(10)))
+    store.publish()
+    holds_exactly(store, items(range(10)))
+    assert store.delete(["d00000"]) == 1
+    assert len(store.search(VectorQuery(MODEL, {"en": items(range(1))[0].vector[None]}, 3))["en"][0].doc_ids) == 3
+    with pytest.raises(StoreError, match=r"does not allow it \(security_exception.*give the user these rights"):
+        secured_store(prefix="elsewhere")
+
+
+@pytest.mark.usefixtures("default_folder")
+def test_a_user_with_rights_on_one_prefix_rebuilds_returns_attaches_and_deletes(
+    secured: ElasticServer, tmp_path: Path
+) -> None:
+    settings = Settings.read(home=tmp_path, store=f"{secured.url}/shop")
+    settings = replace(settings, credentials=credentials(secured, "shop"))
+    source = tmp_path / "docs.jsonl"
+    source.write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
+    engine = connect(settings.database)
+    client = admin(secured)
+    try:
+        indexing.index([str(source)], "pages", settings=settings, device="cpu")
+        indexing.index([str(source)], "pages", settings=settings, method="first", rebuild=True, device="cpu")
+        assert generations.roll_back(engine, "pages", settings).number == 1
+        assert list(client.indices.get_alias(name="shop-pages")) == ["shop-pages-000001"]
+        client.index(index="shop-theirs", id="t", document={"body": "The old town was under water.", "lang": "en"})
+        for companion in ("", "shop"):
+            attachment = Attachment(secured.url, "shop-theirs", "body", lang_field="lang", companion=companion)
+            with AttachedCollection.open("theirs", attachment, settings=settings, device="cpu") as attached:
+                assert attached.catch_up().encoded == 1
+            detach(engine, collections.require(engine, "theirs"), settings)
+        collections.remove(engine, collections.require(engine, "pages"), settings)
+        assert list(client.indices.get(index="shop-pages*,shop-theirs*")) == ["shop-theirs"]
+    finally:
+        client.indices.delete(index="shop-theirs", ignore_unavailable=True)
+        client.close()
+        engine.dispose()
+
+
+def test_a_user_who_may_only_read_searches_and_can_t_write(secured_store: Opener) -> None:
+    store = secured_store()
+    store.put(MODEL, items(range(4)))
+    store.publish()
+    guest = secured_store("guest")
+    assert guest.count() == {"de": 2, "en": 2}
+    assert len(guest.get(["d00001"])) == 1
+    with pytest.raises(StoreError, match=r"does not allow it|rights"):
+        guest.put(MODEL, items(range(4, 8)))
+    assert guest.count() == {"de": 2, "en": 2}
+
+
+def test_wrong_credentials_and_a_certificate_nobody_trusts_are_said_without_the_password(
+    secured: ElasticServer,
+) -> None:
+    with pytest.raises(StoreError, match="refused the credentials") as refused:
+        StoreLocation(f"{secured.url}/shop", "c", credentials(secured, "shop", "secret-wrong")).open()
+    assert "secret-wrong" not in str(refused.value)
+    with pytest.raises(StoreError, match="certificate that is not trusted"):
+        StoreLocation(f"{secured.url}/shop", "c", Credentials("shop", PASSWORD)).open()
+
+
+def test_a_password_stands_in_no_file_and_no_message(
+    secured: ElasticServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "docs.jsonl"
+    source.write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
+    url = secured.url.replace("https://", f"https://shop:{quote(PASSWORD)}@")
+    command = [sys.executable, "-c", "from query.cli import main; main()", "index", str(source), "-c", "secret"]
+    places = ["--store", f"{url}/shop", "--home", str(tmp_path / "home"), "--debug", "--method", "first"]
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", str(secured.ca))
+    done = subprocess.run([*command, *places], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    everything = done.stdout + done.stderr
+    everything += "".join(
+        path.read_bytes().decode("latin-1") for path in (tmp_path / "home").rglob("*") if path.is_file()
+    )
+    assert PASSWORD not in everything
+    assert quote(PASSWORD) not in everything
+    settings = Settings.read(home=tmp_path / "home", store=f"{url}/shop")
+    with closing(StoreLocation(settings.store, "secret", settings.credentials).open()) as store:
+        assert store.count() == {"en": 1}
+        store.drop()
+
+
+def test_a_full_queue_is_waited_for(shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four writers send twice what the server has room for, at once, again and again."""
+    monkeypatch.setattr(writing, "_BACKOFF", (0.2, 2.0))
+    long = "words of a long page " * 10_000
+    batches = [range(start, start + 8) for start in range(0, 96, 8)]
+    stores = [opened() for _ in range(4)]
+    rejected = _rejections(shop)
+
+    def write(at: int) -> None:
+        stores[at % 4].put(MODEL, items(batches[at], long))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(len(batches))))
+    assert _rejections(shop) > rejected, "the server never was full, so nothing was tested"
+    holds_exactly(opened(), items(range(96), long))
+
+
+def test_a_document_too_large_for_a_request_is_refused_and_the_others_are_written(opened: Opener) -> None:
+    store = opened()
+    small, large = items(range(6)), items(range(6, 8), "x" * REQUEST)
+    report = store.put(MODEL, [*small[:3], large[0], *small[3:], large[1]])
+    assert report.stored == 6
+    assert report.refused.keys() == {"d00006", "d00007"}
+    assert "larger than the server takes" in report.refused["d00006"]
+    holds_exactly(store, small)
+
+
+_TAKEN_BY_8 = pytest.mark.skipif(VERSION.startswith("8."), reason="version 8 counts less for a document, and takes it")
+
+
+@_TAKEN_BY_8
+def test_a_document_that_takes_more_memory_than_the_server_has_is_refused_and_the_others_are_written(
+    opened: Opener,
+) -> None:
+    store = opened()
+    small, large = items(range(6)), items(range(6, 7), "x" * (PRESSURE // 4))
+    report = store.put(MODEL, [*small[:3], *large, *small[3:]])
+    assert report.stored == 6
+    assert "more memory than the server has for writes" in report.refused["d00006"]
+    holds_exactly(store, small)
+
+
+@pytest.mark.elastic
+@pytest.mark.long
+@pytest.mark.parametrize("part", ["coordinating", pytest.param("primary", marks=_TAKEN_BY_8)])
+def test_a_document_that_takes_more_memory_than_the_server_has_for_writes_is_refused(part: str) -> None:
+    """A server with little memory: a request that it takes may be more than it ever has room for."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running({f"indexing_pressure.memory.{part}.limit": "1mb"}, lambda _: None))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
+        store = stack.enter_context(
+            closing(ElasticStore(Address.parse(f"{server.url}/small?replicas=0"), "c", Credentials()))
+        )
+        store.create(MODEL, DIM)
+        small, large = items(range(6)), items(range(6, 7), "x" * 2_000_000)
+        report = store.put(MODEL, [*small[:3], *large, *small[3:]])
+        assert report.stored == 6
+        assert "more memory than the server has for writes" in report.refused["d00006"]
+        holds_exactly(store, small)
+
+
+def test_documents_too_large_for_a_request_together_are_written_apart(opened: Opener) -> None:
+    several = items(range(6), "words of a page " * 30_000)
+    assert opened().put(MODEL, several).stored == 6
+    holds_exactly(opened(), several)
+
+
+def _rejections(shop: Shop) -> int:
+    with shop.admin as client:
+        (node,) = client.nodes.stats(metric="indexing_pressure")["nodes"].values()
+    total = node["indexing_pressure"]["memory"]["total"]
+    return int(total["coordinating_rejections"] + total["primary_rejections"])
+
+
+@pytest.mark.parametrize("away", [0, pytest.param(30, marks=pytest.mark.long)])
+def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_doubles_nothing(
+    shop: Shop, opened: Opener, away: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "PATIENCE", 600.0)  # a slow machine starts the server slowly
+    store = opened()
+    batches = [range(start, start + 100) for start in range(0, 3000, 100)]
+    half = threading.Event()
+
+    def write() -> None:
+        for at, numbers in enumerate(batches):
+            assert store.put(MODEL, items(numbers)).stored == 100
+            if at == 5:
+                half.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing_ = pool.submit(write)
+        assert half.wait(60)
+        shop.server.kill()
+        time.sleep(away)  # writes are refused at once
+        shop.server.start()
+        writing_.result()
+    holds_exactly(opened(), items(range(3000)))
+
+
+def test_a_server_that_stops_answering_is_waited_for(
+    shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that timed out may still be carried out, late: it must not undo what was written since."""
+    with monkeypatch.context() as patch:
+        patch.setattr("indexer.cluster.cluster_client.TIMEOUT", 2)
+        store = opened()
+    store.put(MODEL, items(range(50)))
+    timed_out, wait = threading.Event(), writing._Backoff.wait
+
+    def waited(backoff: writing._Backoff, cause: StoreError) -> None:
+        timed_out.set()
+        wait(backoff, cause)
+
+    monkeypatch.setattr(writing._Backoff, "wait", waited)
+    shop.server.pause()
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(store.put, MODEL, items(range(100), revision=1))
+        try:
+            assert timed_out.wait(60)
+        finally:
+            shop.server.go_on()
+        assert late.result().stored == 100
+    assert opened().put(MODEL, items(range(100), "newest ", revision=2)).stored == 100
+    holds_exactly(opened(), items(range(100), "newest ", revision=2))
+
+
+def test_a_server_that_can_not_be_reached_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "PATIENCE", 1.0)
+
+    def decide(doc_ids: Sequence[str]) -> dict[str, Any]:
+        return {doc_id: {"_op_type": "delete", "_index": "shop", "_id": doc_id} for doc_id in doc_ids}
+
+    url = f"http://127.0.0.1:{free_port()}"
+    with Elasticsearch(url) as client, pytest.raises(StoreError, match="can't be reached"):
+        writing.write(client, url, ["a"], decide)
+
+
+@pytest.mark.long
+def test_a_server_that_stays_away_is_given_up(shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = opened()
+    monkeypatch.setattr(writing, "PATIENCE", 1.0)
+    shop.server.kill()
+    with pytest.raises(StoreError, match="can't be reached"):
+        store.put(MODEL, items(range(5)))
+    monkeypatch.undo()
+    shop.server.start()
+    assert store.count() == {}
+    assert store.put(MODEL, items(range(5))).stored == 5
+
+
+_WRITER = """
+import sys
+from indexer.cluster.cluster_address import Address, Credentials
+from indexer.stores.clustered.store import ElasticStore
+from tests.indexer.stores.clustered.test_faults import MODEL, items
+address, user, password, ca = sys.argv[1:]
+store = ElasticStore(Address.parse(address), "c", Credentials(user, password, ca=ca))
+for start in range(0, 2000, 100):
+    store.put(MODEL, items(range(start, start + 100)))
+    print(start, flush=True)
+"""
+
+
+def test_a_client_killed_in_the_middle_of_writes_does_them_again(shop: Shop, opened: Opener) -> None:
+    place, who = f"{shop.server.url}/{shop.address.prefix}", shop.credentials
+    command = [sys.executable, "-c", _WRITER, place, who.user, who.password, who.ca]
+    for batches in (2, 5):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as client:
+            assert client.stdout is not None
+            for _ in range(batches):
+                assert client.stdout.readline()
+            client.kill()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
+    holds_exactly(opened(), items(range(2000)))
+
+
+def _chunks(settings: Settings) -> dict[int, str]:
+    """State by number, as the ledger has it."""
+    with open_database(settings.database) as engine, transaction(engine) as session:
+        return {one.number: one.state for one in session.scalars(sa.select(Chunk))}
+
+
+_KILLED = """
+import os, signal, sys
+from indexer.ledger.ledger import Ledger
+from query.cli import run
+done, chunks = Ledger.done, []
+def dying(*arguments):
+    done(*arguments)
+    chunks.append(arguments)
+    if len(chunks) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+Ledger.done = dying
+run(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
+def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_server_lacks(
+    elastic_url: str, tmp_path: Path, default_folder: ModelFolder, kills: int
+) -> None:
+    """SIGKILL of ``dragoman index`` whenever two chunks more are done, and the same command again."""
+    documents = [
+        Document(f"d{at:04d}", "en", f"The river rose {at} feet and the town was under water.")
+        for at in range((3 * kills + 1) * CHUNK_DOCUMENTS)
+    ]
+    source, home = tmp_path / "docs.jsonl", tmp_path / "home"
+    source.write_text("".join(json.dumps({"id": d.doc_id, "lang": d.lang, "text": d.text}) + "\n" for d in documents))
+    settings = Settings.read(home=home, store=elastic_url)
+    arguments = ["index", str(source), "-c", "c", "--device", "cpu", "-q"]
+    arguments += ["--no-calibration", "--home", str(home), "--store", elastic_url]
+    stored: set[str] = set()
+    for killed in range(1, kills + 2):
+        program = ("-c", _KILLED) if killed <= kills else ("-m", "query.cli")
+        done = subprocess.run([sys.executable, *program, *arguments], cwd=ROOT, check=False)
+        assert done.returncode == (-signal.SIGKILL if killed <= kills else 0)
+        with closing(StoreLocation(elastic_url, "c").open(make=False)) as store:
+            stored = set(store.ids())
+        assert killed > kills or sum(state == DONE for state in _chunks(settings).values()) >= 2 * killed
+        for number, state in _chunks(settings).items():
+            if state == DONE:
+                first = number * CHUNK_DOCUMENTS
+                assert stored.issuperset(one.doc_id for one in documents[first : first + CHUNK_DOCUMENTS])
+    assert stored == {one.doc_id for one in documents}
+    with open_database(settings.database) as engine:
+        (run,) = runs(engine, "c")
+    assert (run.state, run.encoded + run.unchanged) == (DONE, len(documents))
+
+
+def test_a_large_write_ends_at_once_where_a_part_of_it_can_not_be_written() -> None:
+    def decide(doc_ids: Sequence[str]) -> dict[str, Any]:
+        if "500" in doc_ids:
+            raise StoreError("the server writes nothing")
+        raise cluster_errors.TemporaryFailure("the server's queue is full")
+
+    started = time.monotonic()
+    with Elasticsearch("http://127.0.0.1:9") as client, pytest.raises(StoreError, match="writes nothing"):
+        writing.write(client, "server", map(str, range(512)), decide)
+    assert time.monotonic() - started < writing.PATIENCE / 4

@@ -1,0 +1,589 @@
+"""``dragoman train hmde``: from pages with concepts and categories to a folder that the other commands take."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.document import Document, FloatArray, unit_rows
+from encoders.errors import BadInput
+from encoders.folder.model_config import Precision
+from encoders.folder.model_folder import ModelFolder
+from encoders.folder.training_texts import count_taught
+from encoders.hmde.triples import TripleDocument, Triples, page_of
+from encoders.hmde.upper import UpperSession
+from encoders.machine.placement import CPU
+from encoders.methods.hmde_method import Hmde
+from encoders.methods.method_registry import open_encoder
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
+from encoders.methods.titled_windows import TitledWindows
+from indexer.collection.settings import Settings
+from indexer.readers.documents import SourceDocuments, Sources
+from indexer.readers.source import ReadOptions
+from indexer.training import hmde_material
+from indexer.training.hmde_material import load_or_prepare
+from indexer.training.hmde_training import concepts_held_out, training_facts
+from onnx_export.graphs import device_check
+from onnx_export.graphs.parity import encode, read_texts
+from onnx_export.hmde.hmde_settings import PRESETS, settings_of
+from onnx_export.hmde.hmde_settings import Settings as HmdeSettings
+from onnx_export.models import DEFAULT
+from query.cli import run
+from query.ranking.searcher import Searcher
+from tests.indexer.training.indexed import indexed_by
+from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
+from trials import DEMO
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra"),
+]
+
+SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
+FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2", "--segmentation", "sentences"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """A folder made by the command, of the demo's articles in two languages."""
+    target = tmp_path_factory.mktemp("trained") / "documents"
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *FEW, "-q"]) == 0
+    return ModelFolder.open(target)
+
+
+@pytest.fixture(scope="module")
+def over_small(small: ModelFolder) -> list[str]:
+    """Options of a training over the small encoder."""
+    return [*FEW, "--encoder", str(small.path)]
+
+
+@pytest.fixture(scope="module")
+def small_trained(tmp_path_factory: pytest.TempPathFactory, over_small: list[str]) -> ModelFolder:
+    """What the same training makes over the small encoder."""
+    target = tmp_path_factory.mktemp("trained") / "documents"
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *over_small, "-q"]) == 0
+    return ModelFolder.open(target)
+
+
+def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
+    trained: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert indexed_by(trained, SOURCES, settings, capsys)["method"] == "hmde"
+    with Searcher.open("mini", settings, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        hits = searcher.search("Migräne und Kopfschmerz", lang="de", to=["es"], k=3)
+    assert "migraine" in {hit.doc_id.rsplit(":", 1)[-1] for hit in hits}
+    assert all(hit.passage is not None and hit.passage.text for hit in hits)
+
+
+def test_the_folder_says_what_it_was_trained_on_and_how(trained: ModelFolder) -> None:
+    said = json.loads((trained.path / "hmde.json").read_text())
+    assert said["settings"]["batch"] == 6
+    assert said["languages"] == {"de": 24, "es": 24}
+    pages = list(SourceDocuments(Sources(SOURCES)).read())
+    settings = HmdeSettings(**said["settings"])
+    triple_pages = [page_of(page.lang, page.fields) for page in pages]
+    concepts, _ = concepts_held_out(triple_pages, settings)
+    drawn = np.unique(Triples(triple_pages, settings.seed, concepts).draw(0, 4 * 6))
+    assert 0 < len(drawn) < len(pages)
+    assert count_taught(trained.path, [pages[row].text_hash for row in drawn]) == len(drawn)
+    assert count_taught(trained.path, [page.text_hash for page in pages]) == len(drawn)
+    assert sum(said["triples"].values()) == 4 * 6
+    assert [point["step"] for point in said["curve"]] == [0, 2, 4]
+    assert said["parity"]["passed"]
+    assert (trained.path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "## Documents (HMDE)" in (trained.path / "MODEL_CARD.md").read_text()
+    assert not trained.path.with_name("documents.training").exists()
+
+
+def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_passages(
+    small_trained: ModelFolder, small: ModelFolder
+) -> None:
+    encoder = open_encoder(small_trained, device="cpu")
+    assert isinstance(encoder, Hmde)
+    lower = SentenceEncoder(small, device="cpu")
+    queries = [Document("1", "de", "Wasser für die Stadt"), Document("2", "en", "chess")]
+    np.testing.assert_array_equal(encoder.encode_queries(queries), lower.encode_queries(queries))
+    documents = [
+        Document("one", "en", "One sentence."),
+        Document("long", "en", " ".join(f"Goat number {n} was sold." for n in range(100))),
+        Document("none", "en", " \n "),
+    ]
+    encoded = encoder.encode_documents(documents)
+    assert [len(passages.vectors) for passages in encoded.passages] == [1, 100, 0]
+    np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), [1, 1, 0], atol=1e-5)
+    means = Sentences(lower).encode_documents(documents)
+    assert np.einsum("ij,ij->i", encoded.vectors, means.vectors)[:2].min() > 0.5
+    assert encoder.spec.model != Sentences(SentenceEncoder(small_trained, device="cpu")).spec.model
+
+
+def test_trained_over_windows_the_passages_are_those_of_the_default_method(
+    small: ModelFolder, over_small: list[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "documents"
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *over_small, "--segmentation", "windows", "-q"]) == 0
+    assert "windows with the title before each" in (target / "MODEL_CARD.md").read_text()
+    encoder = open_encoder(ModelFolder.open(target), device="cpu")
+    untrained = TitledWindows(SentenceEncoder(small, device="cpu"))
+    assert encoder.spec.titled
+    documents = [
+        Document("titled", "en", " ".join(f"Goat number {n} was sold." for n in range(100)), "Goats"),
+        Document("plain", "en", "One sentence. Another sentence."),
+    ]
+    encoded, expected = encoder.encode_documents(documents), untrained.encode_documents(documents)
+    for ours, theirs in zip(encoded.passages, expected.passages, strict=True):
+        np.testing.assert_array_equal(ours.offsets, theirs.offsets)
+        np.testing.assert_array_equal(ours.vectors, theirs.vectors)
+    assert np.einsum("ij,ij->i", encoded.vectors, expected.vectors).min() > 0.5
+    assert encoder.spec.model != untrained.spec.model
+
+
+def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_place(trained: ModelFolder) -> None:
+    upper = UpperSession(trained, "cpu")
+    sentences = unit_rows(np.random.default_rng(0).standard_normal((70, 384)).astype(np.float32))
+    first, second, third = (upper.documents([sentences[at : at + 32]])[0] for at in (0, 32, 64))
+    expected = unit_rows((32 * first + 32 / 4 * second + 6 / 9 * third)[None])
+    np.testing.assert_allclose(upper.documents([sentences]), expected, atol=1e-5)
+
+
+def test_a_command_that_is_killed_goes_on_to_the_same_files(
+    small_trained: ModelFolder, over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "hmde", *SOURCES, "-o", str(tmp_path / "documents"), *over_small]
+    script = textwrap.dedent(
+        """
+        import sys
+        from onnx_export.training import training_checkpoint
+        from query.cli import run
+        training_checkpoint._LEAST_SECONDS, training_checkpoint._SHARE = 0.0, 1.0
+        run(sys.argv[1:])
+        """
+    )
+    command = [sys.executable, "-c", script, *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("step 2:"):
+                process.kill()
+                break
+        else:
+            pytest.fail("it ended before it was killed")
+    assert process.returncode == -signal.SIGKILL
+    assert run([*arguments, "--json"]) == 0
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert told["resumed"] in {1, 2, 3}
+    assert (told["searched"]["concepts"], told["searched"]["pages"]) == (told["held_out"], 2 * told["held_out"])
+    assert f"found with MAP {told['searched']['trained']:.3f}, by windows without training" in said.err
+    for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
+        assert (tmp_path / "documents" / file).read_bytes() == (small_trained.path / file).read_bytes(), file
+
+
+def test_the_lower_encoder_learns_too_by_adapters(
+    save_model: SaveModel,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lower, target = save_model("xlm-r", "lower"), tmp_path / "documents"
+    command = ["train", "hmde", *SOURCES, "-o", str(target), *FEW, "--encoder", str(lower)]
+    assert run([*command, "--train-lower", "--adapters", "2", "--device", "cpu", "--json", "-q"]) == 0
+    said = json.loads((target / "hmde.json").read_text())["settings"]
+    assert (said["frozen"], said["adapters"]) == (False, 2)
+    encoded = open_encoder(ModelFolder.open(target), device="cpu").encode_documents([Document("d", "de", "Ein Satz.")])
+    np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), 1.0, atol=1e-5)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
+    small_trained: ModelFolder,
+    over_small: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from onnx_export.hmde.training import Training
+
+    learn = Training._learn
+
+    def interrupted(training: Training) -> float:
+        if training.step == 1:
+            signal.raise_signal(signal.SIGINT)
+        return learn(training)
+
+    target = tmp_path / "documents"
+    arguments = ["train", "hmde", *SOURCES, "-o", str(target), *over_small, "--json"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Training, "_learn", interrupted)
+        assert run(arguments) == 130
+    assert "stopped after step 2; the same command goes on from there" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    other = tmp_path / "docs.de.jsonl"
+    records = Path(SOURCES[0]).read_text(encoding="utf-8")
+    for change in (('"concept": "migraine"', '"concept": "insomnia"'), ('"label": "health"', '"label": "food"')):
+        other.write_text(records.replace(*change), encoding="utf-8")
+        told = _refused([str(other), SOURCES[1], "-o", str(target), *over_small], capsys)
+        assert "is of a training with other documents, settings or encoder" in told
+
+    assert run(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["resumed"] == 2
+    for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
+        assert (target / file).read_bytes() == (small_trained.path / file).read_bytes(), file
+
+
+def test_kept_vectors_that_are_damaged_are_made_again(
+    small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from onnx_export.hmde.lower_encoders.lower import FrozenLower
+
+    lower = FrozenLower(SentenceEncoder(small, device="cpu"), 32, 128, "cpu")
+    documents, file = [Document("1", "de", "Die Ziege frisst.", "Ziegen")], tmp_path / "part.npz"
+    whole = load_or_prepare(documents, lower, file, "id", Console())
+    data = file.read_bytes()
+    for damaged in (data[:-100], data.replace(b"digest", b"dagist"), b"nothing", b""):
+        file.write_bytes(damaged)
+        capsys.readouterr()
+        again = load_or_prepare(documents, lower, file, "id", Console())
+        assert "part.npz can't be read" in capsys.readouterr().err
+        assert again.keys() == whole.keys()
+        assert file.read_bytes() == data
+
+
+def test_a_folder_that_can_not_be_made_is_said(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    said = _refused([*SOURCES, "-o", str(tmp_path / "file" / "x"), *over_small, "-q"], capsys)
+    assert "x can't be written (Not a directory); choose another --output" in said
+
+
+def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
+    small_trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {file.name: file.read_bytes() for file in small_trained.path.iterdir()}
+    target = tmp_path / "again"
+    more = ["--encoder", str(small_trained.path), "--form", "paper", "--steps", "1", "--batch", "6", "--rate", "1e-12"]
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *more, "-q"]) == 0
+    assert {file.name: file.read_bytes() for file in small_trained.path.iterdir()} == before
+    assert "no step did better than the model before the first, which is what" in capsys.readouterr().err
+    assert (target / "curve.png").read_bytes() != before["curve.png"]
+    card = (target / "MODEL_CARD.md").read_text(encoding="utf-8")
+    assert card.count("## Documents (HMDE)") == 1
+    assert "form `paper`" in card
+    assert before["MODEL_CARD.md"].decode().split("## Documents (HMDE)")[0] == card.split("## Documents (HMDE)")[0]
+
+
+def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = []
+    for source in SOURCES:
+        few = tmp_path / Path(source).name
+        few.write_text("".join(Path(source).read_text(encoding="utf-8").splitlines(keepends=True)[:5]), "utf-8")
+        sources.append(str(few))
+    target = tmp_path / "documents"
+    assert run(["train", "hmde", *sources, "-o", str(target), *over_small, "--json", "-q"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["held_out"], told["best"], told["score"]) == (0, 4, None)
+    assert "no concept was held out, so nothing says when to stop and the last step is kept" in err
+    assert "no concept was held out to judge it by" in (target / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+
+def _pages(concepts: dict[str, str]) -> list[TripleDocument]:
+    return [TripleDocument(concept, lang, ("x",)) for concept, langs in concepts.items() for lang in langs.split()]
+
+
+def test_concepts_are_held_out_where_some_can_judge_and_some_can_teach() -> None:
+    settings = replace(PRESETS["small"], held_out=0.5)
+    many = {str(number): "de en" for number in range(20)} | {f"alone {number}": "de" for number in range(20)}
+    away, judged = concepts_held_out(_pages(many), settings)
+    assert judged == {concept for concept in away if not concept.startswith("alone")}
+    assert 2 <= len(judged) < 20
+    assert any(concept.startswith("alone") for concept in away)
+
+
+def test_few_enough_pages_are_held_out_that_a_validation_takes_seconds() -> None:
+    settings = replace(PRESETS["small"], held_out=0.5)
+    concepts = {str(number): "de en fr" for number in range(3_000)}
+    away, judged = concepts_held_out(_pages(concepts), settings)
+    assert away == judged
+    assert 2_045 <= 3 * len(away) <= 2_048
+
+
+@pytest.mark.parametrize(
+    "concepts",
+    [
+        {},
+        {"a": "de en"},
+        {str(number): "de" for number in range(20)},  # what is held out has one language each
+        {"a": "de en", "b": "de en", "c": "de"},  # all that has two languages would be held out
+    ],
+)
+def test_nothing_is_held_out_where_it_would_judge_nothing_or_leave_nothing(concepts: dict[str, str]) -> None:
+    assert concepts_held_out(_pages(concepts), replace(PRESETS["small"], held_out=1.0)) == (set(), set())
+
+
+def test_a_check_on_a_device_runs_both_graphs(
+    small_trained: ModelFolder, small: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_check, "_SECONDS", 0.1)
+    texts = read_texts()
+    vectors = encode(small_trained, texts)
+    check = device_check.check_device(small_trained, CPU, texts, vectors)
+    assert check.passed
+    (both,), (lower,) = (one.nodes.values() for one in (check, device_check.check_device(small, CPU, texts)))
+    assert both.total() > lower.total()
+    documents, signs = UpperSession.documents, iter([-1.0, 1.0])  # of the device's upper encoder, of the reference's
+
+    def turned(upper: UpperSession, sentences: Sequence[FloatArray]) -> FloatArray:
+        return np.float32(next(signs)) * documents(upper, sentences)
+
+    monkeypatch.setattr(UpperSession, "documents", turned)
+    assert not device_check.check_device(small_trained, CPU, texts, vectors).passed
+
+
+def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(small_trained: ModelFolder, small: ModelFolder) -> None:
+    trained, untrained = (open_encoder(folder, "windows", device="cpu") for folder in (small_trained, small))
+    assert trained.spec.model == untrained.spec.model
+
+
+def test_a_folder_without_the_upper_encoder_is_refused_with_what_to_do(small: ModelFolder) -> None:
+    with pytest.raises(BadInput, match=r"has no hmde.json, which method hmde needs; train it again: dragoman train"):
+        open_encoder(small, "hmde", device="cpu")
+
+
+def _copied(folder: ModelFolder, target: Path) -> ModelFolder:
+    target.mkdir()
+    for file in folder.path.iterdir():
+        (target / file.name).hardlink_to(file)
+    return ModelFolder.open(target)
+
+
+def test_a_damaged_upper_graph_is_refused(small_trained: ModelFolder, tmp_path: Path) -> None:
+    folder = _copied(small_trained, tmp_path / "copy")
+    graph = folder.path / "upper.onnx"
+    data = graph.read_bytes()
+    graph.unlink()
+    graph.write_bytes(data[:-1])
+    with pytest.raises(BadInput, match=r"upper.onnx is missing or damaged; train it again"):
+        open_encoder(folder, device="cpu")
+
+
+def test_an_upper_encoder_of_another_width_is_refused(trained: ModelFolder, tmp_path: Path) -> None:
+    folder = _copied(trained, tmp_path / "copy")
+    file = folder.path / "hmde.json"
+    said = json.loads(file.read_text())
+    file.unlink()
+    said["shape"]["dim"] = 768
+    file.write_text(json.dumps(said))
+    with pytest.raises(BadInput, match="is for vectors with 768 dimensions and the folder's encoder makes 384"):
+        open_encoder(folder, device="cpu")
+
+
+def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(["train", "hmde", *arguments]) == 1
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_pages_in_one_language_are_refused(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _refused([SOURCES[0], "-o", str(tmp_path / "x"), *over_small, "-q"], capsys)
+    assert "every concept has pages in one language only; give sources in two languages or more" in said
+    assert not list(tmp_path.iterdir())  # said before anything is encoded
+
+
+def test_sources_without_a_document_in_the_languages_asked_for_are_refused_with_that_reason(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--languages", "fr", *over_small, "-q"], capsys)
+    assert "is in fr (48 are in other languages); name theirs in --languages" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey = hmde_material.survey
+    source = tmp_path / "pages.jsonl"
+    source.write_text("".join(Path(one).read_text(encoding="utf-8") for one in SOURCES), encoding="utf-8")
+
+    def shortened(sources: Sources, console: Console) -> tuple[list[TripleDocument], SourceDocuments]:
+        found = survey(sources, console)
+        source.write_text("".join(source.read_text(encoding="utf-8").splitlines(keepends=True)[:40]), encoding="utf-8")
+        return found
+
+    monkeypatch.setattr("indexer.training.hmde_training.survey", shortened)
+    said = _refused([str(source), "-o", str(tmp_path / "x"), *over_small, "-q"], capsys)
+    assert "the sources gave 48 documents and, read once more, 40; give the same command again" in said
+
+
+def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_training(
+    over_small: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnx_export.hmde.training import Training
+
+    kept: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def remembered(*given: Any) -> Any:
+        part = load_or_prepare(*given)
+        kept.extend(weakref.ref(array) for array in part.values())
+        return part
+
+    def stopped(_training: Training, _console: Console) -> None:
+        alive.append(sum(array() is not None for array in kept))
+        raise BadInput("enough")
+
+    monkeypatch.setattr(hmde_material, "load_or_prepare", remembered)
+    monkeypatch.setattr(Training, "run", stopped)
+    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), *over_small, "-q"]) == 1
+    assert kept
+    assert alive == [0]
+
+
+def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were_drawn(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("id,lang,text,concept,label\n1,de,Ein Käse für die Bäcker.,Käse,food\n".encode("latin-1"))
+    again = tmp_path / "again.jsonl"
+    second = Path(SOURCES[0]).read_text(encoding="utf-8").splitlines()[1]  # the first one's concept is held out
+    again.write_text(json.dumps({**json.loads(second), "id": "again"}) + "\n", encoding="utf-8")
+    command = ["train", "hmde", *SOURCES, str(latin), str(again), "-o", str(tmp_path / "x"), *over_small]
+    assert run([*command, "--json"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert [(Path(note["place"]).name, note["text"].split(";")[0]) for note in told["remarks"]] == [
+        ("latin.csv", "lines are not UTF-8 and taken for windows-1252")
+    ]
+    assert "latin.csv: lines are not UTF-8" in err
+    assert told["passes"] == pytest.approx(4 * 6 / sum(told["possible"].values()), abs=1e-4)
+    assert told["further"] == 1
+    assert "1 page has the concept of an earlier page of the same language and had no mates" in err
+    possible = sum(told["possible"].values())
+    part = f"{24 / possible:.1%}" if possible > 24 else f"{24 / possible:.1f} passes"
+    share = f"24 triples of {possible} without counting negatives, {part}"
+    assert f"to draw: {share}" in err
+    assert f"drawn: {share}" in err
+    assert "the rate rises for 1 step; --warmup sets another number" in err
+
+
+def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--device", "cuda", "--train-lower", "-q"], capsys)
+    assert "CUDA was asked for, but this ONNX Runtime has no CUDA; install it: make install EXTRAS=gpu" in said
+
+
+def test_the_comparison_at_the_end_runs_on_the_trainings_card_and_an_int8_folder_on_the_cpu(
+    trained: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnx_export import models
+    from query.commands.train import hmde, unseen_concepts
+
+    opened: list[tuple[str, str]] = []
+    monkeypatch.setattr(models, "open_named", lambda name, *_, device: opened.append((name, device)))
+    monkeypatch.setattr(unseen_concepts, "compare", lambda *_: None)
+    devices: dict[Precision, str] = {"int8": "cpu", "fp16": "cuda:1"}
+    for precision, device in devices.items():
+        folder = replace(trained, config=replace(trained.config, precision=precision))
+        report: Any = SimpleNamespace(folder=folder, held_out=frozenset())
+        sources = Sources(tuple(SOURCES), ReadOptions(), [])
+        hmde._searched(report, sources, DEFAULT, "cuda:1", Console(quiet=True), frozen=True)
+        assert opened == [(str(trained.path), device), (DEFAULT, "cuda:1")]
+        opened.clear()
+
+
+def test_a_folder_says_in_which_precision_a_card_trained_it() -> None:
+    from onnx_export.hmde.hmde_settings import Curve, CurvePoint
+
+    for device, precision in (("cpu", "float32"), ("cuda:1", "bfloat16")):
+        training: Any = SimpleNamespace(
+            settings=PRESETS["paper"], curve=Curve([CurvePoint(0, 1.0, 0.1, 0.5)]), step=1,
+            lower=SimpleNamespace(device=device),
+        )  # fmt: skip
+        facts = training_facts(training, Counter(), Counter(), DEFAULT)
+        assert (facts["device"], facts["precision"]) == (device, precision)
+
+
+def test_an_exported_graph_can_not_learn(
+    small: ModelFolder, small_trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (small, small_trained):
+        encoder = ["--encoder", str(folder.path), "--train-lower"]
+        said = _refused([*SOURCES, "-o", str(tmp_path / "x"), *encoder, "-q"], capsys)
+        assert "it is an exported folder already" in said
+
+
+def test_all_of_a_lower_encoder_learns_at_a_rate_for_trained_weights() -> None:
+    assert settings_of("small", {"frozen": False}).rate == 2e-5
+    assert settings_of("small", {"frozen": False, "rate": 1e-3}).rate == 1e-3
+    assert settings_of("small", {"frozen": False, "adapters": 4}).rate == PRESETS["small"].rate
+    assert settings_of("small", {}) == PRESETS["small"]
+    assert (PRESETS["small"].segmentation, PRESETS["paper"].segmentation) == ("windows", "sentences")
+    assert settings_of("paper", {}) == PRESETS["paper"]
+
+
+def test_the_preset_paper_is_as_published() -> None:
+    paper = settings_of("paper", {})
+    assert (paper.pooling, paper.segmentation, paper.form, paper.whole) == ("cls", "sentences", "paper", False)
+    assert (paper.layers, paper.feed_forward, paper.dropout) == (2, 2048, 0.1)
+    assert (paper.sentences, paper.tokens) == (32, 128)
+    assert (paper.batch, paper.accumulate, paper.rate, paper.warmup) == (2, 64, 1e-5, 1000)
+    assert (paper.drawing, paper.held_out, paper.patience, paper.hard) == ("shuffled", 0.0, 0, True)
+    assert settings_of("paper", {"frozen": True}).pooling is None
+
+
+def test_a_training_that_holds_nothing_out_keeps_the_last_step_and_warns_of_nothing(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "documents"
+    options = [*over_small, "--held-out", "0", "--segmentation", "plain-windows", "--first-part"]
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *options, "--drawing", "shuffled", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["best"] == 4
+    assert "held" not in err
+    assert "for windows of" in (target / "MODEL_CARD.md").read_text()
+    encoder = open_encoder(ModelFolder.open(target), device="cpu")
+    assert not encoder.spec.titled
+    document = Document("1", "en", " ".join(f"Goat number {n} was sold." for n in range(100)), "Goats")
+    offsets = encoder.encode_documents([document]).passages[0].without_title().offsets
+    assert offsets[0, 0] == 0
+    assert 1 < len(offsets) < 50
+
+
+def test_the_pooling_of_a_frozen_encoder_is_its_own(tmp_path: Path) -> None:
+    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), "--pooling", "cls"]) == 2
+
+
+def test_a_warm_up_leaves_most_of_a_short_training_to_learn_in() -> None:
+    assert settings_of("paper", {"steps": 500}).warmup == 62
+    assert settings_of("small", {"steps": 4}).warmup == 1
+    assert settings_of("paper", {"steps": 500, "warmup": 400}).warmup == 400
+    assert settings_of("paper", {"steps": 20_000}).warmup == PRESETS["paper"].warmup
+
+
+def test_adapters_need_a_lower_encoder_that_learns(tmp_path: Path) -> None:
+    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), "--adapters", "4"]) == 2

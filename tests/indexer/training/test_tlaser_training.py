@@ -1,0 +1,278 @@
+"""``dragoman train tlaser``: from parallel text to a folder that index, search and calibrate take."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.document import Document, unit_rows
+from encoders.folder.model_folder import ModelFolder
+from encoders.methods.method_registry import open_encoder
+from indexer.collection.settings import Settings
+from indexer.parallel.source import AlignedSentence
+from indexer.training.aligned_corpus import gather, hold_out
+from indexer.training.tlaser_training import gate_texts
+from onnx_export.graphs.parity import compare
+from onnx_export.tlaser.pair_batches import Batches
+from query.cli import run
+from query.ranking.searcher import Searcher
+from tests.conftest import until
+from tests.onnx_export.conftest import _exports_once  # noqa: F401
+from trials.servers.shared import once
+
+pytestmark = pytest.mark.torch
+
+_SMALL = [
+    "--dim",
+    "16",
+    "--layers",
+    "2",
+    "--vocabulary",
+    "120",
+    "--batch-tokens",
+    "256",
+    "--precision",
+    "fp32",
+    "--device",
+    "cpu",
+    "-q",
+]
+_NUMBERS = {
+    "en": ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"],
+    "de": ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"],
+    "es": ["uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve"],
+}
+
+
+@pytest.fixture(scope="module")
+def parallel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sums in three languages: a language small enough to be learnt in seconds."""
+    rng = np.random.default_rng(0)
+    lines = ["\t".join(_NUMBERS)]
+    for _ in range(300):
+        digits = rng.integers(9, size=rng.integers(2, 6))
+        lines.append("\t".join(" ".join(words[digit] for digit in digits) for words in _NUMBERS.values()))
+    file = tmp_path_factory.mktemp("parallel") / "sums.tsv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def _sums(parallel: Path, target: Path, variant: str) -> list[str]:
+    """The command that trains a variant."""
+    options = ["-o", str(target), "--variant", variant, "--steps", "60", "--interval", "20", *_SMALL]
+    return ["train", "tlaser", str(parallel), *options]
+
+
+@pytest.fixture(scope="module", params=["ct", "t", "laser"])
+def trained(request: pytest.FixtureRequest, parallel: Path) -> ModelFolder:
+    """A folder of each variant, made by the command."""
+
+    def make(folder: Path) -> Path:
+        target = folder / f"sums-{request.param}"
+        assert run(_sums(parallel, target, request.param)) == 0
+        return target
+
+    return ModelFolder.open(once(f"tlaser-{request.param}", make))
+
+
+def test_the_folder_says_what_it_is_and_how_it_came_to_be(trained: ModelFolder) -> None:
+    assert trained.config.languages == ("de", "en", "es")
+    assert trained.config.pooling == ("max" if trained.path.name.endswith("laser") else "cls")
+    parity = json.loads((trained.path / "parity.json").read_text(encoding="utf-8"))
+    assert parity["passed"]
+    rows = [json.loads(line) for line in (trained.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["step"] for row in rows] == [20, 40, 60]
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert (trained.path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "de-en, de-es, en-es, es-en" in (trained.path / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    """Nine documents of four words in each language, whose translations are one concept."""
+    lines = [
+        {"id": f"{lang}{n}", "lang": lang, "text": " ".join(words[(n + k) % 9] for k in range(4)), "concept": str(n)}
+        for lang, words in _NUMBERS.items()
+        for n in range(9)
+    ]
+    file = tmp_path / "docs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return file
+
+
+def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
+    trained: ModelFolder, documents: Path, settings: Settings
+) -> None:
+    place = ["--home", str(settings.home)]
+    assert run(["index", str(documents), "-c", "sums", "--encoder", str(trained.path), "-q", *place]) == 0
+    with Searcher.open("sums", settings, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert searcher.calibration.model == searcher.spec.model
+        assert searcher.search("drei vier fünf sechs", lang="de", to=["de"], k=3)[0].doc_id == "de2"
+        assert len(searcher.search("drei vier fünf", lang="de", to=["en"], k=3)) == 3
+
+
+@pytest.mark.parametrize("trained", ["ct"], indirect=True)
+def test_what_was_trained_is_combined_with_another_encoder(
+    trained: ModelFolder, documents: Path, encoder: object, settings: Settings
+) -> None:
+    both = ["--encoder", "multilingual-e5-small", "--encoder", str(trained.path)]
+    assert run(["index", str(documents), "-c", "both", *both, "-q", "--home", str(settings.home)]) == 0
+    with Searcher.open("both", settings, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert searcher.search("drei vier fünf sechs", lang="de", to=["de"], k=3)[0].doc_id == "de2"
+        assert searcher.search("drei vier fünf sechs", lang="de", to=["en"], k=1)[0].doc_id == "en2"
+
+
+def test_every_method_over_sentences_takes_the_folder(trained: ModelFolder) -> None:
+    text = Document("1", "de", "eins zwei. drei vier. fünf")
+    for method in ("segments", "first", "sentences"):
+        encoder = open_encoder(trained, method, device="cpu")
+        encoded = encoder.encode_documents([text])
+        assert float(np.linalg.norm(encoded.vectors[0])) == pytest.approx(1.0, abs=1e-5)
+        assert encoder.encode_queries([text]).shape == (1, 16)
+
+
+def test_the_gate_refuses_a_graph_that_shuffles_rankings_on_few_sentences_too() -> None:
+    """Vectors that lie close together keep every cosine when they are swapped: the rankings alone tell."""
+    rows = [AlignedSentence(str(n), {"de": f"Satz {n}", "en": f"sentence {n}"}) for n in range(20)]
+    train, held = hold_out(gather(rows))
+    texts = gate_texts(held, train, ["de", "en"])
+    assert len({text.text for text in texts}) == 40
+    rng = np.random.default_rng(0)
+    right = unit_rows((np.eye(1, 16) + 0.02 * rng.normal(size=(len(texts), 16))).astype(np.float32))
+    assert compare("int8", texts, right, right).passed
+    report = compare("int8", texts, right[::-1], right)
+    assert report.cosine_min > 0.97
+    assert not report.passed
+
+
+def _command(parallel: Path, target: Path, steps: int = 80) -> list[str]:
+    options = ["-o", str(target), "--steps", str(steps), "--interval", "10", *_SMALL]
+    return ["train", "tlaser", str(parallel), *options]
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("trained", ["ct", "laser"], indirect=True)
+def test_a_training_that_was_stopped_goes_on_to_the_same_curve_and_the_same_graph(
+    trained: ModelFolder, parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = Batches.__next__
+
+    def interrupted(batches: Batches) -> object:
+        if sum(batches.drawn) == 45:
+            signal.raise_signal(signal.SIGINT)
+        return taken(batches)
+
+    target = tmp_path / trained.path.name
+    command = _sums(parallel, target, trained.path.name.removeprefix("sums-"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Batches, "__next__", interrupted)
+        assert run(command) == 130
+    assert not target.exists()
+    assert run(command) == 0
+    for name in ("curve.jsonl", "model.onnx"):
+        assert (target / name).read_bytes() == (trained.path / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("variant", [pytest.param("ct", marks=pytest.mark.long), "laser"])
+def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph(
+    variant: str, parallel: Path, tmp_path: Path
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    script = (
+        "import sys; from onnx_export.training import checkpoint; from query.cli import run; "
+        "checkpoint._LEAST_SECONDS = 0.0; sys.exit(run(sys.argv[1:]))"
+    )
+    program = [sys.executable, "-c", script]
+    checkpoint = killed.with_name("killed.training") / "last.pt"
+    options = ["--variant", variant]
+    process = subprocess.Popen([*program, *_command(parallel, killed), *options], env=environment)
+    until(lambda: checkpoint.exists() or process.poll() is not None, 120)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert checkpoint.exists()
+    assert not killed.exists()
+    for target in (killed, whole):
+        subprocess.run([*program, *_command(parallel, target), *options], env=environment, check=True)
+    for name in ("curve.jsonl", "model.onnx"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_a_finished_training_is_exported_again_and_goes_on_with_more_steps(
+    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "m"
+    assert run(_command(parallel, target, 10)) == 0
+    assert run([*_command(parallel, target, 10), "--precision", "int8", "--force", "--json"]) == 0
+    capsys.readouterr()
+    assert ModelFolder.open(target).config.precision == "int8"
+    assert run([*_command(parallel, target, 20), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["directions"] == ["de-en", "de-es", "en-es", "es-en"]
+    assert 0 < told["words_per_second"] < told["tokens_per_second"]
+    assert told["parameters"] > 16 * told["vocabulary"]
+    rows = (target / "curve.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(row)["step"] for row in rows] == [10, 20]
+    assert run([*_command(parallel, target, 10), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "had 20 steps already, which are exported; remove it to train fewer" in " ".join(told["remarks"])
+    assert told["words_per_second"] == 0
+
+
+def test_a_checkpoint_of_another_size_is_refused_by_name(
+    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(_command(parallel, tmp_path / "m", 10)) == 0
+    assert run([*_command(parallel, tmp_path / "m", 10), "--dim", "32"]) == 1
+    error = capsys.readouterr().err
+    assert "has a checkpoint of another training (dim 16, now 32" in error
+    assert "give the same sources and options to go on with it, or remove the folder" in error
+
+
+def test_long_pairs_unpaired_languages_and_small_texts_are_told(
+    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [{"en": "one " * 4000, "de": "eins " * 4000}, {"en": "", "de": "eins"}]
+    lines += [{"fr": f"un {n}", "it": f"uno {n}"} for n in range(30)]
+    extra = tmp_path / "extra.jsonl"
+    extra.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    command = [*_command(parallel, tmp_path / "m", 10), "--languages", "de,en,es,fr,it,ja"]
+    assert run([*command, str(extra), "--vocabulary", "5000", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    remarks = " | ".join(told["remarks"])
+    assert "1 pair has a side of more than 127 tokens" in remarks
+    assert "fr never stands beside en or es and was left out; name another --pivot" in remarks
+    assert "tokens that come twice, not 5,000" in remarks
+    assert "no sentence in ja stands beside another in the sources" in remarks
+    assert [note["text"] for note in told["refused"]] == ["its en side is empty"]
+
+
+def test_each_pivot_is_translated_into_from_every_other_language(
+    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*_command(parallel, tmp_path / "m", 10), "--pivot", "de", "--pivot", "en", "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["directions"] == ["de-en", "en-de", "es-de", "es-en"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--pivot", "en,ja"], "pivot ja is not in the sources, which have de, en, es; choose of these"),
+        (["--pivot", "en,de", "--languages", "de,es"], "pivot en is not among the languages de, es; add it to --lang"),
+        (["--languages", "de"], "(of 300 sentences none is in two of de)"),
+        (["--max-tokens", "8", "--languages", "de,ja"], "no sentence in two languages could be read"),
+    ],
+)
+def test_what_can_teach_nothing_is_one_sentence(
+    parallel: Path, tmp_path: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*_command(parallel, tmp_path / "m", 10), *options]) == 1
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()

@@ -1,0 +1,252 @@
+"""What a Hugging Face folder states is taken; what no graph has is refused with a sentence."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoders.errors import BadInput
+from encoders.folder.model_config import Pooling
+from onnx_export.huggingface.hub import find_source, read_card
+from onnx_export.huggingface.hub_layout import DenseLayer, Layout, choose_pooling, choose_prefixes, read_layout
+from tests.onnx_export.conftest import write_json
+
+HERE = Path("model")
+TANH, IDENTITY = DenseLayer(HERE / "2_Dense", "tanh"), DenseLayer(HERE / "2_Dense", "identity")
+
+
+def sentence_layout(folder: Path, *kinds: str, pooling: dict[str, Any], dense: dict[str, Any] | None = None) -> Path:
+    new = "sentence_transformers.sentence_transformer.modules"
+    write_json(
+        folder / "modules.json",
+        [
+            {"path": f"{at}_{kind}" if at else "", "type": f"{new}.{kind.lower()}.{kind}"}
+            for at, kind in enumerate(kinds)
+        ],
+    )
+    write_json(folder / "1_Pooling/config.json", pooling)
+    write_json(folder / "2_Dense/config.json", dense or {})
+    return folder
+
+
+def test_a_bare_transformer_states_no_pooling(tmp_path: Path) -> None:
+    write_json(tmp_path / "config.json", {"model_type": "bert"})
+    assert read_layout(tmp_path) == Layout(transformer=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        {"pooling_mode": "cls"},
+        {"pooling_mode": ["cls"]},
+        {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False},
+    ],
+)
+def test_both_spellings_of_pooling_are_read(tmp_path: Path, pooling: dict[str, Any]) -> None:
+    layout = read_layout(sentence_layout(tmp_path, "Transformer", "Pooling", "Normalize", pooling=pooling))
+    assert (layout.pooling, layout.dense) == ("cls", ())
+
+
+def test_labses_layout_is_read_whole(tmp_path: Path) -> None:
+    folder = sentence_layout(
+        tmp_path,
+        *("Transformer", "Pooling", "Dense", "Normalize"),
+        pooling={"pooling_mode": "cls", "include_prompt": True},
+        dense={"activation_function": "torch.nn.modules.activation.Tanh"},
+    )
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": 256, "do_lower_case": True})
+    write_json(folder / "config_sentence_transformers.json", {"prompts": {"query": "ask: ", "document": ""}})
+    assert read_layout(folder) == Layout(
+        transformer=folder,
+        pooling="cls",
+        dense=(DenseLayer(folder / "2_Dense", "tanh"),),
+        max_tokens=256,
+        lower_case=True,
+        prompts={"query": "ask: "},
+    )
+
+
+@pytest.mark.parametrize(
+    ("pooling", "sentence"),
+    [
+        ({"pooling_mode": "lasttoken"}, "asks for pooling by lasttoken; mean and cls can be exported"),
+        ({"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}, "pooling by max and cls"),
+        ({"pooling_mode": "mean", "include_prompt": False}, "leaves the prompt's tokens out of pooling"),
+        ({}, "asks for pooling by nothing"),
+    ],
+)
+def test_a_pooling_no_graph_has_is_refused(tmp_path: Path, pooling: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        read_layout(sentence_layout(tmp_path, "Transformer", "Pooling", pooling=pooling))
+
+
+@pytest.mark.parametrize(
+    ("dense", "sentence"),
+    [
+        (
+            {"activation_function": "torch.nn.modules.activation.ReLU"},
+            "has the activation ReLU; dense layers with Tanh or",
+        ),
+        ({"use_residual": True}, "a residual"),
+        ({"module_input_name": "token_embeddings"}, "on single tokens"),
+    ],
+)
+def test_a_dense_layer_no_graph_has_is_refused(tmp_path: Path, dense: dict[str, Any], sentence: str) -> None:
+    folder = sentence_layout(tmp_path, "Transformer", "Pooling", "Dense", pooling={"pooling_mode": "cls"}, dense=dense)
+    with pytest.raises(BadInput, match=sentence):
+        read_layout(folder)
+
+
+@pytest.mark.parametrize("kinds", [("StaticEmbedding",), ("Transformer", "WordWeights", "Pooling"), ("Transformer",)])
+def test_modules_of_another_kind_are_named_and_refused(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    with pytest.raises(BadInput, match=f"is made of {', '.join(kinds)}; a model that can be exported is"):
+        read_layout(sentence_layout(tmp_path, *kinds, pooling={}))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "holds no Hugging Face model: it has neither config.json nor modules.json"),
+        ("{", "config.json can't be read .*; fetch the model again"),
+        ("[]", "is not a JSON object"),
+        ("{}", "names no model_type, so it is no transformer's$"),
+        ('{"format": 1, "graph": "0"}', "it is an exported folder already"),
+    ],
+)
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path, content: str | None, sentence: str) -> None:
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    with pytest.raises(BadInput, match=sentence):
+        read_layout(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("layout", "asked", "pooling", "dense", "pooler"),
+    [
+        (Layout(HERE), None, "mean", (), False),
+        (Layout(HERE), "cls", "cls", (), False),
+        (Layout(HERE), "cls-dense-tanh", "cls-dense-tanh", (), True),
+        (Layout(HERE, "mean"), None, "mean", (), False),
+        (Layout(HERE, "cls", (TANH,)), None, "cls-dense-tanh", (TANH,), False),
+        (Layout(HERE, "cls", (TANH,)), "cls-dense-tanh", "cls-dense-tanh", (TANH,), False),
+        (Layout(HERE, "cls", (TANH,)), "mean", "mean", (), False),
+        (Layout(HERE, "mean", (TANH,)), None, "mean", (TANH,), False),
+        (Layout(HERE, "cls", (IDENTITY,)), None, "cls", (IDENTITY,), False),
+    ],
+)
+def test_the_user_decides_pooling_then_the_folder_then_the_mean(
+    layout: Layout, asked: Pooling | None, pooling: Pooling, dense: tuple[DenseLayer, ...], pooler: bool
+) -> None:
+    recipe = choose_pooling(layout, asked)
+    assert (recipe.pooling, recipe.dense, recipe.pooler) == (pooling, dense, pooler)
+    silent = (
+        (asked is None and layout.pooling is not None) or bool(dense) or (asked in ("mean", "cls") and not layout.dense)
+    )
+    assert bool(recipe.remark) is not silent, "a choice that nobody stated is said"
+
+
+def test_cls_dense_tanh_is_refused_where_the_dense_layer_is_another() -> None:
+    with pytest.raises(BadInput, match="needs one dense layer with tanh"):
+        choose_pooling(Layout(HERE, "cls", (IDENTITY,)), "cls-dense-tanh")
+
+
+E5, NONE = ("query: ", "passage: "), ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "prompts", "default", "expected"),
+    [
+        ("multilingual-e5-small", {}, None, E5),
+        ("mE5_base", {}, None, E5),
+        ("multilingual-e5-large-instruct", {}, None, NONE),
+        ("base5-bert", {}, None, NONE),
+        ("LaBSE", {}, None, NONE),
+        ("any", {"query": "q: ", "passage": "p: "}, None, ("q: ", "p: ")),
+        ("any", {"query": "q: ", "document": "d: "}, None, ("q: ", "d: ")),
+        ("e5", {"query": "q: "}, None, ("q: ", "")),
+        ("any", {"retrieval": "r: ", "query": "q: "}, "retrieval", ("q: ", "r: ")),
+    ],
+)
+def test_prefixes_are_the_models_prompts_or_e5s_rule(
+    name: str, prompts: dict[str, str], default: str | None, expected: tuple[str, str]
+) -> None:
+    assert choose_prefixes(Layout(HERE, prompts=prompts, default_prompt=default), name)[:2] == expected
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("---\nlicense: mit\nlanguage: [de, no, multilingual, pt-BR, de]\n---\n# A model", ("mit", ("de", "nb", "pt"))),
+        ("---\nlanguage: fr\n---\n", ("", ("fr",))),
+        ("---\nlanguage: no\n---\n", ("", ("nb",))),
+        ("---\nlanguage:\n---\n", ("", ())),
+        ("---\nlanguage: [fr\n---\n", ("", ())),
+        ("# A model without a header", ("", ())),
+        (None, ("", ())),
+    ],
+)
+def test_licence_and_languages_come_from_the_models_card(
+    tmp_path: Path, text: str | None, expected: tuple[str, tuple[str, ...]]
+) -> None:
+    if text is not None:
+        (tmp_path / "README.md").write_text(text)
+    assert read_card(tmp_path) == expected
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("transformer", "dense"), [("model.safetensors", "pytorch_model.bin"), ("pytorch_model.bin", "model.safetensors")]
+)
+def test_the_weights_of_the_transformer_and_of_each_dense_layer_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transformer: str, dense: str
+) -> None:
+    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.utils import filter_repo_objects
+
+    hub, cache = tmp_path / "hub", tmp_path / "cache"
+    sentence_layout(hub, "Transformer", "Pooling", "Dense", pooling={"pooling_mode": "mean"})
+    weights = {transformer, f"2_Dense/{dense}"}
+    for file in (*weights, "2_Dense/model.onnx"):
+        (hub / file).write_bytes(b"")
+
+    def snapshot(_model: str, *, allow_patterns: list[str], local_files_only: bool = False, **ignored: Any) -> str:
+        if not local_files_only:
+            files = (str(file.relative_to(hub)) for file in hub.rglob("*") if file.is_file())
+            for file in filter_repo_objects(files, allow_patterns=allow_patterns, **ignored):
+                (cache / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(hub / file, cache / file)
+        elif not cache.exists():
+            raise LocalEntryNotFoundError("not in the cache")
+        return str(cache)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    for missing in (*weights, None):
+        assert find_source("someone/model", lambda _: None) == cache
+        assert weights <= {str(file.relative_to(cache)) for file in cache.rglob("*")}
+        if missing:
+            (cache / missing).unlink()
+    assert not (cache / "2_Dense/model.onnx").exists()
+
+
+@pytest.mark.torch
+def test_a_cached_model_that_cannot_be_exported_asks_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence_layout(tmp_path, "Transformer", "Pooling", pooling={"pooling_mode": "max"})
+    (tmp_path / "model.safetensors").write_bytes(b"")
+
+    def snapshot(_model: str, *, local_files_only: bool = False, **_: Any) -> str:
+        assert local_files_only
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    assert find_source("someone/model", lambda _: None) == tmp_path
+
+
+def test_every_refusal_is_one_sentence_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_layout(sentence_layout(tmp_path, "Transformer", "Pooling", pooling={"pooling_mode": "max"}))
+    assert not re.search(r"[.!?]\s+[A-Z]|\n", str(caught.value))

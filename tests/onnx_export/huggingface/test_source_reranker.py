@@ -1,0 +1,131 @@
+"""Cross-encoders of BERT and XLM-R shape: the graph scores pairs as transformers does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+from encoders.folder.model_config import ModelConfig, Precision
+from encoders.folder.model_folder import ModelFolder, publishing
+from encoders.inference.cross_encoder import Pair, Reranker
+from onnx_export.graphs.parity import GateText, compare_scores, read_texts
+from onnx_export.huggingface import source_reranker as rerankers
+from onnx_export.huggingface.hub_export import write_files
+from onnx_export.huggingface.hub_layout import read_layout
+from tests.onnx_export.conftest import POSITIONS, save_reranker
+
+pytestmark = pytest.mark.torch
+
+PAIRS: list[Pair] = [
+    ("How long should bread dough rise?", "A slow rise overnight gives the bread more flavour."),
+    ("warning signs", ""),
+    ("", "Der Teig ruht."),
+    ("vulcano", "Il vulcano " * 100),
+    ("volcano " * 100, "The mountain."),
+]
+
+
+def saved(folder: Path, shape: str, labels: int = 1) -> Path:
+    return save_reranker(folder / f"{shape}-{labels}", shape, labels=labels)
+
+
+def by_transformers(folder: Path, pairs: list[Pair]) -> FloatArray:
+    """Scores of all pairs in one batch, by the library's own classes."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    queries, passages = map(list, zip(*pairs, strict=True))
+    batch = tokenizer(queries, passages, truncation=True, max_length=POSITIONS, padding=True, return_tensors="pt")
+    if model.config.type_vocab_size < 2:
+        batch.pop("token_type_ids", None)
+    with torch.no_grad():
+        logits = model(**batch).logits.numpy()
+    scores: FloatArray = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+    return scores
+
+
+def exported(source: Path, target: Path, precision: Precision = "fp32") -> Reranker:
+    loaded = rerankers.load(read_layout(source))
+    tokens = loaded.source.max_tokens
+    config = ModelConfig("tiny", 1, tokens, "cross-encoder", "", "", (), precision, "weights", "", "")
+    with publishing(target, config) as draft:
+        write_files(loaded.source, draft, precision)
+    return Reranker(ModelFolder.open(target), device="cpu")
+
+
+@pytest.mark.parametrize(("shape", "labels"), [("bert", 1), ("xlm-r", 1), ("bert", 2)])
+def test_a_graph_scores_pairs_as_transformers_does(shape: str, labels: int, tmp_path: Path) -> None:
+    source = saved(tmp_path, shape, labels)
+    reranker = exported(source, tmp_path / "made")
+    expected = by_transformers(source, PAIRS)
+    assert np.ptp(expected) > 1e-3
+    np.testing.assert_allclose(reranker.scores(PAIRS), expected, atol=2e-5)
+    loaded = rerankers.load(read_layout(source))
+    np.testing.assert_allclose(rerankers.reference_scores(loaded, PAIRS), expected, atol=2e-5)
+    assert loaded.typed == (shape == "bert")
+    assert reranker.scores([]).shape == (0,)
+
+
+@pytest.mark.parametrize("labels", [1, 2])
+@pytest.mark.parametrize(("precision", "bound"), [("fp16", 0.01), ("int8", 0.2), ("q4", 0.5)])
+def test_other_precisions_score_alike(precision: Precision, bound: float, labels: int, tmp_path: Path) -> None:
+    source = saved(tmp_path, "bert", labels)
+    scores = exported(source, tmp_path / "made", precision).scores(PAIRS)
+    assert np.abs(scores - by_transformers(source, PAIRS)).max() < bound
+
+
+def test_a_separator_in_a_text_does_not_end_the_query(tmp_path: Path) -> None:
+    reranker = exported(saved(tmp_path, "bert"), tmp_path / "made")
+    (row,) = reranker.token_rows([("what is [SEP] in a tokenizer", "a token")])
+    assert (row == 3).sum() == 2
+
+
+def test_a_model_with_three_labels_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"has 3 labels, and a reranker has one, or two .* --pooling mean exports"):
+        rerankers.load(read_layout(saved(tmp_path, "bert", 3)))
+
+
+def test_a_tokenizer_that_joins_texts_without_a_separator_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="puts nothing between query and passage"):
+        rerankers.load(read_layout(save_reranker(tmp_path / "unpaired", paired=False)))
+
+
+def test_the_gate_compares_each_querys_scores_and_its_ten_best() -> None:
+    texts = [text for text in read_texts() if text.lang in {"de", "en"}]
+    random = np.random.default_rng(0)
+    reference = random.normal(3, 2, (4, 40)).astype(np.float32)
+    queries = [text for text in texts if text.role == "query"]
+    assert len(queries) == len(reference)
+    same = compare_scores("fp32", texts, reference, reference)
+    assert (same.texts, same.passed, round(same.top10_agreement, 6)) == (4, True, 1.0)
+    noisy = reference + random.normal(0, 1, reference.shape).astype(np.float32)
+    report = compare_scores("fp32", texts, noisy, reference)
+    centre = reference.mean()
+    cosines = [
+        float((a - centre) @ (b - centre) / np.linalg.norm(a - centre) / np.linalg.norm(b - centre))
+        for a, b in zip(noisy, reference, strict=True)
+    ]
+    assert report.cosine_min == pytest.approx(min(cosines), abs=1e-5)
+    assert report.cosine_mean == pytest.approx(np.mean(cosines), abs=1e-5)
+    assert report.worst == queries[int(np.argmin(cosines))].text
+    shares = [
+        len(set(np.argsort(-a)[:10]) & set(np.argsort(-b)[:10])) / 10 for a, b in zip(noisy, reference, strict=True)
+    ]
+    assert report.top10_agreement == pytest.approx(np.mean(shares))
+    with pytest.raises(BadInput, match="overflows"):
+        compare_scores("fp16", texts, np.full_like(reference, np.nan), reference)
+
+
+def test_each_query_of_the_gate_meets_documents_of_every_language() -> None:
+    texts = read_texts()
+    pairs = rerankers.gate_pairs(texts)
+    role: dict[str, GateText] = {text.text: text for text in texts}
+    queries = sum(text.role == "query" for text in texts)
+    assert len(pairs) % queries == 0
+    assert {role[document].lang for _, document in pairs[: len(pairs) // queries]} == {text.lang for text in texts}
