@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import Document, FloatArray
-from query.reproduce.classification import PARTS, Averages, Labelled, averages, split, zero_shot
+from papers.classification import PARTS, Averages, Labelled, averages, split, zero_shot
 
 
 def accuracies(documents: Sequence[Document], vectors: FloatArray, splits: int) -> list[Averages]:

@@ -30,13 +30,13 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.readers.documents import Sources
 from indexer.training.cr5_training import train_cr5
+from papers.retrieval import RANKS, Precision, precision
 from query.fitting.calibrate import calibrate
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.searcher import Searcher
-from query.reproduce.retrieval import RANKS, Precision, precision
 
 if TYPE_CHECKING:
-    from query.reproduce.cr5 import Retrieved
+    from papers.cr5 import Retrieved
 
 TRAINED = (*LANGUAGES, "nl", "pl", "cs", "pt", "hu")
 
@@ -289,7 +289,7 @@ def transfer_rows(records: Records) -> list[str]:
 def word_rows(records: Records) -> list[str]:
     """Words of FreeDict, interface sentences and news, English and each language, by a model of all help pages."""
     from encoders.cr5.bags_of_words import load_model
-    from query.reproduce import cr5 as tables
+    from papers import cr5 as tables
 
     table = harness.Table(
         ["| queries → candidates | P@1, P@5, P@10 by cosine | by CSLS | queries |", "|---|---|---|---:|"]

@@ -22,7 +22,7 @@ from encoders.document import Document, Encoder, Int8Array, Passages, encode_in_
 from encoders.hmde.triples import held_out
 from onnx_export.hmde.hmde_settings import LONGFORMER
 from onnx_export.models import DEFAULT
-from query.reproduce.hmde_methods import open_method
+from papers.hmde_methods import open_method
 
 METHODS = ("first", "segments", "sentences", "windows")
 SEGMENTATIONS = ("sentences", "windows")

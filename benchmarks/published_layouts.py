@@ -1,4 +1,4 @@
-"""Open collections in the layouts that the papers' data have, for ``dragoman reproduce`` (docs/papers.md).
+"""Open collections in the layouts that the papers' data have, for ``python -m papers`` (docs/papers.md).
 
 FOLDER/wmt19 (help pages) and FOLDER/wmt19-news have a folder of texts for each language, FOLDER/wikipedia counts words,
 FOLDER/europarl has aligned sentences, and FOLDER/dictionary.txt pairs of words.

@@ -24,7 +24,7 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.methods.method_registry import open_encoder
 from encoders.tlaser.similarity import search_error
 from encoders.tlaser.tlaser_settings import NAMES, Variant, preset
-from query.reproduce.classification import Averages
+from papers.classification import Averages
 from trials.tlaser_runs import order, read_runs, run_name
 
 SPLITS = 5

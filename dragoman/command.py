@@ -8,7 +8,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 _PACKAGES = ("query", "indexer", "onnx_export", "encoders")
-_ON_ALL_CORES = ("align", "mates", "reproduce", "train")
+_ON_ALL_CORES = ("align", "mates", "train")
 """Commands of few and large matrix products, which OpenBLAS divides among the cores.
 
 The products of all other commands are many and small. There OpenBLAS takes twice the processor's time on two cores, and

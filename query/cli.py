@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -49,11 +50,11 @@ _SECTIONS = {
         "encoders": "List encoders, or show one.",
         "export": "Turn a Hugging Face encoder into an ONNX folder, and prove it.",
         "train": "Train an encoder, or maps between languages.",
-        "reproduce": "Compute a paper's table, its figures beside ours.",
     },
 }
 """One line on each command, by section, in the order of ``dragoman --help``."""
 
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 INTERRUPTED = 130
 _LONGEST_SENTENCE = 1600
 """Characters of an error that are shown: twenty lines of a terminal."""
@@ -69,7 +70,7 @@ after this line in ~/.bashrc (in ~/.zshrc with zsh_source):
     package="query.commands",
     sections=_SECTIONS,
     epilog=_COMPLETION,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=CONTEXT,
 )
 @click.version_option(__version__, package_name="dragoman", message="dragoman %(version)s")
 def root() -> None:
@@ -82,14 +83,14 @@ def root() -> None:
     """  # noqa: D301 - \b keeps click from filling the lines
 
 
-def main() -> None:
-    """Run the command; its exit status is 0 done, 1 refused, 2 wrong usage, 130 interrupted."""
+def main(program: Callable[[list[str]], int] | None = None) -> None:
+    """Run the command, or another program; its exit status is 0 done, 1 refused, 2 wrong usage, 130 interrupted."""
     if logging.lastResort:
         logging.lastResort.setFormatter(LineFormatter())  # the handler of what commands and the service log
         logging.lastResort.addFilter(_is_no_interrupt)
     sys.unraisablehook = _show_unraisable
     try:
-        status = run(sys.argv[1:])
+        status = (program or run)(sys.argv[1:])
     except KeyboardInterrupt:  # a second Ctrl-C, after the first one ended the command
         status = INTERRUPTED
     if status == INTERRUPTED:
@@ -109,11 +110,11 @@ def _show_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def run(arguments: list[str]) -> int:
-    """Run the command with arguments and return its exit status."""
+def run(arguments: list[str], command: click.Command = root, name: str = "dragoman") -> int:
+    """Run a command with arguments and return its exit status."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it complains of a cache that it can do without
     try:
-        returned = root.main(args=arguments, prog_name="dragoman", standalone_mode=False)
+        returned = command.main(args=arguments, prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(file=shown)

@@ -117,20 +117,6 @@ class WrongInputs:
             "train mapping": ["-c", "demo", "-o", out, *at],
             "train hmde": [missing, "-o", out, "-q"],
             "train tlaser": [missing, "-o", out, "-q"],
-            "reproduce cr5": ["--wikipedia", missing, "-q"],
-            "reproduce hmde-clef": [
-                "--documents",
-                f"de={missing}",
-                "--qrels",
-                f"de={missing}",
-                "--topics",
-                missing,
-                "-q",
-            ],
-            "reproduce hmde-mldoc": ["--mldoc", missing, "-q"],
-            "reproduce lawdr": ["--wmt16", missing, "-q"],
-            "reproduce mappings": ["--jrc", missing, "-q"],
-            "reproduce tlaser": [*encoder, "--mldoc", missing, "-q"],
             "db upgrade": at,
         }
 

@@ -1,4 +1,4 @@
-"""A document encoder in torch with Dragoman's encoder interface: to reproduce tables of papers, not for an index."""
+"""A document encoder in torch with Dragoman's encoder interface: for the tables of papers, not for an index."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from query.evaluation.topic_set import read_topic_set
 @click.group("runs", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Look at what `dragoman evaluate` and `dragoman reproduce` logged; alone it is `runs list`.
+    """Look at what `dragoman evaluate` and `python -m papers` logged; alone it is `runs list`.
 
     An evaluation has a number, its runs have names: 7.de (German topics), 7.all (pooled), 7.de-same (within German),
     7.de-bm25 and 7.de-rm3 (BM25 and RM3 there), 7.de-fi (Finnish documents alone, by --pairs); by PSQ they are
@@ -313,8 +313,7 @@ def _write_judgements(
 ) -> None:
     if run.reproduced:
         raise BadInput(
-            f"run {run.id} is of a table of dragoman reproduce, whose data has the judgements; export it without "
-            "--qrels"
+            f"run {run.id} is of a table of python -m papers, whose data has the judgements; export it without --qrels"
         )
     for written in (judgements, output):
         if any(written.resolve() == read.resolve() for read in qrels):

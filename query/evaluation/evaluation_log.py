@@ -164,7 +164,7 @@ class LoggedRun(Base):
 
     @property
     def reproduced(self) -> bool:
-        """Whether the run is of a paper's table, computed by ``dragoman reproduce``."""
+        """Whether the run is of a paper's table, computed by ``python -m papers``."""
         return "table" in self.setup.settings
 
     @property

@@ -97,7 +97,7 @@ def test_only_commands_whose_work_workers_may_do_take_a_broker() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("group", ["encoders", "runs", "db", "train", "reproduce"])
+@pytest.mark.parametrize("group", ["encoders", "runs", "db", "train"])
 def test_the_lines_of_a_group_are_whole_sentences(group: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([group, "--help"]) == 0
     commands = capsys.readouterr().out.partition("\nCommands:\n")[2].rstrip()
@@ -343,9 +343,6 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         (["attach", "-c", "mini", "--lang-field", "l", "--companion"], 2, "leave --lang-field, --companion out"),
         (["runs", "compare", "--plot", "diff", "1", "2"], 1, "diff has none of the known endings: .png, .svg, .pdf"),
         (["mates", "--plot", "/nowhere/m.png", "x", "y"], 1, "there is no folder /nowhere"),
-        (["reproduce", "mappings", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
-        (["reproduce", "lawdr", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
-        (["reproduce", "cr5", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
         (["delete", "--all", "-c", "mini"], 1, "nobody can be asked whether mini with its documents may go"),
     ],
 )

@@ -19,6 +19,7 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.method_registry import open_encoder
 from onnx_export.hmde.hmde_settings import FineTuning, Settings
+from papers.__main__ import run as compute
 from query.cli import run
 from tests.onnx_export.conftest import SaveModel
 
@@ -132,7 +133,7 @@ def test_it_learns_what_a_classifier_over_frozen_vectors_can_not(
 ) -> None:
     given = ["--mldoc", str(stories), "--encoder", str(exported.path), "--device", "cpu", "--json"]
     learnt = ["--fine-tuned", "--checkpoint", str(small_model), "--rate", "0.003", "--epochs", "9"]
-    assert run(["reproduce", "hmde-mldoc", *given, *learnt]) == 0
+    assert compute(["hmde-mldoc", *given, *learnt]) == 0
     captured = capsys.readouterr()
     told = json.loads(captured.out)
     assert told["languages"]["de"]["accuracy"] < 75
@@ -147,15 +148,15 @@ def test_trainings_over_several_lower_encoders_are_fine_tuned(
     given = [f"--encoder={hmde.path}", f"--encoder={second}", "--mldoc", str(stories), "--device", "cpu", "--json"]
     learnt = ["--fine-tuned", "--rate", "0.003", "--epochs", "1"]
     checkpoint = ["--checkpoint", str(small_model)]
-    assert run(["reproduce", "hmde-variants", *given, *learnt, *checkpoint, *checkpoint]) == 0
+    assert compute(["hmde-variants", *given, *learnt, *checkpoint, *checkpoint]) == 0
     captured = capsys.readouterr()
     first, other = (variant["xldc"] for variant in json.loads(captured.out)["variants"])
     assert first == other > 0
     assert captured.err.count("epoch 1: loss") == 2
     assert "epoch 2" not in captured.err
-    assert run(["reproduce", "hmde-variants", *given, *learnt, *checkpoint * 3]) == 2
+    assert compute(["hmde-variants", *given, *learnt, *checkpoint * 3]) == 2
     assert "as many as --encoder" in capsys.readouterr().err
-    assert run(["reproduce", "hmde-variants", *given, "--epochs", "1"]) == 2
+    assert compute(["hmde-variants", *given, "--epochs", "1"]) == 2
     assert "belong to --fine-tuned" in capsys.readouterr().err
 
 
@@ -292,4 +293,4 @@ def test_an_encoder_that_was_exported_with_another_pooling_learns_with_it(
 
 
 def test_its_options_belong_to_it(stories: Path) -> None:
-    assert run(["reproduce", "hmde-mldoc", "--mldoc", str(stories), "--epochs", "3"]) == 2
+    assert compute(["hmde-mldoc", "--mldoc", str(stories), "--epochs", "3"]) == 2

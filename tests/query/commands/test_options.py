@@ -54,7 +54,6 @@ def test_an_address_is_of_this_machine_alone_unless_another_is_given(text: str, 
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (["reproduce", "mappings", "--jrc", "x", "--languages"], "names no language"),
         (["mates", "x", "--languages"], "names no language"),
         (["mates", "x", "--dimensions"], "no list of whole numbers"),
         (["mates", "x", "--methods"], "names no method"),
@@ -91,7 +90,6 @@ def test_a_command_with_an_empty_name_does_nothing(tmp_path: Path, monkeypatch: 
         ["index", "", "-c", "c", *home],
         ["status", "--home", ""],
         ["demo", "--store", ""],
-        ["reproduce", "mappings", "--jrc", ".", "--languages", ""],
     ):
         status, sentence = said(arguments)
         assert (status, "the value is empty; is a variable not set?" in sentence) == (2, True), sentence

@@ -13,7 +13,7 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
-from query.cli import run
+from papers.__main__ import run as compute
 from tests.onnx_export.conftest import POSITIONS
 
 pytestmark = pytest.mark.torch
@@ -141,7 +141,7 @@ def test_the_papers_table_is_made_by_it_opened_once(
         for part in ("train.1000", "dev", "test"):
             (tmp_path / f"{language}.{part}").write_text("CCAT\taaaa bbbb\nGCAT\t1234 5678\n" * 3, encoding="utf-8")
     given = ["--mldoc", str(tmp_path), "--encoder", str(hugging_face["bert"]), "--device", "cpu", "--json", "-q"]
-    assert run(["reproduce", "hmde-mldoc", *given, "--method", "longformer", "--fine-tuned", "--epochs", "1"]) == 0
+    assert compute(["hmde-mldoc", *given, "--method", "longformer", "--fine-tuned", "--epochs", "1"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["encoder"] == "tiny-bert by longformer"
     assert told["languages"]["de"]["accuracy"] == 100.0

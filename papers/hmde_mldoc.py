@@ -12,8 +12,8 @@ import numpy.typing as npt
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from onnx_export.hmde.hmde_settings import FineTuning
-from query.reproduce.classification import Labelled, LabelledSplit, all_documents, classify
-from query.reproduce.encoding import vectors_by_id
+from papers.classification import Labelled, LabelledSplit, all_documents, classify
+from papers.encoding import vectors_by_id
 
 if TYPE_CHECKING:
     from onnx_export.hmde.trainable import Trainable

@@ -1,4 +1,4 @@
-"""``dragoman reproduce cr5``, on files of the published layouts that are written here."""
+"""``python -m papers cr5``, on files of the published layouts that are written here."""
 
 import gzip
 import json
@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from encoders.errors import BadInput
+from papers.__main__ import run as compute
+from papers.cr5 import _candidates
+from papers.cr5_data import Wikipedia, read_dictionary, read_europarl
 from query.cli import run
-from query.reproduce.cr5 import _candidates
-from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
 
 LANGS = ("en", "it", "da", "vi")
 TOPICS = 7
@@ -90,7 +91,7 @@ def test_every_training_prints_the_papers_figures_beside_ours(
 ) -> None:
     arguments = ["--wikipedia", str(wikipedia), "--europarl", str(europarl), "--dictionary", str(dictionary)]
     sizes = ["--queries", "3", "--dimensions", "16", "--ridge", "0.3", "--pairs", *training]
-    assert run(["reproduce", "cr5", *arguments, *sizes, "--json", "-q"]) == 0
+    assert compute(["cr5", *arguments, *sizes, "--json", "-q"]) == 0
     documents, sentences, words = map(json.loads, capsys.readouterr().out.splitlines())
     assert documents["task"] == f"Documents, {training[0]} training"
     assert len(documents["rows"]) == 24
@@ -117,7 +118,7 @@ def test_transitive_training_as_published_is_beside_table_1_e(
     wikipedia: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     training = ["--pairs", "transitive-published", "--pivot", "en", "--languages", "en,da,vi"]
-    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), *QUICK, "--json", "-q", *training]) == 0
+    assert compute(["cr5", "--wikipedia", str(wikipedia), *QUICK, "--json", "-q", *training]) == 0
     task = json.loads(capsys.readouterr().out)
     by_pair = {(row["query"], row["candidates"], row["measure"]): row for row in task["rows"]}
     assert by_pair["da", "vi", "csls"]["paper"] == [27.8, 49.3, 60.0]
@@ -125,10 +126,10 @@ def test_transitive_training_as_published_is_beside_table_1_e(
     assert by_pair["da", "en", "csls"]["in_common"] > 0
     assert by_pair["da", "en", "csls"]["paper"] is None
     training[-1] = "en,it,da,vi"  # Italian has every concept that Danish and Vietnamese have
-    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), *QUICK, "-q", *training]) == 1
+    assert compute(["cr5", "--wikipedia", str(wikipedia), *QUICK, "-q", *training]) == 1
     assert "no concept has documents in two languages" in capsys.readouterr().err
     training[-1] = "en,it,da"  # and concepts of its own
-    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), *QUICK, "-q", *training]) == 1
+    assert compute(["cr5", "--wikipedia", str(wikipedia), *QUICK, "-q", *training]) == 1
     assert "no article in da is left to train with; leave it out of --languages" in capsys.readouterr().err
 
 
@@ -137,12 +138,12 @@ def test_pairwise_training_with_few_concepts_in_common_is_beside_table_1_d(
 ) -> None:
     arguments = ["--wikipedia", str(wikipedia), *QUICK, "--json", "-q"]
     few = ["--pairs", "pairwise", "--intersection", "25", "--languages", "da,vi"]
-    assert run(["reproduce", "cr5", *arguments, *few]) == 0
+    assert compute(["cr5", *arguments, *few]) == 0
     task = json.loads(capsys.readouterr().out)
     assert task["task"] == "Documents, pairwise training, 25 concepts in common"
     assert {row["in_common"] for row in task["rows"]} == {25}
     assert next(row["paper"] for row in task["rows"] if row["measure"] == "csls") == [24.3, 44.4, 53.3]
-    assert run(["reproduce", "cr5", *arguments, "--intersection", "25"]) == 2
+    assert compute(["cr5", *arguments, "--intersection", "25"]) == 2
     assert "--intersection is for --pairs pairwise; give both" in capsys.readouterr().err
 
 
@@ -150,10 +151,10 @@ def test_concepts_whose_articles_teach_nothing_are_not_in_common(
     wikipedia: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = shutil.copytree(wikipedia, tmp_path / "copy") / "matlab_input"
-    command = ["reproduce", "cr5", "--wikipedia", str(copy), *QUICK, "--json", "-q", "--languages", "da,vi"]
+    command = ["cr5", "--wikipedia", str(copy), *QUICK, "--json", "-q", "--languages", "da,vi"]
 
     def in_common() -> int:
-        assert run([*command, "--pairs", "pairwise"]) == 0
+        assert compute([*command, "--pairs", "pairwise"]) == 0
         (number,) = {row["in_common"] for row in json.loads(capsys.readouterr().out)["rows"]}
         return int(number)
 
@@ -172,10 +173,10 @@ def test_concepts_whose_articles_teach_nothing_are_not_in_common(
 def test_precision_at_k_is_drawn_for_each_pair_of_languages(wikipedia: Path, tmp_path: Path) -> None:
     arguments = ["--wikipedia", str(wikipedia), "--queries", "3", "--dimensions", "16", "--ridge", "0.3", "-q"]
     plot = tmp_path / "figure2.svg"
-    assert run(["reproduce", "cr5", *arguments, "--languages", "en,it,da", "--plot", str(plot)]) == 0
+    assert compute(["cr5", *arguments, "--languages", "en,it,da", "--plot", str(plot)]) == 0
     drawn = plot.read_text()
     assert all(f"<!-- {text} -->" in drawn for text in ("en – it", "da – en", "da – it", "paper: ADVREFINE"))
-    assert run(["reproduce", "cr5", *arguments, "--plot", str(tmp_path / "figure2")]) == 1
+    assert compute(["cr5", *arguments, "--plot", str(tmp_path / "figure2")]) == 1
 
 
 def test_each_measure_is_logged_with_every_querys_rank(
@@ -184,7 +185,7 @@ def test_each_measure_is_logged_with_every_querys_rank(
     home = ["--home", str(tmp_path / "home")]
     sizes = ["--queries", "5", "--dimensions", "16", "--ridge", "0.3", "--languages", "en,it"]
     arguments = ["--wikipedia", str(wikipedia), "--europarl", str(europarl)]
-    assert run(["reproduce", "cr5", *arguments, *sizes, *home, "--json", "-q"]) == 0
+    assert compute(["cr5", *arguments, *sizes, *home, "--json", "-q"]) == 0
     documents, sentences = map(json.loads, capsys.readouterr().out.splitlines())
     assert (documents["evaluations"], sentences["evaluations"]) == ({"cosine": 1, "csls": 2}, {"cosine": 3, "csls": 4})
     for row in documents["rows"]:
@@ -212,7 +213,7 @@ def test_candidates_are_first_those_that_taught_nothing() -> None:
 
 def test_a_table_is_printed_for_people(wikipedia: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--queries", "3", "--dimensions", "16", "--ridge", "0.3", "--languages", "en,it"]
-    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), *sizes]) == 0
+    assert compute(["cr5", "--wikipedia", str(wikipedia), *sizes]) == 0
     out = capsys.readouterr().out
     assert "Documents, joint training, in %" in out
     assert "70.5 85.4 90.1" in out
@@ -255,7 +256,7 @@ def test_what_is_not_of_the_layout_is_one_sentence(tmp_path: Path, wikipedia: Pa
 def test_too_many_queries_and_unknown_languages_are_refused(
     wikipedia: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), "--queries", "40"]) == 1
+    assert compute(["cr5", "--wikipedia", str(wikipedia), "--queries", "40"]) == 1
     assert "70 concepts in common, too few to hold 40 out; ask fewer with --queries" in capsys.readouterr().err
-    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), "--languages", "en,ja"]) == 2
-    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), "--pairs", "transitive"]) == 2
+    assert compute(["cr5", "--wikipedia", str(wikipedia), "--languages", "en,ja"]) == 2
+    assert compute(["cr5", "--wikipedia", str(wikipedia), "--pairs", "transitive"]) == 2

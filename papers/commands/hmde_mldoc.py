@@ -1,4 +1,4 @@
-"""``dragoman reproduce hmde-mldoc``: the HMDE paper's table of classification, on MLDoc or on your own documents."""
+"""``python -m papers hmde-mldoc``: the HMDE paper's table of classification, on MLDoc or on your own documents."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from encoders.languages import normalise
 from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from onnx_export.hmde.hmde_settings import FineTuning
-from query.commands.help import Command
-from query.commands.options import PATH, common_options, default_encoder_option, device_option
-from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
-from query.commands.reproduce.fine_tuning_options import fine_tuning_options
-from query.reproduce.cached_encoder import CachedEncoder
-from query.reproduce.classification import labelled_documents, split_by_concept, stored_split, subsampled
-from query.reproduce.hmde_methods import METHODS, open_method, trainable_encoder
-from query.reproduce.hmde_mldoc import (
+from papers.cached_encoder import CachedEncoder
+from papers.classification import labelled_documents, split_by_concept, stored_split, subsampled
+from papers.commands.fine_tuning_options import fine_tuning_options
+from papers.hmde_methods import METHODS, open_method, trainable_encoder
+from papers.hmde_mldoc import (
     PAPER_DATA,
     SYSTEMS,
     Accuracies,
@@ -28,7 +25,10 @@ from query.reproduce.hmde_mldoc import (
     classify_frozen,
     paper_means,
 )
-from query.reproduce.mldoc_data import read_mldoc
+from papers.mldoc_data import read_mldoc
+from papers.paper_table import PaperTable, data_json, documents_in_words
+from query.commands.help import Command
+from query.commands.options import PATH, common_options, default_encoder_option, device_option
 
 
 @click.command("hmde-mldoc", cls=Command)

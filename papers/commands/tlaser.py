@@ -1,4 +1,4 @@
-"""``dragoman reproduce tlaser``: zero-shot classification X × Y, and similarity search in both directions."""
+"""``python -m papers tlaser``: zero-shot classification X × Y, and similarity search in both directions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from encoders.wording import counted
 from indexer.collection.settings import Settings
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named
+from papers import tlaser as tables
+from papers.cached_encoder import CachedEncoder
+from papers.classification import Classifier, averages, labelled_documents
+from papers.paper_table import data_json, documents_in_words, show_data
 from query.commands.help import Command
 from query.commands.options import PATH, common_options, device_option, encoder_option, languages_option
-from query.commands.output.paper_table import data_json, documents_in_words, show_data
 from query.report.language_pairs import PairTable
-from query.reproduce import tlaser as tables
-from query.reproduce.cached_encoder import CachedEncoder
-from query.reproduce.classification import Classifier, averages, labelled_documents
 
 _PAPER_SEARCH = "none: the paper has no table of similarity search"
 _AVERAGES = ["", ">cross", ">same", ">all"]

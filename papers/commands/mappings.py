@@ -1,4 +1,4 @@
-"""``dragoman reproduce mappings``: mate retrieval on JRC-Acquis and Wikipedia, the paper's figures beside ours."""
+"""``python -m papers mappings``: mate retrieval on JRC-Acquis and Wikipedia, the paper's figures beside ours."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ from encoders.methods.method_registry import METHODS
 from indexer.collection.settings import Settings
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import open_named
+from papers.cached_encoder import CachedEncoder
+from papers.mappings import (
+    PAPER,
+    PAPER_DATA,
+    Published,
+    logged_run,
+    read_jrc,
+    read_wikicomp,
+    retrieve_mates,
+)
+from papers.paper_table import PaperTable, data_json
+from papers.systems import System, open_log, say_logged
 from query.alignment.mates_table import Point, Sweep, mates_figure
 from query.commands.help import Command
 from query.commands.options import (
@@ -25,19 +37,7 @@ from query.commands.options import (
     languages_option,
     sweep_options,
 )
-from query.commands.output.paper_table import PaperTable, data_json
 from query.evaluation.plots import save_figure
-from query.reproduce.cached_encoder import CachedEncoder
-from query.reproduce.mappings import (
-    PAPER,
-    PAPER_DATA,
-    Published,
-    logged_run,
-    read_jrc,
-    read_wikicomp,
-    retrieve_mates,
-)
-from query.reproduce.systems import System, open_log, say_logged
 
 
 @click.command("mappings", cls=Command)

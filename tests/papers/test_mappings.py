@@ -1,4 +1,4 @@
-"""``dragoman reproduce mappings``, on files of the published layouts that are written here."""
+"""``python -m papers mappings``, on files of the published layouts that are written here."""
 
 import bz2
 import json
@@ -9,8 +9,9 @@ import pytest
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from onnx_export.models import DEFAULT
+from papers.__main__ import run as compute
+from papers.mappings import read_jrc, read_wikicomp
 from query.cli import run
-from query.reproduce.mappings import read_jrc, read_wikicomp
 from trials import DEMO
 
 
@@ -96,7 +97,7 @@ def test_the_papers_figures_stand_beside_ours(
 ) -> None:
     named = str(small.path) if encoder == "small" else encoder
     picture = tmp_path / "mates.png"
-    asked = ["reproduce", "mappings", "--jrc", str(jrc), "--wikipedia", str(wikicomp), "--languages", "en,fr"]
+    asked = ["mappings", "--jrc", str(jrc), "--wikipedia", str(wikicomp), "--languages", "en,fr"]
     asked += ["--encoder", named]
     options = [
         "--methods",
@@ -108,7 +109,7 @@ def test_the_papers_figures_stand_beside_ours(
         "--plot",
         str(picture),
     ]
-    assert run([*asked, *options, "--json", "-q"]) == 0
+    assert compute([*asked, *options, "--json", "-q"]) == 0
     acquis, wikipedia = map(json.loads, capsys.readouterr().out.splitlines())
     assert (acquis["documents"], wikipedia["documents"]) == (shared("en", "fr"), shared("en", "de"))
     published = {one["method"]: one["paper"] for one in acquis["points"]}
@@ -118,15 +119,15 @@ def test_the_papers_figures_stand_beside_ours(
     assert published["lca"] == published["lcc"] == {}
     assert all(0 <= one["rate"] <= one["mrr"] <= 1 for one in [*acquis["points"], *wikipedia["points"]])
     assert picture.stat().st_size > 1000
-    assert run([*asked[:2]]) == 2
+    assert compute([*asked[:2]]) == 2
 
 
 @pytest.mark.torch
 def test_every_method_of_the_paper_is_measured_unless_methods_are_named(
     small: ModelFolder, jrc: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["reproduce", "mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path)]
-    assert run([*asked, "--splits", "1", "--device", "cpu", "--json", "-q"]) == 0
+    asked = ["mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path)]
+    assert compute([*asked, "--splits", "1", "--device", "cpu", "--json", "-q"]) == 0
     points = json.loads(capsys.readouterr().out)["points"]
     assert {point["method"] for point in points if point["paper"]} == {"raw", "lca-published", "lcc-published", "nca"}
 
@@ -135,9 +136,9 @@ def test_each_method_is_logged_with_a_score_for_each_concept(
     small: ModelFolder, jrc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = ["--home", str(tmp_path / "home")]
-    asked = ["reproduce", "mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path), *home]
+    asked = ["mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path), *home]
     asked += ["--methods", "raw,lca", "--splits", "1", "--device", "cpu"]
-    assert run([*asked, "--json"]) == 0
+    assert compute([*asked, "--json"]) == 0
     told = capsys.readouterr()
     raw, lca = json.loads(told.out)["points"]
     assert (raw["evaluation"], lca["evaluation"]) == (1, 2)
@@ -156,7 +157,7 @@ def test_each_method_is_logged_with_a_score_for_each_concept(
     before.write_text("1 Q0 d 1 1.0 before\n", encoding="utf-8")
     assert run(["runs", "export", "1", *home, "-o", str(before)]) == 1
     assert before.read_text(encoding="utf-8") == "1 Q0 d 1 1.0 before\n"
-    assert run([*asked, "--json"]) == 0
+    assert compute([*asked, "--json"]) == 0
     told = capsys.readouterr()
     assert "texts were cached" in told.err
     assert json.loads(told.out)["points"][1] == {**lca, "evaluation": 4}
@@ -166,8 +167,8 @@ def test_a_concept_that_two_splits_test_counts_once(
     small: ModelFolder, jrc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = ["--home", str(tmp_path / "home")]
-    asked = ["reproduce", "mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path), *home]
-    assert run([*asked, "--methods", "raw", "--splits", "30", "--device", "cpu", "-q"]) == 0
+    asked = ["mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path), *home]
+    assert compute([*asked, "--methods", "raw", "--splits", "30", "--device", "cpu", "-q"]) == 0
     assert run(["runs", "show", "1", *home, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert shown["topics"] == shared("en", "fr")

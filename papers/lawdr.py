@@ -15,21 +15,21 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from query.alignment.matching import align
-from query.evaluation.plots import empty_figure, plain_texts
-from query.evaluation.scored_runs import ScoredRun
-from query.reproduce.cached_encoder import SentenceVectors
-from query.reproduce.lawdr_data import Commentary, Site, match_urls, read_site
-from query.reproduce.lawdr_paper import VARIANTS, Variant
-from query.reproduce.lawdr_vectors import (
+from papers.cached_encoder import SentenceVectors
+from papers.lawdr_data import Commentary, Site, match_urls, read_site
+from papers.lawdr_paper import VARIANTS, Variant
+from papers.lawdr_vectors import (
     Group,
     LanguageCorpus,
     SummedGroup,
     count_sentences,
     sum_sentences,
 )
-from query.reproduce.separability import RankChoice, accuracy_by_component, smallest_rank
-from query.reproduce.systems import mean_scores, runs_of_pairs
+from papers.separability import RankChoice, accuracy_by_component, smallest_rank
+from papers.systems import mean_scores, runs_of_pairs
+from query.alignment.matching import align
+from query.evaluation.plots import empty_figure, plain_texts
+from query.evaluation.scored_runs import ScoredRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

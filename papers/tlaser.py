@@ -15,8 +15,7 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
 from encoders.tlaser.similarity import search_error
 from indexer.readers.files import text_lines
-from query.report.language_pairs import PairTable
-from query.reproduce.classification import (
+from papers.classification import (
     PARTS,
     Classifier,
     Labelled,
@@ -26,8 +25,9 @@ from query.reproduce.classification import (
     stated_parts,
     zero_shot,
 )
-from query.reproduce.encoding import vectors_by_id
-from query.reproduce.mldoc_data import read_mldoc
+from papers.encoding import vectors_by_id
+from papers.mldoc_data import read_mldoc
+from query.report.language_pairs import PairTable
 
 PAPER = {
     "LASER (2018)": (68.0, 88.3, 72.0),

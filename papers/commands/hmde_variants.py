@@ -1,4 +1,4 @@
-"""``dragoman reproduce hmde-variants``: the HMDE paper's comparisons of trainings, and trainings of yours."""
+"""``python -m papers hmde-variants``: the HMDE paper's comparisons of trainings, and trainings of yours."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from onnx_export.hmde.hmde_settings import FineTuning
 from onnx_export.models import find_model
+from papers.cached_encoder import CachedEncoder
+from papers.classification import LabelledSplit, labelled_documents, stored_split
+from papers.commands.clef_options import clef_options
+from papers.commands.fine_tuning_options import fine_tuning_options
+from papers.hmde_clef import RetrievalData, score_pairs
+from papers.hmde_methods import open_method, trainable_encoder
+from papers.hmde_mldoc import classify_fine_tuned, classify_frozen
+from papers.hmde_variants import PAPER, PAPER_DATA, Variant, variant_of
+from papers.mldoc_data import read_mldoc
+from papers.paper_table import PaperTable, data_json, documents_in_words
 from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import FILLED, PATH, common_options, device_option
-from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
-from query.commands.reproduce.clef_options import clef_options
-from query.commands.reproduce.fine_tuning_options import fine_tuning_options
-from query.reproduce.cached_encoder import CachedEncoder
-from query.reproduce.classification import LabelledSplit, labelled_documents, stored_split
-from query.reproduce.hmde_clef import RetrievalData, score_pairs
-from query.reproduce.hmde_methods import open_method, trainable_encoder
-from query.reproduce.hmde_mldoc import classify_fine_tuned, classify_frozen
-from query.reproduce.hmde_variants import PAPER, PAPER_DATA, Variant, variant_of
-from query.reproduce.mldoc_data import read_mldoc
 
 
 @click.command("hmde-variants", cls=Command)

@@ -1,4 +1,4 @@
-"""``dragoman reproduce hmde-clef`` and ``hmde-mldoc`` on files of the shapes that the licensed collections have."""
+"""``python -m papers hmde-clef`` and ``hmde-mldoc`` on files of the shapes that the licensed collections have."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
+from papers.__main__ import run as compute
+from papers.classification import Labelled, classify, split_by_concept, stored_split, subsampled
+from papers.hmde_clef import PAPER as PAPER_CLIR
+from papers.hmde_mldoc import PAPER as PAPER_XLDC
+from papers.hmde_mldoc import Accuracies
+from papers.hmde_variants import PAPER as PAPER_VARIANTS
+from papers.mldoc_data import read_mldoc
 from query.cli import run
-from query.reproduce.classification import Labelled, classify, split_by_concept, stored_split, subsampled
-from query.reproduce.hmde_clef import PAPER as PAPER_CLIR
-from query.reproduce.hmde_mldoc import PAPER as PAPER_XLDC
-from query.reproduce.hmde_mldoc import Accuracies
-from query.reproduce.hmde_variants import PAPER as PAPER_VARIANTS
-from query.reproduce.mldoc_data import read_mldoc
 from trials import DEMO
 
 STORIES = {
@@ -67,7 +68,7 @@ def disks(tmp_path: Path) -> Path:
 def test_clef_gives_the_papers_figures_beside_ours(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
     topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
-    assert run(["reproduce", "hmde-clef", *given, *topics, "--json", "-q", "--device", "cpu"]) == 0
+    assert compute(["hmde-clef", *given, *topics, "--json", "-q", "--device", "cpu"]) == 0
     told = json.loads(capsys.readouterr().out)
     by_pair = {(one["query"], one["documents"]): one for one in told["pairs"]}
     assert by_pair.keys() == {("de", "it"), ("it", "de")}
@@ -82,18 +83,18 @@ def test_the_table_is_logged_by_pairs_and_a_second_call_encodes_nothing_again(
     given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
     topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
     home = ["--home", str(disks / "home")]
-    command = ["reproduce", "hmde-clef", *given, *topics, *home, "--encoder", str(small.path), "--device", "cpu"]
-    assert run([*command, "--json"]) == 0
+    command = ["hmde-clef", *given, *topics, *home, "--encoder", str(small.path), "--device", "cpu"]
+    assert compute([*command, "--json"]) == 0
     told = capsys.readouterr()
     first = json.loads(told.out)
     assert "Logged as evaluation 1" in told.err
     assert first["paper_data"].startswith("CLEF-2003")
     assert first["our_data"] == "topics of top-de.txt, top-it.txt; documents: de 2, it 2"
-    assert run([*command, "--json"]) == 0
+    assert compute([*command, "--json"]) == 0
     told = capsys.readouterr()
     assert "The vectors of 8 of 8 texts were cached" in told.err
     assert json.loads(told.out) == {**first, "evaluation": 2}
-    assert run([*command, "--method", "first", "-q"]) == 0
+    assert compute([*command, "--method", "first", "-q"]) == 0
     out = capsys.readouterr().out
     assert "the paper's data: CLEF-2003" in out
     assert run(["runs", "show", "1.de-it", *home, "--json"]) == 0
@@ -114,7 +115,7 @@ def test_the_table_is_logged_by_pairs_and_a_second_call_encodes_nothing_again(
     assert {line.split()[-1] for line in exported} == {shown["tag"]}
     written = ["-o", str(disks / "run"), "--qrels", str(disks / "qrels.it")]
     assert run(["runs", "export", "1.de-it", *home, *written]) == 1
-    assert "reproduce, whose data has the judgements" in capsys.readouterr().err
+    assert "python -m papers, whose data has the judgements" in capsys.readouterr().err
 
 
 def test_a_guessed_encoding_is_said_and_only_records_that_could_not_be_read_are_warned_of(
@@ -122,14 +123,14 @@ def test_a_guessed_encoding_is_said_and_only_records_that_could_not_be_read_are_
 ) -> None:
     given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
     topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
-    command = ["reproduce", "hmde-clef", *given, *topics, "--device", "cpu"]
-    assert run(command) == 0
+    command = ["hmde-clef", *given, *topics, "--device", "cpu"]
+    assert compute(command) == 0
     told = capsys.readouterr().err
     assert "FR940101.sgml: records are not UTF-8 and taken for windows-1252" in told
     assert "warning" not in told
     with (disks / "de" / "FR940101.sgml").open("ab") as file:
         file.write(b"<DOC>\n<TEXT>Ohne Nummer.</TEXT>\n</DOC>\n")
-    assert run(command) == 0
+    assert compute(command) == 0
     assert "warning: 1 record in de could not be read" in capsys.readouterr().err
 
 
@@ -152,8 +153,8 @@ def test_the_papers_nine_pairs_are_compared_whatever_others_there_are(
         # In Russian the other one is relevant, so that the mean of all pairs is another.
         (tmp_path / f"qrels.{lang}").write_text(f"141 0 {lang}{2 if lang == 'ru' else 1} 1\n")
         given += [f"--documents={lang}={tmp_path / f'{lang}.jsonl'}", f"--qrels={lang}={tmp_path / f'qrels.{lang}'}"]
-    command = ["reproduce", "hmde-clef", *given, *langs, "-q", "--device", "cpu"]
-    assert run([*command, "--json"]) == 0
+    command = ["hmde-clef", *given, *langs, "-q", "--device", "cpu"]
+    assert compute([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert len(told["pairs"]) == pairs
     nine = [one["map"] for one in told["pairs"] if one["paper"]]
@@ -161,7 +162,7 @@ def test_the_papers_nine_pairs_are_compared_whatever_others_there_are(
     assert told["paper_pairs_mean"] == pytest.approx(np.mean(nine), abs=1e-6)
     assert told["mean"] == pytest.approx(np.mean([one["map"] for one in told["pairs"]]), abs=1e-6)
     assert told["mean"] != told["paper_pairs_mean"]
-    assert run(command) == 0
+    assert compute(command) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert f"mean of the paper's nine 0.186 0.136 0.159 0.109 0.249 {np.mean(nine):.3f}" in lines
     assert f"mean of all {pairs} {told['mean']:.3f}" in lines
@@ -172,7 +173,7 @@ def test_without_all_of_the_papers_pairs_there_is_no_mean_of_theirs(
 ) -> None:
     given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
     topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
-    assert run(["reproduce", "hmde-clef", *given, *topics, "-q", "--device", "cpu", "--method", "first"]) == 0
+    assert compute(["hmde-clef", *given, *topics, "-q", "--device", "cpu", "--method", "first"]) == 0
     out = capsys.readouterr().out
     assert "multilingual-e5-small by first" in out
     assert "mean of all 2" in out
@@ -186,14 +187,14 @@ def _of(lang: str) -> list[tuple[str, str]]:
 def test_documents_without_judgements_are_wrong_usage(disks: Path) -> None:
     topics = f"--topics={disks / 'top-de.txt'}"
     given = [f"--documents=de={disks / 'de'}", f"--qrels=it={disks / 'qrels.it'}", topics]
-    assert run(["reproduce", "hmde-clef", *given]) == 2
+    assert compute(["hmde-clef", *given]) == 2
 
 
 def test_topics_in_the_documents_own_language_alone_are_refused(
     disks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [f"--documents=de={disks / 'de'}", f"--qrels=de={disks / 'qrels.de'}", f"--topics={disks / 'top-de.txt'}"]
-    assert run(["reproduce", "hmde-clef", *given, "-q"]) == 1
+    assert compute(["hmde-clef", *given, "-q"]) == 1
     assert "no topic in another language than the documents' is judged" in capsys.readouterr().err
 
 
@@ -205,11 +206,11 @@ def test_judgements_are_looked_at_before_anything_is_encoded(disks: Path, capsys
         f"--topics={disks / 'top-it.txt'}",
     ]
     nothing = ["--encoder", str(disks / "no encoder")]
-    assert run(["reproduce", "hmde-clef", *given, f"--qrels=it={disks / 'nosuch'}", *nothing]) == 1
+    assert compute(["hmde-clef", *given, f"--qrels=it={disks / 'nosuch'}", *nothing]) == 1
     assert "nosuch" in capsys.readouterr().err
     (disks / "irrelevant").write_text("141 0 FR940101.0000 0\n")
     alone = [f"--documents=de={disks / 'de'}", f"--qrels=de={disks / 'irrelevant'}", f"--topics={disks / 'top-it.txt'}"]
-    assert run(["reproduce", "hmde-clef", *alone, *nothing]) == 1
+    assert compute(["hmde-clef", *alone, *nothing]) == 1
     assert "no topic in another language than the documents' is judged" in capsys.readouterr().err
 
 
@@ -233,7 +234,7 @@ def test_a_split_without_documents_of_a_language_counts_in_the_others() -> None:
 
 
 def test_mldoc_learns_from_english_and_classifies_german(mldoc: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["reproduce", "hmde-mldoc", "--mldoc", str(mldoc), "--json", "-q", "--device", "cpu"]) == 0
+    assert compute(["hmde-mldoc", "--mldoc", str(mldoc), "--json", "-q", "--device", "cpu"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["languages"]["en"]["accuracy"] == 100.0
     assert told["languages"]["de"]["accuracy"] == 100.0
@@ -243,13 +244,13 @@ def test_mldoc_learns_from_english_and_classifies_german(mldoc: Path, capsys: py
 def test_the_papers_means_stand_beside_ours_over_the_same_languages(
     mldoc: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["reproduce", "hmde-mldoc", "--mldoc", str(mldoc), "-q", "--device", "cpu"]
-    assert run(command) == 0
+    command = ["hmde-mldoc", "--mldoc", str(mldoc), "-q", "--device", "cpu"]
+    assert compute(command) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "de 89.6 92.5 88.3 90.2 93.4 91.2 100.0" in lines
     assert "mean without en 89.6 92.5 88.3 90.2 93.4 91.2 100.0" in lines
     assert "mean 92.6 92.8 92.6 92.1 94.6 93.3 100.0" in lines
-    assert run([*command, "--train", "de"]) == 0  # the paper learns from English alone
+    assert compute([*command, "--train", "de"]) == 0  # the paper learns from English alone
     assert "mean 100.0" in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -264,7 +265,7 @@ def test_own_documents_are_classified_in_several_draws(tmp_path: Path, capsys: p
     ]
     source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     given = ["--documents", str(source), "--train", "de", "--draws", "3", "-q", "--device", "cpu"]
-    assert run(["reproduce", "hmde-mldoc", *given, "--json"]) == 0
+    assert compute(["hmde-mldoc", *given, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["train"], told["draws"], set(told["languages"])) == ("de", 3, {"de", "en"})
     assert told["languages"]["en"]["accuracy"] == 100.0
@@ -302,9 +303,9 @@ def test_trainings_are_compared_by_both_tasks(
     assert run(["train", "hmde", *sources, "-o", str(target), "--encoder", str(small.path), *options]) == 0
     given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
     topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
-    command = ["reproduce", "hmde-variants", f"--encoder={target}", "-q", "--device", "cpu"]
+    command = ["hmde-variants", f"--encoder={target}", "-q", "--device", "cpu"]
     capsys.readouterr()
-    assert run([*command, *given, *topics, "--mldoc", str(mldoc), "--json"]) == 0
+    assert compute([*command, *given, *topics, "--mldoc", str(mldoc), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     (ours,) = told["variants"]
     assert (ours["segments"], ours["updates"]) == ("plain-windows", "frozen")
@@ -312,22 +313,22 @@ def test_trainings_are_compared_by_both_tasks(
     assert 50 <= ours["xldc"] <= 100
     assert 0 < ours["clir"] <= 1
     assert (told["paper"][0]["xldc"], told["paper"][0]["clir"]) == (86.8, 0.249)
-    assert run([*command, "--mldoc", str(mldoc)]) == 0
+    assert compute([*command, "--mldoc", str(mldoc)]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "table 3 LaBSE frozen sentences XLW-4L 85.9 0.167" in lines
-    assert run(command) == 2
-    assert run(["reproduce", "hmde-variants", f"--encoder={small.path}", "--mldoc", str(mldoc)]) == 1
+    assert compute(command) == 2
+    assert compute(["hmde-variants", f"--encoder={small.path}", "--mldoc", str(mldoc)]) == 1
     assert "was not trained by dragoman train hmde" in capsys.readouterr().err
 
 
 def test_documents_are_split_several_times_by_concept(packages: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["reproduce", "hmde-mldoc", "--documents", str(packages), "-q", "--device", "cpu"]
-    assert run([*given, "--splits", "3", "--json"]) == 0
+    given = ["hmde-mldoc", "--documents", str(packages), "-q", "--device", "cpu"]
+    assert compute([*given, "--splits", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["splits"] == 3
     assert told["languages"]["de"] == {"accuracy": 100.0, "spread": 0.0}
     assert (told["others"], told["others_spread"]) == (100.0, 0.0)
-    assert run(given) == 1
+    assert compute(given) == 1
     assert "no document has the field split" in capsys.readouterr().err
 
 
@@ -352,12 +353,12 @@ def test_a_draw_takes_four_fifths_of_the_training_part(mldoc: Path) -> None:
 
 
 def test_splits_are_of_documents_alone(mldoc: Path) -> None:
-    assert run(["reproduce", "hmde-mldoc", "--mldoc", str(mldoc), "--splits", "2"]) == 2
+    assert compute(["hmde-mldoc", "--mldoc", str(mldoc), "--splits", "2"]) == 2
 
 
 def test_documents_without_labels_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.jsonl").write_text('{"id": "1", "lang": "en", "text": "x"}\n')
-    assert run(["reproduce", "hmde-mldoc", "--documents", str(tmp_path / "x.jsonl"), "-q"]) == 1
+    assert compute(["hmde-mldoc", "--documents", str(tmp_path / "x.jsonl"), "-q"]) == 1
     assert "has no document with the field label" in capsys.readouterr().err
 
 

@@ -16,11 +16,11 @@ from encoders.cr5.cr5_settings import Cr5Settings, Pairs
 from encoders.cr5.estimator import Cr5
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
+from papers.cr5_data import Wikipedia
+from papers.retrieval import RANKS, Precision, precision
+from papers.systems import rank_scores
 from query.evaluation.measures import Scores
 from query.evaluation.plots import empty_figure, plain_texts
-from query.reproduce.cr5_data import Wikipedia
-from query.reproduce.retrieval import RANKS, Precision, precision
-from query.reproduce.systems import rank_scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""``dragoman reproduce cr5``: the paper's tables of document, sentence and word retrieval."""
+"""``python -m papers cr5``: the paper's tables of document, sentence and word retrieval."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from encoders.cr5.cr5_settings import Cr5Settings, Pairs
 from encoders.document import EncoderSpec
 from encoders.languages import normalise
 from indexer.collection.settings import Settings
+from papers import cr5 as tables
+from papers.cr5_data import Wikipedia, read_dictionary, read_europarl
+from papers.paper_table import PaperTable, data_json, documents_in_words
+from papers.systems import System, open_log, runs_of_pairs, say_logged
 from query.commands.help import Command
 from query.commands.options import PATH, Number, common_options, languages_option, plot_option
-from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
 from query.evaluation.plots import save_figure
-from query.reproduce import cr5 as tables
-from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
-from query.reproduce.systems import System, open_log, runs_of_pairs, say_logged
 
 
 @click.command("cr5", cls=Command)

@@ -1,4 +1,4 @@
-"""``dragoman reproduce tlaser`` on files of the published layouts, written here."""
+"""``python -m papers tlaser`` on files of the published layouts, written here."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from encoders.document import Document, Encoded
 from encoders.errors import BadInput
 from encoders.methods.first_tokens import First
 from encoders.methods.sentences import Sentences
-from query.cli import run
-from query.reproduce.tlaser import read_tatoeba
+from papers.__main__ import run as compute
+from papers.tlaser import read_tatoeba
 
 _TEXTS = {
     "english": ("markets fell and shares were sold", "the team won the match", "parliament voted on the law"),
@@ -50,8 +50,8 @@ def test_mldoc_and_tatoeba_are_told_beside_the_papers_figures(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--mldoc", str(mldoc), "-q"]
-    assert run([*command, "--tatoeba", str(tatoeba), "--json"]) == 0
+    command = ["tlaser", "--encoder", "multilingual-e5-small", "--mldoc", str(mldoc), "-q"]
+    assert compute([*command, "--tatoeba", str(tatoeba), "--json"]) == 0
     documents, search = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert documents["paper"]["cT-LASER"] == [75.2, 89.2, 78.0]
     (only,) = documents["splits"]
@@ -66,10 +66,10 @@ def test_mldoc_and_tatoeba_are_told_beside_the_papers_figures(
         return encode(encoder, documents)
 
     monkeypatch.setattr(Sentences, "encode_documents", counted)
-    assert run([*command, "--method", "sentences", "--json"]) == 0
+    assert compute([*command, "--method", "sentences", "--json"]) == 0
     assert sum(taken) == 2 * (24 + 6 + 12)
     capsys.readouterr()
-    assert run(command) == 0
+    assert compute(command) == 0
     shown = capsys.readouterr().out
     assert "88.4  89.4  100.0" in shown
     assert "LASER (6 layers)" in shown
@@ -83,8 +83,8 @@ def test_english_and_spanish_alone_stand_beside_the_papers_bilingual_encoders(
 ) -> None:
     for file in mldoc.glob("german.*"):
         file.rename(file.with_name(file.name.replace("german", "spanish")))
-    command = ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--mldoc", str(mldoc), "-q"]
-    assert run(command) == 0
+    command = ["tlaser", "--encoder", "multilingual-e5-small", "--mldoc", str(mldoc), "-q"]
+    assert compute(command) == 0
     shown = capsys.readouterr().out
     assert "table 6" in shown
     assert re.search(r"cT-LASER +88.4 +68.0 +67.7 +91.6", shown)
@@ -102,12 +102,12 @@ def test_a_document_can_be_one_sequence_of_its_first_words(
 
     monkeypatch.setattr(First, "encode_documents", remembered)
     command = [*_documents(tmp_path / "docs.jsonl", {"english": 60}), "--splits", "1"]
-    assert run([*command, "--words", "3"]) == 0
+    assert compute([*command, "--words", "3"]) == 0
     assert set(seen) == {"markets fell and", "the team won", "parliament voted on"}
     capsys.readouterr()
-    assert run([*command, "--words", "750"]) == 0
+    assert compute([*command, "--words", "750"]) == 0
     assert "reads 512 tokens at most, fewer than 750 words" in capsys.readouterr().err
-    assert run([*command, "--words", "3", "--method", "sentences"]) == 2
+    assert compute([*command, "--words", "3", "--method", "sentences"]) == 2
 
 
 @pytest.mark.torch
@@ -115,7 +115,7 @@ def test_the_papers_classifier_can_be_chosen(
     tmp_path: Path, encoder: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = [*_documents(tmp_path / "docs.jsonl", {"english": 60}), "--splits", "1", "--json"]
-    assert run([*command, "--classifier", "feed-forward"]) == 0
+    assert compute([*command, "--classifier", "feed-forward"]) == 0
     assert json.loads(capsys.readouterr().out)["splits"][0]["same"] > 0.5
 
 
@@ -133,14 +133,14 @@ def _documents(file: Path, counts: dict[str, int]) -> list[str]:
         for n in range(count)
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--documents", str(file), "-q"]
+    return ["tlaser", "--encoder", "multilingual-e5-small", "--documents", str(file), "-q"]
 
 
 def test_own_documents_are_split_by_concept_several_times(
     tmp_path: Path, encoder: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = _documents(tmp_path / "docs.jsonl", {"english": 60, "german": 60})
-    assert run([*command, "--splits", "2", "--json"]) == 0
+    assert compute([*command, "--splits", "2", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert len(told["splits"]) == 2
     assert told["splits"][0]["pairs"].keys() == {"de", "en"}
@@ -150,14 +150,14 @@ def test_a_language_of_few_documents_is_tested_and_learnt_from_where_it_can_be(
     tmp_path: Path, encoder: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = _documents(tmp_path / "docs.jsonl", {"english": 60, "german": 6})
-    assert run([*command, "--json"]) == 0
+    assert compute([*command, "--json"]) == 0
     captured = capsys.readouterr()
     pairs = [split["pairs"] for split in json.loads(captured.out)["splits"]]
     assert all(pair.keys() == pair["en"].keys() == {"de", "en"} for pair in pairs)
     assert any(pair["de"]["en"] is None for pair in pairs)
     assert all(pair["en"]["en"] is not None for pair in pairs)
     assert re.search(r"de has too few documents or labels to learn from in \d of 5 splits", captured.err)
-    assert run(command) == 0
+    assert compute(command) == 0
     assert "nan" not in capsys.readouterr().out
 
 
@@ -165,7 +165,7 @@ def test_one_language_has_no_cross(
     tmp_path: Path, mldoc: Path, encoder: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = _documents(tmp_path / "docs.jsonl", {"english": 60})
-    assert run([*command, "--mldoc", str(mldoc), "--languages", "en", "--json"]) == 0
+    assert compute([*command, "--mldoc", str(mldoc), "--languages", "en", "--json"]) == 0
     for told in map(json.loads, capsys.readouterr().out.splitlines()):
         assert told["splits"][0]["cross"] is None
         assert told["splits"][0]["same"] == told["splits"][0]["all"]
@@ -177,7 +177,7 @@ def test_documents_that_teach_nothing_are_one_sentence_and_lines_that_are_none_a
     command = _documents(tmp_path / "docs.jsonl", {"english": 3})
     with (tmp_path / "docs.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"id": "x", "lang": "en", "text": "no label"}\nno JSON\n')
-    assert run(command) == 1
+    assert compute(command) == 1
     said = capsys.readouterr().err
     assert "no language has documents of two labels to learn from" in said
     assert re.search(r"1 record could not be read; the first, .*docs.jsonl:5: ", said)
@@ -198,17 +198,17 @@ def test_other_layouts_are_one_sentence(
     mldoc: Path, spoil: object, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil(mldoc)  # type: ignore[operator]
-    assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--mldoc", str(mldoc)]) == 1
+    assert compute(["tlaser", "--encoder", "multilingual-e5-small", "--mldoc", str(mldoc)]) == 1
     assert said in capsys.readouterr().err
 
 
 def test_languages_choose_pairs_too(tatoeba: Path, encoder: object, capsys: pytest.CaptureFixture[str]) -> None:
     for side in list(tatoeba.iterdir()):
         (tatoeba / side.name.replace("deu", "fra")).write_text(side.read_text(encoding="utf-8"), encoding="utf-8")
-    command = ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba), "--json"]
-    assert run([*command, "--languages", "en,de"]) == 0
+    command = ["tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba), "--json"]
+    assert compute([*command, "--languages", "en,de"]) == 0
     assert [row["pair"] for row in json.loads(capsys.readouterr().out)["rows"]] == [["de", "en"]]
-    assert run([*command, "--languages", "en,ja"]) == 1
+    assert compute([*command, "--languages", "en,ja"]) == 1
     assert "Tatoeba's folder has de-en, fr-en and no pair of en, ja" in capsys.readouterr().err
 
 
@@ -221,10 +221,10 @@ def test_a_file_whose_name_has_no_language_is_refused(tatoeba: Path) -> None:
 
 def test_sides_of_different_lengths_are_refused(tatoeba: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tatoeba / "tatoeba.deu-eng.eng").write_text("one\n", encoding="utf-8")
-    assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba)]) == 1
+    assert compute(["tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba)]) == 1
     assert "tatoeba.deu-eng.deu has 3 lines and tatoeba.deu-eng.eng 1" in capsys.readouterr().err
     for side in tatoeba.iterdir():
         side.write_text("", encoding="utf-8")
-    assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba)]) == 1
+    assert compute(["tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba)]) == 1
     assert "tatoeba.deu-eng.deu and tatoeba.deu-eng.eng are empty; get both again" in capsys.readouterr().err
-    assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small"]) == 2
+    assert compute(["tlaser", "--encoder", "multilingual-e5-small"]) == 2

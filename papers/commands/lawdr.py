@@ -1,4 +1,4 @@
-"""``dragoman reproduce lawdr``: tables of document alignment and of the language probe."""
+"""``python -m papers lawdr``: tables of document alignment and of the language probe."""
 
 from __future__ import annotations
 
@@ -17,15 +17,10 @@ from encoders.methods.sentences import Sentences
 from encoders.wording import counted
 from indexer.collection.settings import Settings
 from onnx_export.models import open_sentence
-from query.alignment.gold import stated_pairs
-from query.commands.help import Command
-from query.commands.options import PATH, common_options, default_encoder_option, device_option, plot_option
-from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
-from query.evaluation.plots import save_figure
-from query.reproduce.cached_encoder import CachedEncoder
-from query.reproduce.lawdr import Data, Probe, Recalls, alignment_tables, sentences_figure
-from query.reproduce.lawdr_data import lett_files, read_commentary
-from query.reproduce.lawdr_paper import (
+from papers.cached_encoder import CachedEncoder
+from papers.lawdr import Data, Probe, Recalls, alignment_tables, sentences_figure
+from papers.lawdr_data import lett_files, read_commentary
+from papers.lawdr_paper import (
     BASELINES,
     PAPER,
     PAPER_DATA,
@@ -37,8 +32,13 @@ from query.reproduce.lawdr_paper import (
     Variant,
     paper_column,
 )
-from query.reproduce.lawdr_vectors import unit_sentences
-from query.reproduce.systems import System, open_log, say_logged
+from papers.lawdr_vectors import unit_sentences
+from papers.paper_table import PaperTable, data_json, documents_in_words
+from papers.systems import System, open_log, say_logged
+from query.alignment.gold import stated_pairs
+from query.commands.help import Command
+from query.commands.options import PATH, common_options, default_encoder_option, device_option, plot_option
+from query.evaluation.plots import save_figure
 
 
 @click.command("lawdr", cls=Command)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoders.document import FloatArray, unit_rows
-from query.reproduce.retrieval import precision
+from papers.retrieval import precision
 
 
 def _random(seed: int, count: int) -> FloatArray:

@@ -5,7 +5,7 @@ import pytest
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from query.reproduce.separability import accuracy_by_component, bar, smallest_rank
+from papers.separability import accuracy_by_component, bar, smallest_rank
 
 
 def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[FloatArray, list[str]]:

@@ -1,4 +1,4 @@
-"""``dragoman reproduce hmde-clef``: the HMDE paper's table of retrieval, on its data or on yours."""
+"""``python -m papers hmde-clef``: the HMDE paper's table of retrieval, on its data or on yours."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import click
 from encoders.console import Console
 from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
+from papers.cached_encoder import CachedEncoder
+from papers.commands.clef_options import clef_options
+from papers.hmde_clef import PAPER, PAPER_DATA, RANKED_BY, SYSTEMS, ClefTable, RetrievalData, score_pairs
+from papers.hmde_methods import METHODS, open_method
+from papers.paper_table import PaperTable, data_json, documents_in_words
+from papers.systems import System, open_log, say_logged
 from query.commands.help import Command
 from query.commands.options import common_options, default_encoder_option, device_option
-from query.commands.output.paper_table import PaperTable, data_json, documents_in_words
-from query.commands.reproduce.clef_options import clef_options
-from query.reproduce.cached_encoder import CachedEncoder
-from query.reproduce.hmde_clef import PAPER, PAPER_DATA, RANKED_BY, SYSTEMS, ClefTable, RetrievalData, score_pairs
-from query.reproduce.hmde_methods import METHODS, open_method
-from query.reproduce.systems import System, open_log, say_logged
 
 
 @click.command("hmde-clef", cls=Command)

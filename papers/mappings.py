@@ -25,10 +25,10 @@ from indexer.readers.markup import Tag, tokens
 from indexer.readers.source import ReadOptions
 from indexer.readers.tasks import JRC
 from indexer.training.aligned_documents import AlignedVectors, add_encoded
+from papers.systems import mean_scores
 from query.alignment.mates import Method
 from query.alignment.mates_table import Point, Sweep, run_sweep
 from query.evaluation.scored_runs import ScoredRun
-from query.reproduce.systems import mean_scores
 
 Published = Mapping[str, Mapping[Method, tuple[float, float]]]
 """Mate retrieval rate and mean reciprocal rank by the paper's encoders, then by method."""

@@ -1,9 +1,10 @@
-"""``dragoman reproduce``: one file for each paper."""
+"""The papers' tables: ``python -m papers cr5 …``, from a checkout of Dragoman; one file for each table."""
 
 from __future__ import annotations
 
 import click
 
+from query import cli
 from query.commands.lazy_group import LazyGroup
 
 _LINES = {
@@ -18,10 +19,19 @@ _LINES = {
 
 
 @click.group(
-    "reproduce",
     cls=LazyGroup,
-    package=__name__,
+    package="papers.commands",
     sections={"Commands": _LINES},
+    context_settings=cli.CONTEXT,
 )
-def command() -> None:
+def root() -> None:
     """Compute a paper's table from the data it names, and print the paper's figures beside ours."""
+
+
+def run(arguments: list[str]) -> int:
+    """Compute a table with arguments and return the exit status."""
+    return cli.run(arguments, root, "python -m papers")
+
+
+if __name__ == "__main__":
+    cli.main(run)

@@ -16,18 +16,19 @@ from encoders.errors import BadInput
 from encoders.folder.model_config import Pooling
 from encoders.folder.model_folder import ModelFolder, link_files, publishing
 from encoders.methods.density import DensityWeights
-from query.cli import run
-from query.reproduce.cached_encoder import SentenceVectors
-from query.reproduce.lawdr import Data, wmt16, wmt19
-from query.reproduce.lawdr_data import lett_files, match_urls, neutral, read_commentary, read_site
-from query.reproduce.lawdr_paper import PAPER, VARIANTS, Variant, paper_column
-from query.reproduce.lawdr_vectors import (
+from papers.__main__ import run as compute
+from papers.cached_encoder import SentenceVectors
+from papers.lawdr import Data, wmt16, wmt19
+from papers.lawdr_data import lett_files, match_urls, neutral, read_commentary, read_site
+from papers.lawdr_paper import PAPER, VARIANTS, Variant, paper_column
+from papers.lawdr_vectors import (
     Group,
     SummedGroup,
     VectorSample,
     count_sentences,
     sum_sentences,
 )
+from query.cli import run
 from trials import DEMO
 
 
@@ -307,11 +308,11 @@ def test_the_command_prints_the_column_of_its_encoder_and_no_other(
     data = ["--wmt16", str(lett / "lett.test"), "--pairs", str(lett / "test.pairs"), "--wmt19", str(commentary)]
     xlm = named(small, "xlm-mlm-100-1280", tmp_path / "xlm")
     home = ["--home", str(tmp_path / "home"), "--device", "cpu"]
-    assert run(["reproduce", "lawdr", *data, "--encoder", str(xlm.path), *home]) == 0
+    assert compute(["lawdr", *data, "--encoder", str(xlm.path), *home]) == 0
     shown = capsys.readouterr().out
     for figure in ("88.8", "94.8", "91.0", "53.5", "paper: XLM MP", "LASER 62.8", "biased, mean, cosine", "true pairs"):
         assert figure in shown
-    assert run(["reproduce", "lawdr", *data[4:], "--rank", "1", "--encoder", str(small.path), *home]) == 0
+    assert compute(["lawdr", *data[4:], "--rank", "1", "--encoder", str(small.path), *home]) == 0
     shown = capsys.readouterr().out
     assert "91.0" not in shown
     assert "paper: has no small" in shown
@@ -322,13 +323,13 @@ def test_sentences_together_and_vectors_of_their_own_length_are_options(
 ) -> None:
     home = ["--home", str(tmp_path / "home"), "--device", "cpu", "--encoder", str(small.path), "--json"]
     plot = tmp_path / "sentences.svg"
-    command = ["reproduce", "lawdr", "--wmt19", str(commentary), *home]
-    assert run([*command, "--inputs", "both", "--plot", str(plot)]) == 0
+    command = ["lawdr", "--wmt19", str(commentary), *home]
+    assert compute([*command, "--inputs", "both", "--plot", str(plot)]) == 0
     single, multi = json.loads(capsys.readouterr().out)["inputs"]
     assert [table["inputs"] for table in (single, multi)] == ["single", "multi"]
     assert multi["probes"][0]["our_data"] != single["probes"][0]["our_data"]
     assert all(plot.with_stem(f"sentences-{inputs}").is_file() for inputs in ("single", "multi"))
-    assert run([*command, "--unnormalised", "--rank", "1"]) == 0
+    assert compute([*command, "--unnormalised", "--rank", "1"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["unnormalised"]
     (lengths,) = told["inputs"]
@@ -336,7 +337,7 @@ def test_sentences_together_and_vectors_of_their_own_length_are_options(
     assert [row["ours"] for row in lengths["recall"][0]["variants"]] != [
         row["ours"] for row in single["recall"][0]["variants"]
     ]
-    assert run([*command, "--rank", "few"]) == 2
+    assert compute([*command, "--rank", "few"]) == 2
     assert "--rank takes auto, 0, or a rank such as 1" in capsys.readouterr().err
 
 
@@ -345,7 +346,7 @@ def test_the_default_encoder_aligns_the_demo(
     lett: Path, commentary: Path, default_folder: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = ["--wmt16", str(lett / "lett.test"), "--pairs", str(lett / "test.pairs"), "--wmt19", str(commentary)]
-    assert run(["reproduce", "lawdr", *data, "--device", "cpu", "--json"]) == 0
+    assert compute(["lawdr", *data, "--device", "cpu", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)["inputs"]
     best = {table["task"]: table["variants"][-1]["ours"] for table in told["recall"]}
     assert best["WMT16"] >= 90
@@ -379,7 +380,7 @@ def test_data_of_another_layout_is_refused(
 ) -> None:
     (tmp_path / "pairs").write_text("http://a.org/en\thttp://a.org/fr\n")
     typed = [argument.format(folder=tmp_path, pairs=tmp_path / "pairs") for argument in arguments]
-    assert run(["reproduce", "lawdr", *typed, "--device", "cpu"]) == status
+    assert compute(["lawdr", *typed, "--device", "cpu"]) == status
     assert sentence in capsys.readouterr().err
 
 

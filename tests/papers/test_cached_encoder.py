@@ -12,7 +12,7 @@ import pytest
 
 from encoders.console import Console
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
-from query.reproduce.cached_encoder import FOLDER, CachedEncoder
+from papers.cached_encoder import FOLDER, CachedEncoder
 
 TEXTS = [Document("1", "en", "rivers and lakes", "water"), Document("2", "de", ""), Document("3", "en", "lakes")]
 

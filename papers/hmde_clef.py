@@ -16,13 +16,13 @@ from encoders.folder.model_cache import file_hash
 from encoders.wording import counted
 from indexer.indexing.reading import readings
 from indexer.readers.source import ReadOptions, Refusal, Remark
+from papers.encoding import vectors_by_id
+from papers.systems import runs_of_pairs, tag
 from query.evaluation.measures import DEFAULT_MEASURES, Scores, parse_measures, relevant_topics, score
 from query.evaluation.qrels import read_qrels
 from query.evaluation.scored_runs import ScoredRun
 from query.evaluation.topics import Topic, read_topics
 from query.evaluation.trec_run import Run
-from query.reproduce.encoding import vectors_by_id
-from query.reproduce.systems import runs_of_pairs, tag
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

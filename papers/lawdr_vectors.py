@@ -11,8 +11,8 @@ import numpy as np
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.methods.density import DensityWeights
 from encoders.methods.moments import Moments
-from query.reproduce.cached_encoder import SentenceVectors
-from query.reproduce.lawdr_paper import Variant
+from papers.cached_encoder import SentenceVectors
+from papers.lawdr_paper import Variant
 
 SAMPLE = 20_000
 """Greatest number of sentences that the density of a language is estimated from."""

@@ -8,7 +8,7 @@ import pytest
 
 from encoders.console import Console
 from encoders.document import Document, unit_rows
-from query.reproduce.classification import Labelled, Part, averages, labelled_documents, split, zero_shot
+from papers.classification import Labelled, Part, averages, labelled_documents, split, zero_shot
 
 _CLASSES = np.array(["games", "science", "text"])
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from encoders.languages import language_list, normalise
+from papers.hmde_clef import RetrievalData
 from query.commands.options import FILLED, PATH, Decorator, gathered
-from query.reproduce.hmde_clef import RetrievalData
 
 
 def clef_options(*, required: bool) -> Decorator:

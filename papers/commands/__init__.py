@@ -1,0 +1,1 @@
+"""One file for each table: options in, a table out."""

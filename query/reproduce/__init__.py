@@ -1,1 +1,0 @@
-"""The computation of papers' tables, and the readers of their data."""

@@ -1,0 +1,43 @@
+"""``python -m papers``: its help, and what all tables refuse."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from papers.__main__ import run
+from trials import ROOT
+
+
+def test_the_lines_on_the_tables_are_whole_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    commands = capsys.readouterr().out.partition("\nCommands:\n")[2].rstrip()
+    assert re.fullmatch(r"(?:  \S+ [^.]*(?:\.\w|[^.])*\.\n?)+", commands), commands
+
+
+def test_it_runs_from_a_checkout() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "papers", "cr5"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "Missing option '--wikipedia'" in done.stderr
+    assert "Usage: python -m papers cr5" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["mappings", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
+        (["lawdr", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
+        (["cr5", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
+        (["mappings", "--jrc", "x", "--languages", ","], 1, "names no language"),
+        (["mappings", "--jrc", ".", "--languages", ""], 2, "the value is empty; is a variable not set?"),
+        (["nothing"], 2, "there is no command 'nothing'"),
+    ],
+)
+def test_wrong_usage_is_refused(
+    arguments: list[str], status: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == status
+    assert sentence in " ".join(capsys.readouterr().err.split())
