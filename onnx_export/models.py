@@ -45,10 +45,10 @@ def find_model(reference: str, console: Console, placement: Placement = CPU) -> 
         MissingPart: the default is requested and its weights are not installed.
     """
     if reference == DEFAULT:
-        return default_folder(console, "fp16" if placement.card else "int8")
+        return default_folder(console, "fp16" if placement.gpu else "int8")
     if found := exported_model(reference):
         require_encoder(found)
-        return (_build_for_cards(found) or found) if placement.card else found
+        return (_build_for_gpus(found) or found) if placement.gpu else found
     names = encoder_names()
     raise BadInput(
         f"there is no encoder {reference!r}{did_you_mean(reference, names)} "
@@ -85,7 +85,7 @@ def open_reranker(reference: str, console: Console, device: Device = "auto") -> 
         )
 
     def opened(placement: Placement) -> Reranker:
-        build = (_build_for_cards(folder) or folder) if placement.card else folder
+        build = (_build_for_gpus(folder) or folder) if placement.gpu else folder
         placement = _placement_of(build, reference, placement, device, console)
         with console.waiting("loading the reranker"):
             reranker = Reranker(build, device=placement.device)
@@ -95,7 +95,7 @@ def open_reranker(reference: str, console: Console, device: Device = "auto") -> 
     return _placed(device, console, opened)
 
 
-def _build_for_cards(folder: ModelFolder) -> ModelFolder | None:
+def _build_for_gpus(folder: ModelFolder) -> ModelFolder | None:
     """The build of an int8 folder's model in the cache for cards, fp16 before others.
 
     None if no other build is needed, or none is there.
@@ -116,7 +116,7 @@ def _has_more(folder: ModelFolder) -> bool:
     return default_method(folder) != TitledWindows.method
 
 
-def are_for_cards(reference: str, console: Console, placement: Placement) -> bool:
+def are_for_gpus(reference: str, console: Console, placement: Placement) -> bool:
     """Whether a card can run all encoders of a reference."""
     folders = [find_model(name, console, placement) for name in reference.split(SEPARATOR)]
     return all(folder.config.precision != "int8" and folder.config.pooling != "sum" for folder in folders)
@@ -204,7 +204,7 @@ def locate(name: str, placement: Placement, device: Device, console: Console) ->
 
 def _placement_of(folder: ModelFolder, name: str, placement: Placement, device: Device, console: Console) -> Placement:
     """Where a folder's graph runs: a Cr5 model, and with ``auto`` a graph in int8, on the CPU."""
-    if not placement.card or folder.config.pooling == "sum":
+    if not placement.gpu or folder.config.pooling == "sum":
         return CPU
     if device == "auto" and folder.config.precision == "int8":
         console.warn_once(f"{name} works on the CPU: it is in int8, which cards can't run; {INT8_ADVICE}")
@@ -213,8 +213,8 @@ def _placement_of(folder: ModelFolder, name: str, placement: Placement, device: 
 
 
 def _say_where(folder: ModelFolder, placement: Placement, console: Console) -> None:
-    if placement.card:
-        console.say(f"{folder.config.name} works on the {placement.card.name}, in {folder.config.precision}")
+    if placement.gpu:
+        console.say(f"{folder.config.name} works on the {placement.gpu.name}, in {folder.config.precision}")
 
 
 def make_models(reference: str, console: Console, placement: Placement = CPU) -> None:

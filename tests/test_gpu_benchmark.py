@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.document import Document, Encoded, Passages
-from encoders.machine.placement import Card
+from encoders.machine.placement import Gpu
 from indexer.ledger.database import connect, now
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, LEASED, PENDING, Chunk
@@ -87,7 +87,7 @@ def test_the_card_that_is_looked_at_is_the_visible_one(visible: str, monkeypatch
     monkeypatch.setattr(torch.cuda, "_HAS_PYNVML", True)
     monkeypatch.setattr(torch.cuda, "_raw_device_uuid_nvml", lambda: ["GPU-H100-0123", "GPU-H200-0123"])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert share_of_time_busy(Card(0, "H200", 80 * GIB, (9, 0))) == 0.9
+    assert share_of_time_busy(Gpu(0, "H200", 80 * GIB, (9, 0))) == 0.9
 
 
 def test_lanes_keep_the_pages_order() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from encoders.document import FloatArray, IntArray
 from encoders.errors import BadInput, MissingPart
 from encoders.inference.unpadded import remove_padding
-from encoders.machine.placement import Card, CardUnavailable, NoCuda, Placement, check_runtime
+from encoders.machine.placement import Gpu, GpuUnavailable, NoCuda, Placement, check_runtime
 from encoders.unnormalised import unnormalise
 from encoders.wording import first_line, install_command
 
@@ -24,18 +24,18 @@ _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 _OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
 _WARNINGS, _ERRORS = 2, 3
 """Severities of ONNX Runtime's messages, from which on it prints them; by default it prints warnings."""
-_SLOW_ON_CARDS, _SLOW_ON_CPUS = ["MatMulAddFusion"], ["SkipLayerNormFusion"]
+_SLOW_ON_GPUS, _SLOW_ON_CPUS = ["MatMulAddFusion"], ["SkipLayerNormFusion"]
 """Fusions of ONNX Runtime whose kernels are slower there than the nodes that they replace."""
 
 Inputs = Mapping[str, IntArray | FloatArray]
 """A graph's inputs by name, each (rows, …)."""
 
 
-class CardFailure(MissingPart):
+class GpuFailure(MissingPart):
     """A card stopped computing, or is full."""
 
 
-class CardFull(CardFailure):
+class GpuFull(GpuFailure):
     """A card has too little free memory for what it shall compute."""
 
 
@@ -54,14 +54,14 @@ class Graph:
             BadInput: the graph can't be loaded.
         """
         self.session = load_graph(graph, placement, unnormalised=unnormalised)
-        self._card = placement.card
-        if self._card:
+        self._gpu = placement.gpu
+        if self._gpu:
             self._sample = {value.name: _ones(value) for value in self.session.get_inputs()}
             self._output = self.session.get_outputs()[0].name
             try:
                 self._sample_is_computed = self._computes_sample()
             except Exception as error:  # ONNX Runtime's error classes share no base but Exception
-                raise CardUnavailable(self._card.name, first_line(error)) from error
+                raise GpuUnavailable(self._gpu.name, first_line(error)) from error
 
     def run(self, output: str, inputs: Inputs) -> FloatArray:
         """The graph's output of the inputs.
@@ -70,24 +70,24 @@ class Graph:
         computed when the graph was loaded.
 
         Raises:
-            CardFull: the card has too little free memory.
-            CardFailure: the card computes nothing any more.
+            GpuFull: the card has too little free memory.
+            GpuFailure: the card computes nothing any more.
         """
         try:
             values: FloatArray = self.session.run([output], inputs)[0]
         except Exception as error:
-            if self._card is None:
+            if self._gpu is None:
                 raise
             if is_out_of_memory(error):
-                raise CardFull(
-                    f"the {self._card.name} has no memory left for an input of {_shapes(inputs)}; nvidia-smi says what "
+                raise GpuFull(
+                    f"the {self._gpu.name} has no memory left for an input of {_shapes(inputs)}; nvidia-smi says what "
                     f"takes it: end that, or take --device cpu ({first_line(error)})"
                 ) from error
             if self._still_computes():
                 raise
-            raise _lost(self._card, first_line(error)) from error
-        if self._card and not np.isfinite(values).all() and not self._still_computes():
-            raise _lost(self._card, "its numbers are not finite")
+            raise _lost(self._gpu, first_line(error)) from error
+        if self._gpu and not np.isfinite(values).all() and not self._still_computes():
+            raise _lost(self._gpu, "its numbers are not finite")
         return values
 
     def _computes_sample(self) -> bool:
@@ -102,8 +102,8 @@ class Graph:
             return False
 
 
-def _lost(card: Card, reason: str) -> CardFailure:
-    return CardFailure(f"the {card.name} computes nothing any more ({reason}); see nvidia-smi, and start again")
+def _lost(gpu: Gpu, reason: str) -> GpuFailure:
+    return GpuFailure(f"the {gpu.name} computes nothing any more ({reason}); see nvidia-smi, and start again")
 
 
 def _ones(value: onnxruntime.NodeArg) -> IntArray | FloatArray:
@@ -115,7 +115,7 @@ def _ones(value: onnxruntime.NodeArg) -> IntArray | FloatArray:
 def is_out_of_memory(error: Exception) -> bool:
     """Whether memory ran out; ONNX Runtime passes on the message of the allocator that failed."""
     message = str(error).lower()
-    return isinstance(error, MemoryError | CardFull) or any(words in message for words in _OUT_OF_MEMORY)
+    return isinstance(error, MemoryError | GpuFull) or any(words in message for words in _OUT_OF_MEMORY)
 
 
 def _shapes(inputs: Inputs) -> str:
@@ -154,12 +154,12 @@ def load_graph(
             source,
             options,
             providers=providers,
-            disabled_optimizers=_SLOW_ON_CARDS if placement.card else _SLOW_ON_CPUS,
+            disabled_optimizers=_SLOW_ON_GPUS if placement.gpu else _SLOW_ON_CPUS,
             enable_fallback=0,
         )
 
-    if placement.card:
-        return _on_card(session, placement.card)
+    if placement.gpu:
+        return _on_gpu(session, placement.gpu)
     try:
         return session([_CPU])
     except Exception as error:  # ONNX Runtime's error classes share no base but Exception
@@ -174,7 +174,7 @@ def _rewritten(file: Path, placement: Placement, *, unnormalised: bool) -> bytes
     Raises:
         BadInput: the graph can't be read, or rewritten.
     """
-    if not (unnormalised or placement.card):
+    if not (unnormalised or placement.gpu):
         return str(file)
     import onnx  # noqa: PLC0415 - a search on the CPU need not load it
 
@@ -182,7 +182,7 @@ def _rewritten(file: Path, placement: Placement, *, unnormalised: bool) -> bytes
         model = onnx.load(str(file), load_external_data=False)
     except Exception as error:  # protobuf raises classes of its own
         raise BadInput(f"{file} can't be read ({error}); export the model again") from error
-    is_packed = placement.card is not None and remove_padding(model)
+    is_packed = placement.gpu is not None and remove_padding(model)
     if unnormalised:
         unnormalise(model, file)
     elif not is_packed:
@@ -191,14 +191,14 @@ def _rewritten(file: Path, placement: Placement, *, unnormalised: bool) -> bytes
     return serialised
 
 
-def _on_card(
-    session: Callable[[list[str | tuple[str, dict[str, str]]]], onnxruntime.InferenceSession], card: Card
+def _on_gpu(
+    session: Callable[[list[str | tuple[str, dict[str, str]]]], onnxruntime.InferenceSession], gpu: Gpu
 ) -> onnxruntime.InferenceSession:
     """Make a session on a card.
 
     Raises:
         NoCuda: ONNX Runtime lacks CUDA, or a library that it needs.
-        CardUnavailable: the card fails.
+        GpuUnavailable: the card fails.
     """
     import onnxruntime  # noqa: PLC0415 - as above
 
@@ -207,18 +207,18 @@ def _on_card(
     with redirect_stdout(io.StringIO()) as printed:  # it prints which libraries it does not find
         onnxruntime.preload_dlls()
     # texts differ in length: doubling the arena at each new shape would take more memory than the graph needs
-    provider_options = {"device_id": str(card.number), "arena_extend_strategy": "kSameAsRequested"}
+    provider_options = {"device_id": str(gpu.number), "arena_extend_strategy": "kSameAsRequested"}
     onnxruntime.set_default_logger_severity(_ERRORS)  # it warns that the card's provider is no plugin
     try:
         made = session([(_CUDA, provider_options), _CPU])
     except Exception as error:  # as above
-        raise CardUnavailable(card.name, first_line(error)) from error
+        raise GpuUnavailable(gpu.name, first_line(error)) from error
     finally:
         onnxruntime.set_default_logger_severity(_WARNINGS)
     if _CUDA not in made.get_providers():
         failed = next((line for line in printed.getvalue().splitlines() if line.startswith("Failed")), "")
         raise NoCuda(
-            f"ONNX Runtime can't use the {card.name}: a library of CUDA 13 or cuDNN 9 is missing"
+            f"ONNX Runtime can't use the {gpu.name}: a library of CUDA 13 or cuDNN 9 is missing"
             f"{failed and f' ({failed})'}; install them: {install_command('gpu')}"
         )
     return made

@@ -24,7 +24,7 @@ INT8_ADVICE = "export the model for cards (dragoman export MODEL --precision fp1
 CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger batches exceed the cache and are slower (docs/methods/encoder.md)."""
 CUDA_TOKEN_BUDGET = 65_536
-"""Padded tokens a batch on a card with enough memory (``card_budget``); about 64 pages."""
+"""Padded tokens a batch on a card with enough memory (``gpu_budget``); about 64 pages."""
 _IN_FLIGHT = 2
 """Batches on a card at once: while it computes one, the next is padded and copied."""
 _BYTES_A_TOKEN = 160
@@ -61,12 +61,12 @@ class OnnxSession:
         """
         self.dim, self._build, self._output = folder.config.dim, folder.config.build_id, folder.config.output
         placement = place(device)
-        if placement.card and folder.config.precision == "int8":  # CUDA has no kernels for it: each layer would go back
+        if placement.gpu and folder.config.precision == "int8":  # CUDA has no kernels for it: each layer would go back
             if device != "auto":
                 raise BadInput(f"{folder.path} is in int8, which runs on CPUs alone; {INT8_ADVICE}")
             placement = CPU
         self._graph = Graph(folder.graph, placement, unnormalised=unnormalised)
-        self.device: Literal["cpu", "cuda"] = "cuda" if placement.card else "cpu"
+        self.device: Literal["cpu", "cuda"] = "cuda" if placement.gpu else "cpu"
         shapes = {output.name: output.shape for output in self._graph.session.get_outputs()}
         width = shapes[self._output][-1] if shapes.get(self._output) else None
         if isinstance(width, int) and width != self.dim:  # the axis may have a name in place of a number
@@ -74,8 +74,8 @@ class OnnxSession:
                 f"{folder.graph} makes vectors with {width} dimensions and config.json beside it says {self.dim}; "
                 "make the folder again"
             )
-        self.threads = _IN_FLIGHT if placement.card else threads or available_cores()
-        self.budget = card_budget(placement.card.free, folder) if placement.card else CPU_TOKEN_BUDGET
+        self.threads = _IN_FLIGHT if placement.gpu else threads or available_cores()
+        self.budget = gpu_budget(placement.gpu.free, folder) if placement.gpu else CPU_TOKEN_BUDGET
         self._too_large, self._halved = sys.maxsize, 0
         """Padded tokens of the smallest batch that did not fit into memory, and the batches halved since."""
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
@@ -89,7 +89,7 @@ class OnnxSession:
         rows give the same bytes on one kind of device, if a card has enough memory.
 
         Raises:
-            CardFailure: the card is full, or computes nothing any more.
+            GpuFailure: the card is full, or computes nothing any more.
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
         alone = alone and self.device == "cpu"
@@ -130,7 +130,7 @@ class OnnxSession:
         return self._graph.run(self._output, {"input_ids": ids, "attention_mask": mask})
 
 
-def card_budget(free: int, folder: ModelFolder) -> int:
+def gpu_budget(free: int, folder: ModelFolder) -> int:
     """Padded tokens a batch of a model on a card with so many bytes of free memory, of which the weights take some.
 
     Batches in flight may take half of the rest.

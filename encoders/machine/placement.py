@@ -1,4 +1,4 @@
-"""Decide where graphs run, before a graph is loaded: on the CPU, or on an NVIDIA card that can run them."""
+"""Decide where graphs run, before a graph is loaded: on the CPU, or on an NVIDIA GPU that can run them."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ class NoCuda(MissingPart):
         return NoCuda, (self.reason,)
 
 
-class CardUnavailable(NoCuda):
+class GpuUnavailable(NoCuda):
     """A card can't run a graph now: it may be full or lost, and may recover."""
 
-    def __init__(self, card: str, reason: str) -> None:
+    def __init__(self, gpu: str, reason: str) -> None:
         """Name the card, and say what CUDA says."""
-        super().__init__(f"the {card} can't run the graph ({reason}); see nvidia-smi")
-        self._made_of = card, reason
+        super().__init__(f"the {gpu} can't run the graph ({reason}); see nvidia-smi")
+        self._made_of = gpu, reason
 
     def __reduce__(self) -> tuple[type[NoCuda], tuple[str, ...]]:
         """Made from the card's name and the reason, in another process too."""
-        return CardUnavailable, self._made_of
+        return GpuUnavailable, self._made_of
 
 
 @dataclass(frozen=True)
-class Card:
-    """An NVIDIA card that this process may use.
+class Gpu:
+    """An NVIDIA GPU that this process may use.
 
     Attributes:
         number: its place among the cards that this process sees, as CUDA counts them.
@@ -77,17 +77,17 @@ class Placement:
     """Where graphs run.
 
     Attributes:
-        card: the card; none: the CPU.
+        gpu: the GPU; none: the CPU.
         remark: why ``auto`` takes the CPU although ONNX Runtime for CUDA is installed; empty otherwise.
     """
 
-    card: Card | None = None
+    gpu: Gpu | None = None
     remark: str = ""
 
     @property
     def device(self) -> Device:
         """``cpu``, or the card as ``cuda:N``."""
-        return f"cuda:{self.card.number}" if self.card else "cpu"
+        return f"cuda:{self.gpu.number}" if self.gpu else "cpu"
 
 
 CPU = Placement()
@@ -107,7 +107,7 @@ def place(device: Device) -> Placement:
             return CPU
         raise NoCuda(_NO_RUNTIME)
     try:
-        return Placement(_usable_card(int(device.removeprefix("cuda:")) if ":" in device else 0))
+        return Placement(_usable_gpu(int(device.removeprefix("cuda:")) if ":" in device else 0))
     except _Unusable as unusable:
         if device == "auto":
             return Placement(remark=f"works on the CPU: {unusable}")
@@ -156,7 +156,7 @@ class _Unusable(Exception):
     """A card can't be used; the message says why, and what to do."""
 
 
-def _usable_card(number: int) -> Card:
+def _usable_gpu(number: int) -> Gpu:
     """The card of a number, as CUDA counts the cards that this process sees.
 
     Raises:
@@ -181,7 +181,7 @@ def _usable_card(number: int) -> Card:
                 f"the {name} has compute capability {capability[0]}.{capability[1]} and CUDA 13 needs 7.5; name another"
             )
         free = int(nvml.nvmlDeviceGetMemoryInfo(handles[number]).free)
-        return Card(number, name, free, (capability[0], capability[1]))
+        return Gpu(number, name, free, (capability[0], capability[1]))
 
 
 def _visible_count() -> int:
@@ -195,7 +195,7 @@ def _visible_count() -> int:
 
 def _is_usable(number: int) -> bool:
     try:
-        _usable_card(number)
+        _usable_gpu(number)
     except _Unusable:
         return False
     return True

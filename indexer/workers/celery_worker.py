@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from encoders.console import Console
 from encoders.document import Encoder, EncoderSpec
 from encoders.errors import BadInput, DragomanError, StoreError
-from encoders.inference.graph import CardFailure
+from encoders.inference.graph import GpuFailure
 from encoders.inference.session import INT8_ADVICE
 from encoders.machine.cores import available_cores
-from encoders.machine.placement import CardUnavailable, Device, NoCuda, place, worker_devices
+from encoders.machine.placement import Device, GpuUnavailable, NoCuda, place, worker_devices
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
 from indexer.workers.card_processes import PERMANENT, run_for_each_card
@@ -32,7 +32,7 @@ from indexer.workers.metrics import open_metrics, serve_metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal, celery_worker_class, leave_to_parent
 from indexer.workers.worker import ChunkWorker, end_process
-from onnx_export.models import are_for_cards, make_models, open_named
+from onnx_export.models import are_for_gpus, make_models, open_named
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -68,7 +68,7 @@ class WorkerPlan:
     metrics_address: tuple[str, int] | None = None
     lanes: int = 1
 
-    def on_card(self, device: Device, number: int) -> WorkerPlan:
+    def on_gpu(self, device: Device, number: int) -> WorkerPlan:
         """The plan of a card's own process; Prometheus asks each process at a port of its own, in their order."""
         address = self.metrics_address and (self.metrics_address[0], self.metrics_address[1] + number)
         return replace(self, device=device, metrics_address=address)
@@ -90,7 +90,7 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     devices = worker_devices(plan.device) if plan.concurrency == 1 else [plan.device]
     if devices != [plan.device]:
         make_models(plan.reference, console, place(devices[0]))  # once, before several processes need them
-        plans = [plan.on_card(device, number) for number, device in enumerate(devices)]
+        plans = [plan.on_gpu(device, number) for number, device in enumerate(devices)]
         return run_for_each_card(
             {card_plan.device: partial(_serve_card, card_plan, settings, console) for card_plan in plans}
         )
@@ -114,7 +114,7 @@ def _serve_card(plan: WorkerPlan, settings: Settings, console: Console) -> int:
         return serve(plan, settings, console)
     except DragomanError as error:
         logger.error("%s", error)
-        may_recover = isinstance(error, CardUnavailable | CardFailure | StoreError)
+        may_recover = isinstance(error, GpuUnavailable | GpuFailure | StoreError)
         return 1 if may_recover else PERMANENT
 
 
@@ -124,7 +124,7 @@ def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:
         logger.warning(placement.remark)
     device = placement.device
     if device != "cpu" and plan.device == "auto":
-        if not are_for_cards(plan.reference, console, placement):
+        if not are_for_gpus(plan.reference, console, placement):
             logger.warning("works on the CPU: %s has a part that cards can't run; %s", plan.reference, INT8_ADVICE)
             device = "cpu"
         elif not _works_on_card(replace(plan, device=device)):

@@ -19,13 +19,13 @@ def export_default(
     target: Path,
     precision: Precision,
     console: Console,
-    check_on_card: Callable[[ModelFolder, FloatArray], None] | None = None,
+    check_on_gpu: Callable[[ModelFolder, FloatArray], None] | None = None,
     *,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
     """Write the default encoder into a folder; its graph is compared with the float32 graph on the CPU.
 
-    ``check_on_card`` may refuse the folder before it is published; it gets the reference vectors of the gate's texts.
+    ``check_on_gpu`` may refuse the folder before it is published; it gets the reference vectors of the gate's texts.
 
     Raises:
         BadInput: the target exists and is no exported model, or parity is below the bar and not forced.
@@ -38,8 +38,8 @@ def export_default(
 
     def check_draft(draft: ModelFolder) -> None:
         reports.append(check_graph(draft, texts, reference, console, source="its float32 graph", force=force))
-        if check_on_card:
-            check_on_card(draft, reference)
+        if check_on_gpu:
+            check_on_gpu(draft, reference)
 
     make(target, console, precision, check_draft)
     return ModelFolder.open(target), reports[0]

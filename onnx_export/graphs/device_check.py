@@ -58,7 +58,7 @@ class DeviceCheck:
     memory: int
 
     @property
-    def on_card(self) -> bool:
+    def on_gpu(self) -> bool:
         """Whether the graph runs on a card."""
         return self.device != "cpu"
 
@@ -103,8 +103,8 @@ def check_device(
         session.run(many, tokenizer.pad)
         runs += 1
     speed = runs * sum(map(len, many)) / (time.perf_counter() - started)
-    left = place(placement.device).card
-    if reference is None and placement.card:
+    left = place(placement.device).gpu
+    if reference is None and placement.gpu:
         reference = encode(folder, texts)
     ids, mask = padded(rows[:4], tokenizer.pad)
     nodes, strays = _profile(folder.graph, placement, {"input_ids": ids, "attention_mask": mask})
@@ -117,13 +117,13 @@ def check_device(
         vectors = with_documents(UpperSession(folder, placement.device), texts, vectors)
         reference = None if reference is None else with_documents(UpperSession(folder, "cpu"), texts, reference)
     return DeviceCheck(
-        placement.card.name if placement.card else "cpu",
+        placement.gpu.name if placement.gpu else "cpu",
         folder.config.precision,
         nodes,
-        sorted(strays) if placement.card else [],
+        sorted(strays) if placement.gpu else [],
         None if reference is None else compare(folder.config.precision, texts, vectors, reference),
         speed,
-        placement.card.free - left.free if placement.card and left else 0,
+        placement.gpu.free - left.free if placement.gpu and left else 0,
     )
 
 

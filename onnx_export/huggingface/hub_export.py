@@ -31,14 +31,14 @@ def export_model(
     precision: Precision,
     stated: StatedLayout,
     console: Console,
-    check_on_card: Callable[[ModelFolder, FloatArray], None] | None = None,
+    check_on_gpu: Callable[[ModelFolder, FloatArray], None] | None = None,
     *,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
     """Export a model, a folder or a hub name; compare its graph with torch and publish its folder.
 
     ``stated`` are the user's statements about the model; without ``output`` the folder is in the model cache. A model
-    for sequence classification becomes a reranker, unless a pooling is stated. ``check_on_card`` may refuse an
+    for sequence classification becomes a reranker, unless a pooling is stated. ``check_on_gpu`` may refuse an
     encoder's folder before it is published; it gets the reference vectors of the gate's texts.
 
     Raises:
@@ -54,7 +54,7 @@ def export_model(
     if stated.pooling is None and rerankers.is_reranker(layout):
         if stated.query_prefix or stated.document_prefix:
             raise BadInput(f"{model} is a reranker, which has no prefixes; leave them out, or state a --pooling")
-        if check_on_card:
+        if check_on_gpu:
             raise BadInput(f"{model} is a reranker, which is checked on the CPU alone; leave --device out")
         console.say(f"loading {name}")
         reranker = rerankers.load(layout)
@@ -73,8 +73,8 @@ def export_model(
         console.say(f"writing the graph in {precision}")
         write_files(source, draft, precision)
         report = check_graph(ModelFolder(draft, config), texts, reference, console, force=force)
-        if check_on_card:
-            check_on_card(ModelFolder(draft, config), reference)
+        if check_on_gpu:
+            check_on_gpu(ModelFolder(draft, config), reference)
         (draft / "MODEL_CARD.md").write_text(_card(model, config, recipe, report), encoding="utf-8")
     return ModelFolder.open(target), report
 

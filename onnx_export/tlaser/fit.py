@@ -31,7 +31,7 @@ from onnx_export.training.training_checkpoint import SavingTimes, load_checkpoin
 from onnx_export.training.training_progress import TrainingProgress
 
 _LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
-_CARD_BUDGET, _CPU_BUDGET = 32_768, 2048
+_GPU_BUDGET, _CPU_BUDGET = 32_768, 2048
 """Padded tokens per validation batch: on a CPU a transformer takes half as long again at 8,192, the LSTM at 512."""
 
 
@@ -310,7 +310,7 @@ def validation_error(model: Translator, corpus: Corpus, plan: TlaserPlan, device
 
 def _encode(model: Translator, inputs: list[Any], dim: int, device: torch.device) -> FloatArray:
     result = np.zeros((len(inputs), dim), dtype=np.float32)
-    budget = _CARD_BUDGET if device.type == "cuda" else _CPU_BUDGET
+    budget = _GPU_BUDGET if device.type == "cuda" else _CPU_BUDGET
     with torch.no_grad(), mixed_precision(device):
         for batch in token_batches([len(ids) for ids in inputs], budget):
             ids = torch.from_numpy(padded([inputs[row] for row in batch]))

@@ -38,11 +38,11 @@ def training_device(device: Device, console: Console) -> torch.device:
     """
     placement = place(device)  # before PyTorch counts cards, for it fixes their order
     remark = placement.remark
-    if placement.card and torch.cuda.is_available():
+    if placement.gpu and torch.cuda.is_available():
         torch.cuda.set_device(placement.device)  # random generators and checkpoints are the current card's
         return torch.device(placement.device)
-    if placement.card:
-        reason = f"this PyTorch can't use the {placement.card.name}; install PyTorch for CUDA"
+    if placement.gpu:
+        reason = f"this PyTorch can't use the {placement.gpu.name}; install PyTorch for CUDA"
         if device != "auto":
             raise NoCuda(reason)
         remark = f"works on the CPU: {reason}"

@@ -74,9 +74,9 @@ def command(
     placement = place(device)
     if placement.remark:
         console.warn(placement.remark)
-    if placement.card and precision == "int8" and device == "auto":
+    if placement.gpu and precision == "int8" and device == "auto":
         placement = CPU
-    if placement.card and precision == "int8":
+    if placement.gpu and precision == "int8":
         raise BadInput("a graph in int8 runs on CPUs alone; take --precision fp16, or --device cpu")
 
     checks: list[dict[str, Any]] = []
@@ -84,7 +84,7 @@ def command(
     def check(folder: ModelFolder, reference: FloatArray) -> None:
         checks.append(_check_on_card(folder, placement, reference, console, force=force))
 
-    check_on_card = check if placement.card else None
+    check_on_gpu = check if placement.gpu else None
     layout = StatedLayout(name, pooling, query_prefix, document_prefix, languages)
     if model == DEFAULT and not Path(model).is_dir():
         from onnx_export.default_model.default_export import export_default  # noqa: PLC0415 - as above
@@ -94,10 +94,10 @@ def command(
                 f"{DEFAULT} has its own name, pooling, prefixes and languages; leave the options out"
             )
         folder, report = export_default(
-            output or default_path(precision), precision, console, check_on_card, force=force
+            output or default_path(precision), precision, console, check_on_gpu, force=force
         )
     else:
-        folder, report = export_model(model, output, precision, layout, console, check_on_card, force=force)
+        folder, report = export_model(model, output, precision, layout, console, check_on_gpu, force=force)
     console.result(str(folder.path))
     console.emit(
         {

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from encoders.inference.graph import CardFailure, CardFull
+from encoders.inference.graph import GpuFailure, GpuFull
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.refusals import Refused
@@ -36,7 +36,7 @@ class SearchThreads:
         self._admitted = 0
         self._average_seconds = 0.05
         self._metrics = metrics
-        self.failure: CardFailure | None = None
+        self.failure: GpuFailure | None = None
 
     async def do(self, act: Callable[[], T]) -> T:
         """Call a function in one of the threads and return its value.
@@ -68,7 +68,7 @@ class SearchThreads:
     def _finish(self, future: asyncio.Future[T], begun: float) -> None:
         """Count a call as finished, whether or not its request still waits for it."""
         error = None if future.cancelled() else future.exception()  # asyncio logs exceptions that nobody retrieves
-        if isinstance(error, CardFailure) and not isinstance(error, CardFull) and self.failure is None:
+        if isinstance(error, GpuFailure) and not isinstance(error, GpuFull) and self.failure is None:
             self.failure = error
             signal.raise_signal(signal.SIGTERM)
         self._admitted -= 1

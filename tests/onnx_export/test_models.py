@@ -16,7 +16,7 @@ from encoders.machine.placement import CPU, place
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from onnx_export.default_model.default_export import export_default
-from onnx_export.models import DEFAULT, absolute, are_for_cards, default_path, find_model, open_named
+from onnx_export.models import DEFAULT, absolute, are_for_gpus, default_path, find_model, open_named
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.encoders.gpus import Library, Sessions, install_cards, install_provider
@@ -114,9 +114,9 @@ def test_a_model_in_int8_stands_for_its_build_for_cards(
     export_default(model_cache() / "mine-fp16", "fp16", Console(quiet=True))
     assert find_model(str(default_folder.path), Console(), place("cuda")).path == model_cache() / "mine-fp16"
     assert find_model(str(default_folder.path), Console(), CPU).path == default_folder.path
-    on_card = open_named(str(default_folder.path), None, Console(quiet=True), device="cuda")
-    assert on_card.spec.model == alone.spec.model
-    assert on_card.spec.build != alone.spec.build
+    on_gpu = open_named(str(default_folder.path), None, Console(quiet=True), device="cuda")
+    assert on_gpu.spec.model == alone.spec.model
+    assert on_gpu.spec.build != alone.spec.build
 
 
 @pytest.mark.parts
@@ -132,5 +132,5 @@ def test_a_trained_document_encoder_never_stands_for_its_base_model(
     placement = place("cuda")
     assert find_model(str(default_folder.path), Console(), placement).path == model_cache() / "mine-fp16"
     assert find_model(str(trained), Console(), placement).path == trained
-    assert not are_for_cards(str(trained), Console(), placement)
-    assert are_for_cards(f"{DEFAULT} + {default_folder.path}", Console(), placement)
+    assert not are_for_gpus(str(trained), Console(), placement)
+    assert are_for_gpus(f"{DEFAULT} + {default_folder.path}", Console(), placement)

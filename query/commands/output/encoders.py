@@ -55,7 +55,7 @@ def show_check(name: str, check: DeviceCheck, console: Console) -> None:
         console.result(f"{provider.removesuffix('ExecutionProvider')}: {operations}")
     if check.parity:
         console.table(["measure", ">value", ">bar", "verdict"], check.parity.rows())
-    memory = f", {check.memory / 2**20:,.0f} MB on the card" if check.on_card else ""
+    memory = f", {check.memory / 2**20:,.0f} MB on the card" if check.on_gpu else ""
     console.result(f"{name} in {check.precision} on {check.device}: {check.tokens:,.0f} tokens a second{memory}")
     if check.strays:
         advice = "" if check.precision == "fp16" else "; export the model with --precision fp16"

@@ -18,7 +18,7 @@ from onnx.reference.op_run import OpRun
 from encoders.document import FloatArray
 from encoders.inference.graph import load_graph
 from encoders.inference.unpadded import CONTRIB, remove_padding
-from encoders.machine.placement import Card, Placement
+from encoders.machine.placement import Gpu, Placement
 from onnx_export.graphs.precision import convert, save_graph
 from tests.onnx_export.bert_graphs import SHAPE, inputs, save, vectors
 from tests.onnx_export.cuda_kernels import CUDA
@@ -194,7 +194,7 @@ def test_a_card_loads_the_graph_without_padding(fused: Path, monkeypatch: pytest
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
     for unnormalised in (False, True):
-        load_graph(half, Placement(Card(0, "H200", 1, (9, 0))), unnormalised=unnormalised)
+        load_graph(half, Placement(Gpu(0, "H200", 1, (9, 0))), unnormalised=unnormalised)
     for (model, folder), ends in zip(loaded, (["Div"], ["ReduceSum", "Div"]), strict=True):
         kinds = [node.op_type for node in model.graph.node]
         assert kinds.count("PackedMultiHeadAttention") == SHAPE.layers

@@ -10,10 +10,10 @@ import pytest
 
 from encoders.errors import BadInput, MissingPart
 from encoders.folder.model_folder import ModelFolder
-from encoders.inference.graph import CardFailure, CardFull
-from encoders.inference.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, OnnxSession, card_budget
+from encoders.inference.graph import GpuFailure, GpuFull
+from encoders.inference.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, OnnxSession, gpu_budget
 from encoders.machine import placement
-from encoders.machine.placement import CPU, CardUnavailable, NoCuda, place, worker_devices
+from encoders.machine.placement import CPU, GpuUnavailable, NoCuda, place, worker_devices
 from tests.encoders.gpus import GIB, Library, Sessions, install_cards, install_provider
 
 
@@ -48,8 +48,8 @@ def test_the_first_card_is_taken_and_another_by_its_number(monkeypatch: pytest.M
     install_cards(monkeypatch, Library(["H100", "H200"]))
     for device, name in (("auto", "H100"), ("cuda", "H100"), ("cuda:0", "H100"), ("cuda:1", "H200")):
         placement = place(device)
-        assert placement.card is not None
-        assert (placement.card.name, placement.card.free) == (name, 80 * GIB)
+        assert placement.gpu is not None
+        assert (placement.gpu.name, placement.gpu.free) == (name, 80 * GIB)
         assert placement.device == ("cuda:1" if name == "H200" else "cuda:0")
 
 
@@ -73,7 +73,7 @@ def test_a_worker_on_cuda_has_a_process_for_each_card(
 
 def test_a_card_with_little_memory_gets_small_batches(small: ModelFolder) -> None:
     def budget(gib: float, **changes: Any) -> int:
-        return card_budget(int(gib * GIB), ModelFolder(small.path, replace(small.config, **changes)))
+        return gpu_budget(int(gib * GIB), ModelFolder(small.path, replace(small.config, **changes)))
 
     assert budget(80, dim=384, precision="fp16") == budget(16, dim=384, precision="fp16") == CUDA_TOKEN_BUDGET
     of_384, of_1024 = (budget(4, dim=dim, precision="fp16") for dim in (384, 1024))
@@ -100,7 +100,7 @@ def test_cards_are_counted_as_cuda_counts_them(visible: str, names: list[str], m
     install_cards(monkeypatch, Library(["H100", "H200"]))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     for number, name in enumerate(names):
-        card = place(f"cuda:{number}").card
+        card = place(f"cuda:{number}").gpu
         assert card is not None
         assert card.name == name
     with pytest.raises(NoCuda, match=f"no NVIDIA card {len(names)}"):
@@ -122,7 +122,7 @@ def test_a_card_that_can_t_be_used_is_a_sentence_and_auto_takes_the_cpu(
 ) -> None:
     install_cards(monkeypatch, library)
     placement = place("auto")
-    assert placement.card is None
+    assert placement.gpu is None
     with pytest.raises(NoCuda, match=reason) as refused:
         place("cuda")
     assert placement.remark == f"works on the CPU: {refused.value.reason}"
@@ -176,7 +176,7 @@ def test_a_card_whose_numbers_are_not_finite_is_an_error(
     real, nan = session._graph.session.run, np.float32(np.nan)
     monkeypatch.setattr(session._graph.session, "run", lambda *asked: [nan * real(*asked)[0]])
     for rows in (ROWS, ROWS[:1]):
-        with pytest.raises(CardFailure, match=r"the H100 computes nothing any more \(its numbers are not finite\)"):
+        with pytest.raises(GpuFailure, match=r"the H100 computes nothing any more \(its numbers are not finite\)"):
             session.run(rows, 1)
 
 
@@ -202,16 +202,16 @@ def test_a_card_that_fails_at_once_is_unavailable_and_auto_takes_the_cpu(
 ) -> None:
     install_cards(monkeypatch, Library(["H100"]))
     install_provider(monkeypatch).failures = ["CUDA failure 2: out of memory"]
-    with pytest.raises(CardUnavailable, match=r"the H100 can't run the graph \(CUDA failure 2") as error:
+    with pytest.raises(GpuUnavailable, match=r"the H100 can't run the graph \(CUDA failure 2") as error:
         OnnxSession(ModelFolder(small.path, replace(small.config, precision="fp16")), device="cuda")
     again = pickle.loads(pickle.dumps(error.value))
-    assert (type(again), str(again)) == (CardUnavailable, str(error.value))
+    assert (type(again), str(again)) == (GpuUnavailable, str(error.value))
 
 
 def test_a_lost_card_is_a_sentence_and_an_input_s_error_stays_what_it_is(card: tuple[OnnxSession, Sessions]) -> None:
     session, sessions = card
     sessions.failures = ["CUDA failure 700: an illegal memory access"] * 2
-    with pytest.raises(CardFailure, match="CUDA failure 700"):
+    with pytest.raises(GpuFailure, match="CUDA failure 700"):
         session.run(ROWS, 1)
     sessions.failures = ["indices out of range"]
     with pytest.raises(RuntimeError, match="indices out of range"):
@@ -233,7 +233,7 @@ def test_a_full_card_gets_halves_and_then_whole_batches_again(
         session.run(ROWS, 1)
     assert sessions.rows == [4, *[2, 2] * 3, 4]
     sessions.failures = ["CUDA error: out of memory"]
-    with pytest.raises(CardFull, match="no memory left for an input of 1 × 4, 1 × 4; nvidia-smi says"):
+    with pytest.raises(GpuFull, match="no memory left for an input of 1 × 4, 1 × 4; nvidia-smi says"):
         session.run(ROWS[:1], 1)
 
 

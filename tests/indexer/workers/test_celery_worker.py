@@ -21,8 +21,8 @@ from encoders.console import Console
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.folder.model_folder import ModelFolder
-from encoders.inference.graph import CardFailure
-from encoders.machine.placement import CardUnavailable, NoCuda
+from encoders.inference.graph import GpuFailure
+from encoders.machine.placement import GpuUnavailable, NoCuda
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker
 from indexer.workers.card_processes import PERMANENT
@@ -54,13 +54,13 @@ def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
         raise NoCuda("cuDNN is missing; install it")
 
     install_cards(monkeypatch, Library(["H100", "H200"]))
-    monkeypatch.setattr(celery_worker, "are_for_cards", lambda *_: True)
+    monkeypatch.setattr(celery_worker, "are_for_gpus", lambda *_: True)
     plan = WorkerPlan(DEFAULT, None, "auto", concurrency=2)
     monkeypatch.setattr(celery_worker, "_spec_elsewhere", fails)
     with caplog.at_level(logging.WARNING):
         assert celery_worker._checked(plan, Console(quiet=True)) == replace(plan, device="cpu")
     assert "works on the CPU: cuDNN is missing; install it" in caplog.text
-    monkeypatch.setattr(celery_worker, "are_for_cards", lambda *_: False)
+    monkeypatch.setattr(celery_worker, "are_for_gpus", lambda *_: False)
     with caplog.at_level(logging.WARNING):
         assert celery_worker._checked(plan, Console(quiet=True)) == replace(plan, device="cpu")
     assert f"works on the CPU: {DEFAULT} has a part that cards can't run" in caplog.text
@@ -93,8 +93,8 @@ def test_each_card_has_a_process_with_its_own_port(
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (CardUnavailable("H100", "it is full"), 1),
-        (CardFailure("the H100 computes nothing any more"), 1),
+        (GpuUnavailable("H100", "it is full"), 1),
+        (GpuFailure("the H100 computes nothing any more"), 1),
         (StoreError("the database is away"), 1),
         (NoCuda("cuDNN is missing"), PERMANENT),
         (BadInput("no such encoder"), PERMANENT),

@@ -20,7 +20,7 @@ import pytest
 
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
-from encoders.inference.graph import CardFailure
+from encoders.inference.graph import GpuFailure
 from encoders.machine.cores import available_cores
 from indexer.collection.settings import Settings
 from query.cli import run
@@ -179,7 +179,7 @@ def test_every_option_of_the_command_is_the_service_s(
 def test_a_card_s_failure_is_its_last_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failure = CardFailure("the H100 computes nothing any more")
+    failure = GpuFailure("the H100 computes nothing any more")
     monkeypatch.setattr("query.server.app.Service", lambda _: SimpleNamespace(failure=failure))
     monkeypatch.setattr("query.server.app.server", lambda *_: SimpleNamespace(run=lambda _: None, handle_exit=None))
     monkeypatch.setattr("query.server.listening.listening", lambda *place: nullcontext(place))

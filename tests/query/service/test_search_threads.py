@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from encoders.inference.graph import CardFailure, CardFull
+from encoders.inference.graph import GpuFailure, GpuFull
 from indexer.collection.settings import Settings
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
@@ -62,10 +62,10 @@ def test_a_call_in_time_gives_its_value(settings: Settings, value: object) -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "ends"), [(CardFailure("the H100 computes nothing any more"), True), (CardFull("it is full"), False)]
+    ("error", "ends"), [(GpuFailure("the H100 computes nothing any more"), True), (GpuFull("it is full"), False)]
 )
 def test_a_card_that_computes_nothing_any_more_ends_the_process(
-    error: CardFailure, ends: bool, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    error: GpuFailure, ends: bool, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signals: list[int] = []
     monkeypatch.setattr(signal, "raise_signal", signals.append)
@@ -73,10 +73,10 @@ def test_a_card_that_computes_nothing_any_more_ends_the_process(
     def act() -> None:
         raise error
 
-    async def call() -> CardFailure | None:
+    async def call() -> GpuFailure | None:
         threads = SearchThreads(ServiceOptions(settings), Metrics())
         for _ in range(2):
-            with pytest.raises(CardFailure):
+            with pytest.raises(GpuFailure):
                 await threads.do(act)
         return threads.failure
 
