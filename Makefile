@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: help demo install check test test-elastic-8 test-all lint bench docs dist clean
+.PHONY: help demo install check test test-train test-elastic-8 test-all lint bench docs dist clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made; times are of two quiet cores
@@ -32,12 +32,15 @@ check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
 	$(PYTEST) -m 'not parts and not long' --seconds 5 $(ARGS)
 
 test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; half an hour
-	$(PYTEST) -m 'not long' $(ARGS)
+	$(PYTEST) -m 'not train and not long' $(ARGS)
+
+test-train: $(VENV)/.dev ## the trainings, which test leaves out
+	$(PYTEST) -m train $(ARGS)
 
 test-elastic-8: $(VENV)/.dev ## the tests of test that use Elasticsearch, on version 8.19
 	TESTS_ELASTIC_VERSION=8.19.0 $(PYTEST) -m 'elastic and not long' $(ARGS)
 
-test-all: $(VENV)/.dev ## test, and trainings, accidents, races, installations; 47 min
+test-all: $(VENV)/.dev ## test, test-train, and accidents, races, installations; 47 min
 	$(PYTEST) $(ARGS)
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, import rules, links of the pages

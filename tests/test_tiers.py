@@ -71,6 +71,11 @@ def test_long():
     time.sleep(NAP)
 
 
+@pytest.mark.train
+def test_training():
+    time.sleep(NAP)
+
+
 def test_server(redis):
     pass
 
@@ -87,7 +92,7 @@ def test_own_elastic():
 
 def ran(folder: Path, *options: str, nap: float = 0.0) -> subprocess.CompletedProcess[str]:
     """pytest's run of the tests in a folder."""
-    marks = ["-o", "markers=parts\nlong\ntorch\nelastic"]
+    marks = ["-o", "markers=parts\nlong\ntrain\ntorch\nelastic"]
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:randomly", "-p", "no:cacheprovider", *marks, *options]
     environment = {"PYTHONPATH": str(ROOT), "NAP": str(nap)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -147,5 +152,5 @@ def test_the_tests_that_need_elasticsearch_can_be_run_alone(tmp_path: Path) -> N
 def test_without_a_choice_every_tier_is_run(tmp_path: Path) -> None:
     ends, _ = outcomes(tmp_path, 0)
     assert ends.pop("test_torch") == ends.pop("test_hidden_server") == "FAILED"
-    passed = ("long", "own_elastic", "quick", "server", "shared_elastic", "slow", "slow_with_a_part")
+    passed = ("long", "own_elastic", "quick", "server", "shared_elastic", "slow", "slow_with_a_part", "training")
     assert ends == {f"test_{name}": "PASSED" for name in passed}

@@ -1,9 +1,9 @@
-"""The three tiers of tests: ``make check``, ``make test``, ``make test-all``.
+"""The tiers of tests: ``make check``, ``make test``, ``make test-train``, ``make test-all``.
 
 A test is run by ``make check`` unless it is marked. ``parts``: it needs a real part (a server, torch, the browser), and
-``make test`` runs it. ``long``: ``make test-all`` alone runs it. Tests that ask for a server's fixture, or are marked
-``torch`` or ``elastic``, are marked ``parts`` here; those that ask for Elasticsearch are marked ``elastic``, too, and
-``make test-elastic-8`` runs these on an older server.
+``make test`` runs it. ``train``: it trains, and ``make test-train`` runs it. ``long``: ``make test-all`` alone runs it.
+Tests that ask for a server's fixture, or are marked ``torch``, ``elastic`` or ``train``, are marked ``parts``. Those
+that ask for Elasticsearch are marked ``elastic``, too, and ``make test-elastic-8`` runs these on an older server.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PARTS = ELASTIC | {"postgres", "killable_postgres", "redis", "rabbitmq", "browse
 """Fixtures that start a real part."""
 _QUICK_SECONDS = 0.06
 """Seconds that a quick core takes to add five million numbers: an AMD EPYC with AVX-512, while nobody shares it."""
-_TIERS = {"long": "make test-all", "parts": "make test", "": "make check"}
+_TIERS = {"long": "make test-all", "train": "make test-train", "parts": "make test", "": "make check"}
 
 
 def tier(item: pytest.Item) -> str:
-    """The mark that decides where a test is run: ``long``, ``parts`` or none."""
+    """The mark that decides where a test is run: ``long``, ``train``, ``parts`` or none."""
     return next(mark for mark in _TIERS if not mark or item.get_closest_marker(mark))
 
 
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         needs = PARTS.intersection(getattr(item, "fixturenames", ()))
         if needs & ELASTIC:
             item.add_marker("elastic")
-        if needs or item.get_closest_marker("torch") or item.get_closest_marker("elastic"):
+        if needs or any(map(item.get_closest_marker, ("torch", "elastic", "train"))):
             item.add_marker("parts")
     order = list(_TIERS)
     first: dict[Path, int] = {}

@@ -82,6 +82,7 @@ def small_trained(tmp_path_factory: pytest.TempPathFactory, over_small: list[str
     return ModelFolder.open(target)
 
 
+@pytest.mark.train
 def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
     trained: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,8 +94,8 @@ def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
     assert all(hit.passage is not None and hit.passage.text for hit in hits)
 
 
-def test_the_folder_says_what_it_was_trained_on_and_how(trained: ModelFolder) -> None:
-    said = json.loads((trained.path / "hmde.json").read_text())
+def test_the_folder_says_what_it_was_trained_on_and_how(small_trained: ModelFolder) -> None:
+    said = json.loads((small_trained.path / "hmde.json").read_text())
     assert said["settings"]["batch"] == 6
     assert said["languages"] == {"de": 24, "es": 24}
     pages = list(SourceDocuments(Sources(SOURCES)).read())
@@ -103,14 +104,14 @@ def test_the_folder_says_what_it_was_trained_on_and_how(trained: ModelFolder) ->
     concepts, _ = concepts_held_out(triple_pages, settings)
     drawn = np.unique(Triples(triple_pages, settings.seed, concepts).draw(0, 4 * 6))
     assert 0 < len(drawn) < len(pages)
-    assert count_taught(trained.path, [pages[row].text_hash for row in drawn]) == len(drawn)
-    assert count_taught(trained.path, [page.text_hash for page in pages]) == len(drawn)
+    assert count_taught(small_trained.path, [pages[row].text_hash for row in drawn]) == len(drawn)
+    assert count_taught(small_trained.path, [page.text_hash for page in pages]) == len(drawn)
     assert sum(said["triples"].values()) == 4 * 6
     assert [point["step"] for point in said["curve"]] == [0, 2, 4]
     assert said["parity"]["passed"]
-    assert (trained.path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert "## Documents (HMDE)" in (trained.path / "MODEL_CARD.md").read_text()
-    assert not trained.path.with_name("documents.training").exists()
+    assert (small_trained.path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "## Documents (HMDE)" in (small_trained.path / "MODEL_CARD.md").read_text()
+    assert not small_trained.path.with_name("documents.training").exists()
 
 
 def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_passages(
@@ -134,6 +135,7 @@ def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_pa
     assert encoder.spec.model != Sentences(SentenceEncoder(small_trained, device="cpu")).spec.model
 
 
+@pytest.mark.train
 def test_trained_over_windows_the_passages_are_those_of_the_default_method(
     small: ModelFolder, over_small: list[str], tmp_path: Path
 ) -> None:
@@ -155,14 +157,15 @@ def test_trained_over_windows_the_passages_are_those_of_the_default_method(
     assert encoder.spec.model != untrained.spec.model
 
 
-def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_place(trained: ModelFolder) -> None:
-    upper = UpperSession(trained, "cpu")
-    sentences = unit_rows(np.random.default_rng(0).standard_normal((70, 384)).astype(np.float32))
+def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_place(small_trained: ModelFolder) -> None:
+    upper = UpperSession(small_trained, "cpu")
+    sentences = unit_rows(np.random.default_rng(0).standard_normal((70, small_trained.config.dim)).astype(np.float32))
     first, second, third = (upper.documents([sentences[at : at + 32]])[0] for at in (0, 32, 64))
     expected = unit_rows((32 * first + 32 / 4 * second + 6 / 9 * third)[None])
     np.testing.assert_allclose(upper.documents([sentences]), expected, atol=1e-5)
 
 
+@pytest.mark.train
 def test_a_command_that_is_killed_goes_on_to_the_same_files(
     small_trained: ModelFolder, over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,6 +200,7 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
         assert (tmp_path / "documents" / file).read_bytes() == (small_trained.path / file).read_bytes(), file
 
 
+@pytest.mark.train
 def test_the_lower_encoder_learns_too_by_adapters(
     save_model: SaveModel,  # noqa: F811
     tmp_path: Path,
@@ -211,6 +215,7 @@ def test_the_lower_encoder_learns_too_by_adapters(
     np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), 1.0, atol=1e-5)
 
 
+@pytest.mark.train
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
     small_trained: ModelFolder,
@@ -275,6 +280,7 @@ def test_a_folder_that_can_not_be_made_is_said(
     assert "x can't be written (Not a directory); choose another --output" in said
 
 
+@pytest.mark.train
 def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
     small_trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,6 +297,7 @@ def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_te
     assert before["MODEL_CARD.md"].decode().split("## Documents (HMDE)")[0] == card.split("## Documents (HMDE)")[0]
 
 
+@pytest.mark.train
 def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
     over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -388,14 +395,14 @@ def test_a_damaged_upper_graph_is_refused(small_trained: ModelFolder, tmp_path: 
         open_encoder(folder, device="cpu")
 
 
-def test_an_upper_encoder_of_another_width_is_refused(trained: ModelFolder, tmp_path: Path) -> None:
-    folder = _copied(trained, tmp_path / "copy")
+def test_an_upper_encoder_of_another_width_is_refused(small_trained: ModelFolder, tmp_path: Path) -> None:
+    folder = _copied(small_trained, tmp_path / "copy")
     file = folder.path / "hmde.json"
     said = json.loads(file.read_text())
     file.unlink()
     said["shape"]["dim"] = 768
     file.write_text(json.dumps(said))
-    with pytest.raises(BadInput, match="is for vectors with 768 dimensions and the folder's encoder makes 384"):
+    with pytest.raises(BadInput, match="is for vectors with 768 dimensions and the folder's encoder makes 48"):
         open_encoder(folder, device="cpu")
 
 
@@ -461,6 +468,7 @@ def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_trainin
     assert alive == [0]
 
 
+@pytest.mark.train
 def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were_drawn(
     over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -498,7 +506,7 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_the_comparison_at_the_end_runs_on_the_trainings_card_and_an_int8_folder_on_the_cpu(
-    trained: ModelFolder, monkeypatch: pytest.MonkeyPatch
+    small_trained: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from onnx_export import models
     from query.commands.train import hmde, unseen_concepts
@@ -508,11 +516,11 @@ def test_the_comparison_at_the_end_runs_on_the_trainings_card_and_an_int8_folder
     monkeypatch.setattr(unseen_concepts, "compare", lambda *_: None)
     devices: dict[Precision, str] = {"int8": "cpu", "fp16": "cuda:1"}
     for precision, device in devices.items():
-        folder = replace(trained, config=replace(trained.config, precision=precision))
+        folder = replace(small_trained, config=replace(small_trained.config, precision=precision))
         report: Any = SimpleNamespace(folder=folder, held_out=frozenset())
         sources = Sources(tuple(SOURCES), ReadOptions(), [])
         hmde._searched(report, sources, DEFAULT, "cuda:1", Console(quiet=True), frozen=True)
-        assert opened == [(str(trained.path), device), (DEFAULT, "cuda:1")]
+        assert opened == [(str(small_trained.path), device), (DEFAULT, "cuda:1")]
         opened.clear()
 
 
@@ -556,6 +564,7 @@ def test_the_preset_paper_is_as_published() -> None:
     assert settings_of("paper", {"frozen": True}).pooling is None
 
 
+@pytest.mark.train
 def test_a_training_that_holds_nothing_out_keeps_the_last_step_and_warns_of_nothing(
     over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,7 +68,9 @@ def _sums(parallel: Path, target: Path, variant: str) -> list[str]:
     return ["train", "tlaser", str(parallel), *options]
 
 
-@pytest.fixture(scope="module", params=["ct", "t", "laser"])
+@pytest.fixture(
+    scope="module", params=["ct", *(pytest.param(variant, marks=pytest.mark.train) for variant in ("t", "laser"))]
+)
 def trained(request: pytest.FixtureRequest, parallel: Path) -> ModelFolder:
     """A folder of each variant, made by the command."""
 
@@ -118,6 +120,7 @@ def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
 
 
 @pytest.mark.parametrize("trained", ["ct"], indirect=True)
+@pytest.mark.train
 def test_what_was_trained_is_combined_with_another_encoder(
     trained: ModelFolder, documents: Path, encoder: object, settings: Settings
 ) -> None:
@@ -159,6 +162,7 @@ def _command(parallel: Path, target: Path, steps: int = 80) -> list[str]:
 
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("trained", ["ct", "laser"], indirect=True)
+@pytest.mark.train
 def test_a_training_that_was_stopped_goes_on_to_the_same_curve_and_the_same_graph(
     trained: ModelFolder, parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,13 +185,14 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_curve_and_the_same_grap
 
 
 @pytest.mark.parametrize("variant", [pytest.param("ct", marks=pytest.mark.long), "laser"])
+@pytest.mark.train
 def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph(
     variant: str, parallel: Path, tmp_path: Path
 ) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     script = (
-        "import sys; from onnx_export.training import checkpoint; from query.cli import run; "
+        "import sys; from onnx_export.training import training_checkpoint as checkpoint; from query.cli import run; "
         "checkpoint._LEAST_SECONDS = 0.0; sys.exit(run(sys.argv[1:]))"
     )
     program = [sys.executable, "-c", script]
@@ -205,6 +210,7 @@ def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
 
+@pytest.mark.train
 def test_a_finished_training_is_exported_again_and_goes_on_with_more_steps(
     parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,6 +232,7 @@ def test_a_finished_training_is_exported_again_and_goes_on_with_more_steps(
     assert told["words_per_second"] == 0
 
 
+@pytest.mark.train
 def test_a_checkpoint_of_another_size_is_refused_by_name(
     parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -254,6 +261,7 @@ def test_long_pairs_unpaired_languages_and_small_texts_are_told(
     assert [note["text"] for note in told["refused"]] == ["its en side is empty"]
 
 
+@pytest.mark.train
 def test_each_pivot_is_translated_into_from_every_other_language(
     parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

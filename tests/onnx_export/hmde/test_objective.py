@@ -12,7 +12,7 @@ import pytest
 from encoders.document import Document
 from tests.onnx_export.hmde.conftest import SETTINGS, training_of
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.train]
 SEED = 7
 
 

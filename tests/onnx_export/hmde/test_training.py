@@ -25,7 +25,7 @@ from encoders.errors import BadInput, MissingPart
 from onnx_export.training.interrupt import interrupt_later
 from tests.onnx_export.hmde.conftest import AS_SMALL, KINDS, SETTINGS, training_of
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.train]
 
 
 def weights(training: Any) -> bytes:
