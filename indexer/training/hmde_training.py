@@ -113,9 +113,9 @@ def train_hmde(
     material = prepare(sources, len(pages), base.lower, work_folder, lower_id, console)
     validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
     triples = _triples(material.pages, settings, validation_concepts)
-    training = _new_training(base, triples, validation_concepts, settings, work_folder)
-    resumed = training.step if training.resume(_run_id(settings, lower_id, material, validation_concepts)) else 0
-    if resumed:
+    run_id = _run_id(settings, lower_id, material, validation_concepts)
+    training = _new_training(base, triples, validation_concepts, settings, work_folder, run_id)
+    if resumed := training.step:
         console.say(f"goes on after step {resumed:,}")
     step_triples = settings.batch * settings.accumulate
     console.say(f"to draw: {_share(settings.steps * step_triples, triples)}")
@@ -123,32 +123,17 @@ def train_hmde(
     rows = triples.draw(0, training.step * step_triples)
     drawn = triples.languages(rows)
     counts = Counter(page.lang for page in material.pages)
-    facts = training_facts(training, counts, drawn, encoder)
     folder, parity = publish(
-        training.upper,
-        base,
-        target,
-        precision,
-        facts,
-        {"curve.png": _picture(curve)},
-        console,
-        taught_by=[material.text_keys[row] for row in np.unique(rows)],
-        force=force,
-    )
+        training.upper, base, target, precision, training_facts(training, counts, drawn, encoder),
+        {"curve.png": _picture(curve)}, console,
+        taught_by=[material.text_keys[row] for row in np.unique(rows)], force=force,
+    )  # fmt: skip
     shutil.rmtree(work_folder)
     return HmdeReport(
-        folder=folder,
-        parity=parity,
-        curve=curve,
-        documents=dict(sorted(counts.items())),
-        drawn=dict(sorted(drawn.items())),
-        triples=triples,
-        cut=material.cut,
-        held_out=frozenset(judged_concepts),
-        resumed=resumed,
-        refused=documents.refused,
-        remarks=documents.remarks,
-    )
+        folder, parity, curve, documents=dict(sorted(counts.items())), drawn=dict(sorted(drawn.items())),
+        triples=triples, cut=material.cut, held_out=frozenset(judged_concepts), resumed=resumed,
+        refused=documents.refused, remarks=documents.remarks,
+    )  # fmt: skip
 
 
 def _triples(pages: Sequence[TripleDocument], settings: Settings, validation_concepts: set[str]) -> Triples:
@@ -182,12 +167,13 @@ def _run_id(settings: Settings, lower_id: str, material: Material, validation_co
 
 
 def _new_training(
-    base: Base, triples: Triples, validation_concepts: set[str], settings: Settings, work_folder: Path
+    base: Base, triples: Triples, validation_concepts: set[str], settings: Settings, work_folder: Path, run_id: str
 ) -> Training:
+    """A training that has not begun, or stands where an earlier run's checkpoint left it."""
     from onnx_export.hmde.training import Training  # noqa: PLC0415 - torch
 
     validation = [row for row, page in enumerate(triples.pages) if page.concept in validation_concepts]
-    return Training(
+    training = Training(
         base.lower,
         settings.shape(base.config.dim),
         triples,
@@ -195,6 +181,8 @@ def _new_training(
         settings,
         place=work_folder / "checkpoint.bin",
     )
+    training.resume(run_id)
+    return training
 
 
 def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tuple[set[str], set[str]]:

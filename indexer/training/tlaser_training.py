@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+import tokenizers
+
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder.model_config import Precision
@@ -14,6 +16,7 @@ from encoders.folder.model_folder import ModelFolder, free_target
 from encoders.machine.placement import Device
 from encoders.tlaser.joint_vocabulary import learn_vocabulary
 from encoders.tlaser.tlaser_settings import NAMES, TlaserPlan
+from encoders.tlaser.token_corpus import Corpus
 from indexer.parallel.formats import find_files, read_parallel
 from indexer.readers.source import Refusal
 from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_per_token
@@ -89,19 +92,11 @@ def train_tlaser(
     checkpoints = target.with_name(f"{target.name}.training")
     text = _read_text(sources, languages, console)
     train, held_out = (text, _read_text(validation, languages, console)) if validation else hold_out(text)
-    chosen_pivots = choose_pivots(pivots, train.languages(), languages)
-    texts = chain.from_iterable(row.values() for row in train.rows)
-    tokenizer = learn_vocabulary(texts, plan.sizes.vocabulary, plan.variant)
-    corpus, remarks = make_corpus(train, held_out, chosen_pivots, tokenizer, plan)
-    vocabulary_size = tokenizer.get_vocab_size()
-    remarks += _missing_remarks(train, languages, vocabulary_size, plan)
-    console.say(
-        f"{NAMES[plan.variant]}: {len(train.rows):,} sentences in {', '.join(corpus.languages)}, {corpus.pairs:,} "
-        f"pairs into {' and '.join(chosen_pivots)}, {vocabulary_size:,} tokens"
-    )
+    corpus, tokenizer, remarks = _corpus(train, held_out, pivots, languages, plan, console)
     from onnx_export.tlaser.fit import fit  # noqa: PLC0415 - torch, which only training loads
     from onnx_export.tlaser.tlaser_folder import publish  # noqa: PLC0415
 
+    vocabulary_size = tokenizer.get_vocab_size()
     fitted = fit(corpus, plan, vocabulary_size, checkpoints, device=device, console=console)
     trained = int(fitted.curve[-1]["step"])
     if trained > plan.training.steps:
@@ -143,6 +138,34 @@ def train_tlaser(
     )
 
 
+def _corpus(
+    train: AlignedText,
+    held_out: AlignedText,
+    pivots: Sequence[str],
+    languages: Sequence[str],
+    plan: TlaserPlan,
+    console: Console,
+) -> tuple[Corpus, tokenizers.Tokenizer, list[str]]:
+    """The corpus of the sentences, the vocabulary that was learnt from them, and remarks on what is left out."""
+    chosen_pivots = choose_pivots(pivots, train.languages(), languages)
+    texts = chain.from_iterable(row.values() for row in train.rows)
+    tokenizer = learn_vocabulary(texts, plan.sizes.vocabulary, plan.variant)
+    corpus, remarks = make_corpus(train, held_out, chosen_pivots, tokenizer, plan)
+    size = tokenizer.get_vocab_size()
+    remarks += [
+        f"no sentence in {lang} stands beside another in the sources"
+        for lang in languages
+        if lang not in train.languages()
+    ]
+    if size < plan.sizes.vocabulary:
+        remarks.append(f"the sentences have {size:,} tokens that come twice, not {plan.sizes.vocabulary:,}")
+    console.say(
+        f"{NAMES[plan.variant]}: {len(train.rows):,} sentences in {', '.join(corpus.languages)}, {corpus.pairs:,} "
+        f"pairs into {' and '.join(chosen_pivots)}, {size:,} tokens"
+    )
+    return corpus, tokenizer, remarks
+
+
 def _read_text(sources: Sequence[str], languages: Sequence[str], console: Console) -> AlignedText:
     files = find_files(sources)
     with console.progress("reading", None, "sentences") as progress:
@@ -156,17 +179,6 @@ def _read_text(sources: Sequence[str], languages: Sequence[str], console: Consol
             reason = "they are empty"
         raise BadInput(f"no sentence in two languages could be read from {', '.join(sources)} ({reason}); give others")
     return text
-
-
-def _missing_remarks(train: AlignedText, languages: Sequence[str], size: int, plan: TlaserPlan) -> list[str]:
-    """Remarks on requested languages that the sources lack, and on a vocabulary smaller than requested."""
-    available = train.languages()
-    remarks = [
-        f"no sentence in {lang} stands beside another in the sources" for lang in languages if lang not in available
-    ]
-    if size < plan.sizes.vocabulary:
-        remarks.append(f"the sentences have {size:,} tokens that come twice, not {plan.sizes.vocabulary:,}")
-    return remarks
 
 
 def gate_texts(held_out: AlignedText, train: AlignedText, languages: Sequence[str]) -> list[GateText]:
