@@ -69,11 +69,7 @@ class Triples:
     """
 
     def __init__(
-        self,
-        pages: Sequence[TripleDocument],
-        seed: int = 0,
-        left_out: Collection[str] = (),
-        drawing: Drawing = "turns",
+        self, pages: Sequence[TripleDocument], seed: int = 0, left_out: Collection[str] = (), drawing: Drawing = "turns"
     ) -> None:
         """Find what can be drawn of the pages; those of concepts in ``left_out`` are not drawn, not even as negatives.
 

@@ -25,10 +25,7 @@ _state = sa.Table(
     sa.Column("generation", sa.Integer, nullable=False),  # counts changes, so that a reader sees them
 )
 _models = sa.Table(
-    "models",
-    _metadata,
-    sa.Column("model", sa.String, primary_key=True),
-    sa.Column("dim", sa.Integer, nullable=False),
+    "models", _metadata, sa.Column("model", sa.String, primary_key=True), sa.Column("dim", sa.Integer, nullable=False)
 )
 _documents = sa.Table(
     "documents",

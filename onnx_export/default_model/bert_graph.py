@@ -66,12 +66,7 @@ class _Graph:
         self.model.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [*_AXES, width]))
 
 
-def build(
-    weights: Mapping[str, FloatArray],
-    shape: Shape,
-    *,
-    fused: bool = False,
-) -> onnx.ModelProto:
+def build(weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool = False) -> onnx.ModelProto:
     """Build the graph ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, hidden) float32.
 
     The vector of the only token type is added to the positions' vectors, and the attention's 1/√d is multiplied into

@@ -57,13 +57,7 @@ def sequence_bounds(prefix: str = "") -> tuple[list[onnx.NodeProto], list[onnx.T
 def attention(name: str, parts: Sequence[str], bounds: str, heads: int, scale: float) -> onnx.NodeProto:
     """Attention of query, key and value, each (texts, tokens, hidden), over the tokens of each text."""
     return helper.make_node(
-        "MultiHeadAttention",
-        [*parts, "", bounds],
-        [name],
-        name=name,
-        domain=CONTRIB,
-        num_heads=heads,
-        scale=scale,
+        "MultiHeadAttention", [*parts, "", bounds], [name], name=name, domain=CONTRIB, num_heads=heads, scale=scale
     )
 
 

@@ -38,14 +38,7 @@ class Training:
     """
 
     def __init__(
-        self,
-        lower: Lower,
-        shape: UpperShape,
-        triples: Triples,
-        validation: Rows,
-        settings: Settings,
-        *,
-        place: Path,
+        self, lower: Lower, shape: UpperShape, triples: Triples, validation: Rows, settings: Settings, *, place: Path
     ) -> None:
         """Make the upper transformer, on the device of ``lower``, and the optimiser; ``lower`` has taken all documents.
 

@@ -78,11 +78,7 @@ def _mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def contrastive_loss(
-    first: torch.Tensor,
-    second: torch.Tensor,
-    negative: torch.Tensor | None,
-    concepts: torch.Tensor,
-    temperature: float,
+    first: torch.Tensor, second: torch.Tensor, negative: torch.Tensor | None, concepts: torch.Tensor, temperature: float
 ) -> torch.Tensor:
     """InfoNCE with in-batch and hard negatives (HMDE eq. 1), as the mean over the batch.
 

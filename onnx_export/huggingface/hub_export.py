@@ -80,13 +80,7 @@ def export_model(
 
 
 def _publish_reranker(
-    model: str,
-    config: ModelConfig,
-    reranker: rerankers.SourceReranker,
-    target: Path,
-    console: Console,
-    *,
-    force: bool,
+    model: str, config: ModelConfig, reranker: rerankers.SourceReranker, target: Path, console: Console, *, force: bool
 ) -> ParityReport:
     """Write a reranker's folder, compare its scores with torch's, and publish it."""
     console.say(f"a reranker: a score is {reranker.score}; at most {config.max_tokens} tokens a pair")

@@ -100,11 +100,7 @@ def _load_classifier(folder: Path) -> Any:
 
     with huggingface.required(f"the weights in {folder} can't be loaded"):
         classifier, report = AutoModelForSequenceClassification.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            attn_implementation="eager",
-            local_files_only=True,
-            output_loading_info=True,
+            folder, dtype=torch.float32, attn_implementation="eager", local_files_only=True, output_loading_info=True
         )
     huggingface.require_tensors(folder, report["missing_keys"])
     return classifier

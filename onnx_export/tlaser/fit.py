@@ -97,11 +97,7 @@ class _Run:
         # Weight decay is separate from the gradient, as in fairseq: with decay inside the gradient, Adam would soon
         # reduce the weights of rare tokens to zero.
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=training.rate,
-            betas=(0.9, 0.98),
-            weight_decay=training.decay,
-            fused=True,
+            self.model.parameters(), lr=training.rate, betas=(0.9, 0.98), weight_decay=training.decay, fused=True
         )
         self.step, self.tokens = 0, 0
         self.curve: list[dict[str, float]] = []

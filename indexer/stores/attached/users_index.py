@@ -97,11 +97,7 @@ class UsersIndex:
         Raises:
             BadInput: a named field is missing, holds no text, or lies in nested objects.
         """
-        fields = {
-            "text": self.attachment.text,
-            "title": self.attachment.title,
-            "lang": self.attachment.lang_field,
-        }
+        fields = {"text": self.attachment.text, "title": self.attachment.title, "lang": self.attachment.lang_field}
         return {ours: self._path(theirs) for ours, theirs in fields.items() if theirs}
 
     def _path(self, field: str) -> str:

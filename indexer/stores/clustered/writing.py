@@ -90,10 +90,7 @@ def retry_while_away(server: str, act: Callable[[], T]) -> T:
 
 
 def write(
-    client: Elasticsearch,
-    server: str,
-    doc_ids: Iterable[str],
-    decide: Callable[[Sequence[str]], Mapping[str, Action]],
+    client: Elasticsearch, server: str, doc_ids: Iterable[str], decide: Callable[[Sequence[str]], Mapping[str, Action]]
 ) -> BulkOutcome:
     """Write until every document is written, refused, or decided against.
 

@@ -127,11 +127,7 @@ class TrainedLower(Lower):
 class _Ragged:
     """Rows of token ids of different lengths in one array."""
 
-    def __init__(
-        self,
-        ids: Sequence[Int32Array] = (),
-        lengths: Sequence[IntArray] = (),
-    ) -> None:
+    def __init__(self, ids: Sequence[Int32Array] = (), lengths: Sequence[IntArray] = ()) -> None:
         self._ids = np.concatenate([np.zeros(0, np.int32), *ids])
         self._boundaries = boundaries(np.concatenate([np.zeros(0, np.int64), *lengths]))
 

@@ -295,10 +295,7 @@ def test_a_field_that_has_nothing_to_count_is_refused(in_place: Owner, name: str
     section = {**MAPPING["properties"]["section"]["fields"], "words": {"type": "text"}}
     in_place.client.indices.put_mapping(
         index=in_place.index,
-        properties={
-            "section": {"type": "text", "fields": section},
-            "alias": {"type": "alias", "path": "content.body"},
-        },
+        properties={"section": {"type": "text", "fields": section}, "alias": {"type": "alias", "path": "content.body"}},
     )
     in_place.write("a", source("text"))
     in_place.follow()
@@ -940,8 +937,5 @@ def test_while_a_command_opens_its_encoder_no_other_attaches_the_collection(
         raise BadInput("it is locked")
 
     monkeypatch.setattr("indexer.attaching.attached_collection.open_named", opened_while_another_begins)
-    with (
-        pytest.raises(BadInput, match="it is locked"),
-        AttachedCollection.open("help", attachment, settings=settings),
-    ):
+    with pytest.raises(BadInput, match="it is locked"), AttachedCollection.open("help", attachment, settings=settings):
         pass

@@ -51,10 +51,7 @@ from tests.indexer.training.indexed import indexed_by
 from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
 from trials import DEMO
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra"),
-]
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra")]
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
 FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2", "--segmentation", "sentences"]

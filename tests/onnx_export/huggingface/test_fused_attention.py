@@ -20,10 +20,7 @@ from onnx_export.huggingface import hub_source as huggingface
 from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
 from tests.onnx_export.cuda_kernels import without_kernel
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra"),
-]
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra")]
 ROWS = [np.random.default_rng(length).integers(4, 60, length).tolist() for length in (5, 40, 17, 3, 90, 5, 9)]
 BATCHES = [*token_inputs(ROWS, 1, 100), *token_inputs(ROWS[:1], 1, 100)]
 

@@ -18,10 +18,7 @@ from onnx_export.tlaser.pair_batches import Batches
 
 pytestmark = pytest.mark.torch
 
-_TEXTS = {
-    "de": [f"das Haus Nummer {n}" for n in range(20)],
-    "en": [f"house number {n}" for n in range(20)],
-}
+_TEXTS = {"de": [f"das Haus Nummer {n}" for n in range(20)], "en": [f"house number {n}" for n in range(20)]}
 
 
 def _plan(variant: Variant = "t", **training: Any) -> TlaserPlan:
