@@ -65,16 +65,11 @@ from trials.service_attacks import SECRET
 from trials.soak import soak
 from trials.worker_accidents import BROKERS, Servers, Trial
 
-_FORBIDDEN = ("front-own", "front-own-000001", "own", "front-secret", "front-new", "help", "front-*")
-"""Names that no write may reach: the alias, index and name of the collection own, an owner's index, a missing index,
-a collection, a pattern."""
 _ATTACHED = "front-help"
 _SERVICE_FILES, _ATTACK_FILES = 1024, 4096
 """Files that the service may open, as most systems have it, and files that the attacks may open."""
 _HARMLESS = ("DRAGOMAN_DATA", "DRAGOMAN_CACHE")
 """Names of variables that lead to no database, store or broker."""
-_READING_CALLS = 5
-"""Calls at least that must show the text of an index which is served, or the attack on other indices proves nothing."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ class Target:
     Attributes:
         folder: an empty folder.
         home: a home with the collections demo, own and help.
-        service: a client of a service of this home, which passes writes on.
+        service: a client of a service of this home.
         elastic: the server of own and help.
         small: whether each attack has a part of its tries.
     """
@@ -146,17 +141,6 @@ def _connections(target: Target) -> Iterator[str]:
     yield from service_attacks.pipelined(target.service)
 
 
-def _writes(target: Target) -> Iterator[str]:
-    with client_of(target.elastic) as client:
-        names = ("front-own-000001", "front-secret", _ATTACHED)
-        before = {name: service_attacks.own_documents(client, name) for name in names}
-        yield from service_attacks.forbidden_writes(target.service, _FORBIDDEN, _ATTACHED)
-        for name in names:
-            same = service_attacks.own_documents(client, name) == before[name]
-            yield "" if same else f"{name} was changed"
-        yield "front-new was made" if client.indices.exists(index="front-new") else ""
-
-
 def _values(target: Target) -> Iterator[str]:
     yield from service_attacks.unreadable_authorizations(target.service)
     for value in service_attacks.VALUES:
@@ -209,7 +193,7 @@ def _tokens(target: Target) -> Iterator[str]:
 def _logs(target: Target) -> Iterator[str]:
     log = target.folder / "log"
     with (
-        process(target.home, "--elastic", target.elastic, "--index", "front-*", log=str(log)) as (_, url),
+        process(target.home, "--elastic", target.elastic, log=str(log)) as (_, url),
         httpx.Client(base_url=url, timeout=60) as client,
     ):
         yield from service_attacks.injected(client, log, _ATTACHED)
@@ -315,16 +299,8 @@ def _rights(target: Target) -> Iterator[str]:
 
 
 def _reads(target: Target) -> Iterator[str]:
-    with ExitStack() as stack:
-        at = ("--elastic", target.elastic)
-        _, url = stack.enter_context(process(target.home, *at))
-        client = stack.enter_context(httpx.Client(base_url=url, timeout=60))
-        cluster = stack.enter_context(client_of(target.elastic))
-        _, open_url = stack.enter_context(process(target.home, *at, "--index", "front-secret"))
-        with httpx.Client(base_url=open_url, timeout=60) as reader:
-            shown = service_attacks.reads(reader, "front-secret", "the secret")
-        yield fell(f"only {shown} calls read an index that is served", held=shown >= _READING_CALLS)
-        yield from service_attacks.forbidden_reads(client, cluster, _ATTACHED, "front-secret", "the secret")
+    with client_of(target.elastic) as cluster:
+        yield from service_attacks.forbidden_reads(target.service, cluster, _ATTACHED, "front-secret", "the secret")
 
 
 def _week(target: Target) -> Iterator[str]:
@@ -369,7 +345,6 @@ ATTACKS: dict[str, Attack] = {
     "kills and full disks while a database is made": partial(_databases, again=False),
     "kills and full disks while a database is upgraded": partial(_databases, again=True),
     "1,005 idle connections; requests without an end, byte by byte, pipelined": _connections,
-    "writes into indices that are not attached; scripts, pipelines": _writes,
     "archives of a few kB that unpack to 512 MB": lambda target: command_attacks.packed_bombs(target.folder),
     "`Authorization` that can't be read; values that are no number, field or text": _values,
     "names of collections that lead out of the home or that no file can have": _names,
@@ -450,7 +425,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-attack-")))
         elastic, home = stack.enter_context(elastic_running()), folder / "home"
         _made(home, elastic.url)
-        options = ["--elastic", elastic.url, "--index", "front-*", "--allow-writes"]
+        options = ["--elastic", elastic.url]
         resource.setrlimit(resource.RLIMIT_NOFILE, (_SERVICE_FILES, most))
         _, url = stack.enter_context(process(Path(shutil.copytree(home, folder / "served")), *options))
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(_ATTACK_FILES, most), most))

@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import random
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -20,7 +19,6 @@ from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
-from elasticsearch import Elasticsearch, helpers
 
 from benchmarks import harness
 from benchmarks.search import fill, queries
@@ -28,7 +26,6 @@ from benchmarks.searchers import open_searcher
 from indexer.collection.settings import Settings
 from query.fitting.calibrate import calibrate
 from trials.command import DRAGOMAN
-from trials.servers.elastic import running
 from trials.servers.service import wait_until_opened
 
 _PORT = 8399
@@ -148,28 +145,6 @@ def loaded(seconds: float, texts: Iterator[str]) -> list[str]:
     ]
 
 
-def passed_through(home: Path, rounds: int) -> list[str]:
-    """p50 of an ordinary search sent to the cluster itself and through the service, which take turns."""
-    with running() as server, Elasticsearch(server.url) as direct:
-        pages = ({"_index": "pages", "body": f"page {number} of text"} for number in range(2000))
-        helpers.bulk(direct, pages, refresh=True)
-        with served(home, "--elastic", server.url, "--index", "pages"), Elasticsearch(_URL) as through:
-            watches = harness.Stopwatches(50)
-            for number in range(rounds + 50):
-                query = {"match": {"body": f"page {number}"}}
-                for name, client in (("direct", direct), ("through", through)):
-                    watches.step(name, partial(client.search, index="pages", query=query))
-    p50 = watches.medians()
-    return [
-        "",
-        "| an ordinary search, elasticsearch-py, p50 | ms |",
-        "|---|---:|",
-        f"| to the cluster | {p50['direct']:.2f} |",
-        f"| through the service | {p50['through']:.2f} |",
-        f"| **what passing through adds** | **{p50['through'] - p50['direct']:.2f}** |",
-    ]
-
-
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -184,10 +159,6 @@ def main() -> None:
         with served(settings.home):
             texts = _texts()
             lines = [*alone(settings, list(islice(texts, _WARM + arguments.rounds))), *loaded(arguments.seconds, texts)]
-        small = Path(scratch) / "small"
-        fill(Settings.read(home=small), "small", 1000)
-        lines += passed_through(small, arguments.rounds)
-        shutil.rmtree(small)
     harness.write("Service", "service", lines)
 
 

@@ -19,7 +19,7 @@ import httpx
 from elasticsearch import helpers
 
 from indexer.collection.settings import Settings
-from query.service.options import ServiceOptions
+from query.service.service_options import ServiceOptions
 from trials.command import fell, require_done
 from trials.documents import sentences
 from trials.servers.elastic import PASSWORD, ElasticServer
@@ -197,10 +197,6 @@ def _calls() -> dict[str, Callable[[httpx.Client, tuple[str, str]], httpx.Respon
         return lambda client, auth: client.get(path, auth=auth)
 
     calls = {name: post(f"/{INDEX}/_search", body) for name, body in {**SEARCHES, **SCRIPTS}.items()}
-    for doc_id in ("p0", "p1"):
-        calls |= {f"{kind} of {doc_id}": get(f"/{INDEX}/{kind}/{doc_id}") for kind in ("_doc", "_source")}
-        calls[f"_explain of {doc_id}"] = post(f"/{INDEX}/_explain/{doc_id}", {"query": {"match": {"body": "print"}}})
-        calls[f"_termvectors of {doc_id}"] = post(f"/{INDEX}/_termvectors/{doc_id}", {"fields": ["body", "headline"]})
     several = [json.dumps(line) for body in SEARCHES.values() for line in ({}, body)]
 
     def search_several(client: httpx.Client, auth: tuple[str, str]) -> httpx.Response:
@@ -210,11 +206,7 @@ def _calls() -> dict[str, Callable[[httpx.Client, tuple[str, str]], httpx.Respon
     return {
         **calls,
         "_msearch": search_several,
-        "_mget": post(f"/{INDEX}/_mget", {"ids": ["p0", "p1", "p2"]}),
-        "_mget of another index": post("/_mget", {"docs": [{"_index": "others", "_id": "o"}]}),
         "_count": post(f"/{INDEX}/_count", {"query": {"match": {"body": "print"}}}),
-        "_field_caps": get(f"/{INDEX}/_field_caps?fields=*"),
-        "_mapping": get(f"/{INDEX}/_mapping"),
         "a query in the path": get(f"/{INDEX}/_search?q=body:print&_source=*&explain=true"),
     }
 

@@ -27,7 +27,7 @@ from trials.command import said
 from trials.process_figures import Watched, watching
 from trials.servers.elastic import client_of
 from trials.servers.service import process
-from trials.service_attacks import HALF, HEALTH, JSON_LINES, VALUES, connected
+from trials.service_attacks import HALF, HEALTH, VALUES, connected
 
 LANGUAGES = ("de", "en", "fr")
 _WORDS = {lang: [f"{lang}{number:03d}" for number in range(80)] for lang in LANGUAGES}
@@ -39,7 +39,7 @@ _PAUSE = 0.02
 _PLACES_SECONDS = 15.0
 """Seconds until the Elasticsearch-shaped endpoint knows of a new collection: it reads the list every two seconds, and
 shares two cores with commands."""
-_READER, _WRITER = "a-reader-with-32-characters-alone", "a-writer-with-32-characters-alone"
+_READER = "a-reader-with-32-characters-alone"
 
 Documents = dict[str, str]
 """Titles of documents by id; a title names its document's life and revision."""
@@ -323,25 +323,20 @@ class IndexOwner(Owner):
         self.to(titles, "attach", self.soak.index_name, *fields, *at, new=True)
 
     def write(self, after: Documents) -> None:
-        """Write through the service, and let the vectors catch up."""
+        """Write to the index, and let the vectors catch up."""
         before = self.collection.documents
         self.collection.change(after)
-        lines: list[dict[str, Any]] = [{"delete": {"_id": doc_id}} for doc_id in before.keys() - after.keys()]
-        for record in documents_of(after):
-            if before.get(record["id"]) != record["title"]:
-                lines += [{"index": {"_id": record["id"]}}, record]
-        body = "".join(json.dumps(line) + "\n" for line in lines)
-        until = time.monotonic() + _PLACES_SECONDS
-        with self.soak.client(_WRITER) as client:
-            while True:
-                answer = client.post(
-                    f"/{self.soak.index_name}/_bulk?refresh=true", content=body, headers={"Content-Type": JSON_LINES}
-                )
-                if answer.status_code != 403 or time.monotonic() > until:
-                    break
-                time.sleep(0.1)  # the list of collections is read every two seconds
-        held = answer.status_code == 200 and not answer.json()["errors"]
-        self.soak.check("writes", (answer.status_code, answer.text[:300]), held=held)
+        name = self.soak.index_name
+        actions: list[dict[str, Any]] = [
+            {"_op_type": "delete", "_index": name, "_id": doc_id} for doc_id in before.keys() - after.keys()
+        ]
+        actions += [
+            {"_index": name, "_id": record["id"], "_source": record}
+            for record in documents_of(after)
+            if before.get(record["id"]) != record["title"]
+        ]
+        with client_of(self.soak.elastic) as client:
+            helpers.bulk(client, actions, refresh=True)
         self.to(after, "attach")
 
     def delete(self) -> None:
@@ -379,7 +374,6 @@ def _read(soak: Soak, client: httpx.Client, draw: random.Random) -> None:
             (f"/api/documents/{draw.randrange(90)}?collection=file-0", {200, 404, 409, 503}),
             ("/nothing/_count", {403, 404}),
             (f"/{soak.index_name}/_count", {200, 403, 404}),
-            (f"/{soak.index_name}/_doc/1", {200, 403, 404}),
         ]
     )
     answer = client.get(path)
@@ -421,7 +415,7 @@ def _misuse(soak: Soak, seed: int) -> None:
 
 
 def _write_tokens(file: Path, *more: str) -> None:
-    lines = [f"reader {_READER}", f"writer {_WRITER} write", *more]
+    lines = [f"reader {_READER}", *more]
     new = file.with_suffix(".new")
     new.write_text("\n".join(lines), encoding="utf-8")
     new.chmod(0o600)
@@ -478,7 +472,7 @@ def soak(folder: Path, place: str, seconds: float) -> Outcome:
     encoders, home, tokens = train_encoders(folder), folder / "home", folder / "tokens"
     _write_tokens(tokens)
     said(["status", "--home", str(home)])
-    options = ("--tokens", str(tokens), "--log", "--elastic", elastic, "--allow-writes", "--seconds", "120")
+    options = ("--tokens", str(tokens), "--log", "--elastic", elastic, "--seconds", "120")
     with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as commands, process(home, *options) as (service, url):
         shared = Soak(url, place, home, encoders, time.monotonic() + seconds, commands)
         owners = [

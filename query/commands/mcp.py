@@ -29,8 +29,8 @@ def command(settings: Settings, console: Console, **service: Any) -> None:
         import mcp  # noqa: F401, PLC0415
     except ImportError as error:
         raise MissingPart(f"tools for agents need packages; install them: {install_command('serve')}") from error
-    from query.server.agents import serve_agent  # noqa: PLC0415 - seconds of imports
-    from query.service.options import ServiceOptions, usual_threads  # noqa: PLC0415
+    from query.service.agents.agent_transports import serve_agent  # noqa: PLC0415 - seconds of imports
+    from query.service.service_options import ServiceOptions, usual_threads  # noqa: PLC0415
 
     console.say("waiting for an agent at standard input (stop with Ctrl-C)")
     serve_agent(ServiceOptions(settings=settings, threads=usual_threads(), **service))

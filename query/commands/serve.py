@@ -20,8 +20,8 @@ from query.commands.help import Command
 from query.commands.options import FILE, PORT, collections_option, common_options, device_option, rerank_option, seconds
 
 if TYPE_CHECKING:
-    from query.server.app import Server
     from query.service.access import TokenFile
+    from query.web_server.http_server import Server
 
 
 @click.command("serve", cls=Command)
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     "--tokens",
     type=FILE,
     envvar="DRAGOMAN_TOKENS",
-    help="File of tokens, lines NAME TOKEN [read|write], read again when it changes; a single reader's token may also "
-    "be in DRAGOMAN_TOKEN."
-    "  [env: DRAGOMAN_TOKENS]",
+    help="File of tokens, lines NAME TOKEN, read again when it changes; a single token may also be in "
+    "DRAGOMAN_TOKEN.  [env: DRAGOMAN_TOKENS]",
 )
 @click.option("--allow-host", "hosts", multiple=True, help="Host name that requests may use; * for any.")
 @click.option(
@@ -71,20 +70,7 @@ if TYPE_CHECKING:
     "--elastic",
     metavar="URL",
     default="",
-    help="Server that Elasticsearch calls are passed on to.  [default: the collections']",
-)
-@click.option(
-    "--index",
-    "indices",
-    multiple=True,
-    metavar="PATTERN",
-    help="Pattern of further indices on that server that callers without credentials of their own may read.",
-)
-@click.option(
-    "--allow-writes",
-    "writes",
-    is_flag=True,
-    help="Pass on _doc, _create, _update, _bulk and _refresh of those who may write, into attached indices alone.",
+    help="Elasticsearch that answers searches without the clause.  [default: the collections']",
 )
 @click.option("--log", is_flag=True, help="Keep a log of queries, hits and clicks.")
 @click.option(
@@ -117,10 +103,10 @@ def command(
         import uvicorn  # noqa: F401, PLC0415
     except ImportError as error:
         raise MissingPart(f"the service needs packages of its own; install them: {install_command('serve')}") from error
-    from query.server.app import Service, server  # noqa: PLC0415 - two seconds of imports
-    from query.server.listening import listening  # noqa: PLC0415
     from query.service.access import Token, TokenFile  # noqa: PLC0415
-    from query.service.options import LOOPBACK, ServiceOptions, usual_threads  # noqa: PLC0415
+    from query.service.service_options import LOOPBACK, ServiceOptions, usual_threads  # noqa: PLC0415
+    from query.web_server.application import Service  # noqa: PLC0415 - two seconds of imports
+    from query.web_server.http_server import listening, server  # noqa: PLC0415
 
     single_token = os.environ.get("DRAGOMAN_TOKEN")
     single_tokens = (Token.of("DRAGOMAN_TOKEN", single_token),) if single_token else ()
@@ -169,7 +155,7 @@ def _handle_hangup(http_server: Server, token_file: TokenFile | None) -> None:
 
 def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]:
     """Host names that requests may call the service by; empty: any, as tokens protect a service that others reach."""
-    from query.service.options import LOOPBACK  # noqa: PLC0415
+    from query.service.service_options import LOOPBACK  # noqa: PLC0415
 
     if "*" in named or (not local and not named):
         return ()

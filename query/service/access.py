@@ -31,15 +31,13 @@ class Token:
     Attributes:
         name: of the caller; the user name of basic auth is ignored.
         digest: SHA-256 of the token.
-        writes: whether this caller's writes are passed on, if the service passes writes on.
     """
 
     name: str
     digest: bytes = field(repr=False)
-    writes: bool = False
 
     @classmethod
-    def of(cls, name: str, secret: str, *, writes: bool = False) -> Token:
+    def of(cls, name: str, secret: str) -> Token:
         """The token with this secret.
 
         Raises:
@@ -49,11 +47,13 @@ class Token:
             raise BadInput(
                 f"the token of {name} is shorter than {_MIN_CHARACTERS} characters; make one: openssl rand -hex 24"
             )
-        return cls(name, sha256(secret.encode()).digest(), writes)
+        return cls(name, sha256(secret.encode()).digest())
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:
-    """Tokens of a file with lines ``NAME TOKEN [read|write]``; empty lines and lines that begin with ``#`` are skipped.
+    """Tokens of a file with lines ``NAME TOKEN``; empty lines and lines that begin with ``#`` are skipped.
+
+    A third word, ``read`` or ``write``, is of earlier versions and has no meaning.
 
     Raises:
         BadInput: the file can't be read, has a line of another form, or has a secret twice.
@@ -68,13 +68,13 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         if not parts or parts[0].startswith("#"):
             continue
         if len(parts) not in {2, 3} or parts[2:] not in ([], ["read"], ["write"]):
-            raise BadInput(f"{path} line {number} is not NAME TOKEN [read|write]; write it so")
-        tokens.append(Token.of(parts[0], parts[1], writes=parts[2:] == ["write"]))
+            raise BadInput(f"{path} line {number} is not NAME TOKEN; write it so")
+        tokens.append(Token.of(parts[0], parts[1]))
     return distinct(tokens)
 
 
 def distinct(tokens: Iterable[Token]) -> tuple[Token, ...]:
-    """The tokens, checked for a secret that two of them share: the caller's rights would depend on their order.
+    """The tokens, checked for a secret that two of them share: a caller's name would depend on their order.
 
     Raises:
         BadInput: two tokens have one secret.
@@ -171,12 +171,10 @@ class Caller:
 
     Attributes:
         name: of the token; the address if the service has no tokens; ``cluster`` and a hash if Elasticsearch vouches.
-        writes: whether writes may be passed on.
         authorization: the caller's own credentials for Elasticsearch, as sent; empty: none.
     """
 
     name: str
-    writes: bool = False
     authorization: str = field(default="", repr=False)
 
 

@@ -6,8 +6,8 @@ import threading
 
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
+from query.service.api_routes import EMPTY, READY, Api
 from query.service.open_collections import OpenCollections
-from query.service.routes import EMPTY, READY, Api
 
 _EVERY = 5.0
 """Seconds between two checks of the collections."""

@@ -14,11 +14,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query.service import refusals
 from query.service.access import Caller, RateLimiter, matching_token
-from query.service.connection import CROWDED
-from query.service.metrics import Metrics
-from query.service.options import ServiceOptions
+from query.service.bounded_connection import CROWDED
+from query.service.cluster_client import Cluster
 from query.service.refusals import Refused
-from query.service.upstream import Upstream
+from query.service.service_metrics import Metrics
+from query.service.service_options import ServiceOptions
 
 _PUBLIC_PATHS = frozenset({"/api/health", "/api/ready"})
 """Paths that need no token: orchestrators have none, and these answers say nothing of a document."""
@@ -57,9 +57,7 @@ _HEADERS = (
 class AccessMiddleware:
     """ASGI middleware that refuses requests without access and adds headers to every answer."""
 
-    def __init__(
-        self, app: ASGIApp, options: ServiceOptions, metrics: Metrics, cluster: Upstream | None = None
-    ) -> None:
+    def __init__(self, app: ASGIApp, options: ServiceOptions, metrics: Metrics, cluster: Cluster | None = None) -> None:
         """Wrap an application, which answers the requests that pass; the cluster, if any, may vouch for callers."""
         self._app, self._options, self._metrics, self._cluster = app, options, metrics, cluster
         self._rate_limiter, self._wrong_credentials = RateLimiter(options.rate), RateLimiter(_WRONG_A_MINUTE)
@@ -113,7 +111,7 @@ class AccessMiddleware:
         if elastic and not scope["path"].isprintable():  # a route ends with "$", which a last line feed may follow
             raise Refused(400, UNREADABLE_PATH)
         self._check_host(host)
-        _check_origin(headers, host, reads=scope["method"] in _SAFE_METHODS and not elastic)
+        _check_origin(headers, host, reads=scope["method"] in _SAFE_METHODS)
         if public:
             return Caller(address)
         if scope["state"].get(CROWDED):
@@ -137,20 +135,20 @@ class AccessMiddleware:
         cluster = self._cluster if elastic and authorization else None
         if not self._options.tokens:
             if cluster is None or not await cluster.secured():
-                return Caller(address, writes=True)
+                return Caller(address)
             await self._check_with_cluster(cluster, authorization, address)
-            return Caller(address, writes=True, authorization=authorization)
+            return Caller(address, authorization)
         token = matching_token(self._options.tokens, authorization)
         if token is not None:
-            return Caller(token.name, token.writes)
+            return Caller(token.name)
         if cluster is not None:
             await self._check_with_cluster(cluster, authorization, address)
-            return Caller(f"cluster {sha256(authorization.encode()).hexdigest()}", True, authorization)
+            return Caller(f"cluster {sha256(authorization.encode()).hexdigest()}", authorization)
         if authorization:
             self._count_wrong(address)
         raise Refused(401, "a token is needed: Authorization: Bearer TOKEN, or basic auth with it as the password")
 
-    async def _check_with_cluster(self, cluster: Upstream, authorization: str, address: str) -> None:
+    async def _check_with_cluster(self, cluster: Cluster, authorization: str, address: str) -> None:
         """Refuse credentials that the cluster does not accept; credentials that are new to it may be wrong."""
         new, wrong = not cluster.knows(authorization), False
         if new:
@@ -241,7 +239,7 @@ def _check_origin(headers: Mapping[bytes, bytes], host: str, *, reads: bool) -> 
     """Refuse what a page of another site sends in its visitor's name (cross-site request forgery).
 
     Browsers say where a request comes from; other programs send neither header. Requests that ``reads`` can't change
-    anything, and their answers are closed to other sites. Elasticsearch's reads may open a scroll.
+    anything, and their answers are closed to other sites.
     """
     if reads:
         return

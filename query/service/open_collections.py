@@ -28,9 +28,9 @@ from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
-from query.service.metrics import Metrics
-from query.service.options import ServiceOptions
 from query.service.query_batcher import QueryBatcher
+from query.service.service_metrics import Metrics
+from query.service.service_options import ServiceOptions
 
 _COUNT_SECONDS = 5.0
 """Seconds between two counts of a collection's documents by language, while no run over documents ends."""

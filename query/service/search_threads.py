@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from encoders.inference.graph import GpuFailure, GpuFull
-from query.service.metrics import Metrics
-from query.service.options import ServiceOptions
 from query.service.refusals import Refused
+from query.service.service_metrics import Metrics
+from query.service.service_options import ServiceOptions
 
 T = TypeVar("T")
 _AVERAGE_WEIGHT = 0.1

@@ -167,7 +167,7 @@ def halves(word_model: ModelFolder, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def service(calibrated: Settings) -> Iterator[httpx.Client]:
     """The calibrated demo collection, served as it is by default."""
-    from query.service.options import ServiceOptions
+    from query.service.service_options import ServiceOptions
     from trials.servers.service import serving
 
     with serving(ServiceOptions(calibrated, device="cpu")) as client:

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx
 
-from query.server.app import Service, server
-from query.server.listening import listening
-from query.service.options import ServiceOptions
+from query.service.service_options import ServiceOptions
+from query.web_server.application import Service
+from query.web_server.http_server import listening, server
 from trials import ROOT
 from trials.command import DRAGOMAN
 from trials.servers.process import free_port

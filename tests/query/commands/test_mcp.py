@@ -20,10 +20,10 @@ from mcp import Client, StdioServerParameters, stdio_client
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.ranking.searcher import Searcher
-from query.server import agents
+from query.service.agents import agent_transports
 from query.service.open_collections import OpenCollections
-from query.service.options import ServiceOptions
 from query.service.search_threads import SearchThreads
+from query.service.service_options import ServiceOptions
 from trials import ROOT
 from trials.command import DRAGOMAN
 
@@ -126,9 +126,9 @@ def test_it_opens_the_collections_at_once_and_closes_all_when_it_fails(
     record(OpenCollections, "warm", lambda *_: opened.set())
     record(SearchThreads, "close", SearchThreads.close)
     record(OpenCollections, "close", OpenCollections.close)
-    monkeypatch.setattr(agents, "_serve", failing)
+    monkeypatch.setattr(agent_transports, "_serve", failing)
     with pytest.raises(RuntimeError):
-        agents.serve_agent(ServiceOptions(settings, device="cpu"))
+        agent_transports.serve_agent(ServiceOptions(settings, device="cpu"))
     assert done == [
         "OpenCollections.close_unused",
         "OpenCollections.warm",

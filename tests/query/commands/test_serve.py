@@ -25,9 +25,9 @@ from encoders.machine.cores import available_cores
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.commands.serve import _hosts
-from query.server.listening import listening
 from query.service.access import Token
-from query.service.options import LOOPBACK, ServiceOptions
+from query.service.service_options import LOOPBACK, ServiceOptions
+from query.web_server.http_server import listening
 from tests.conftest import fallen, until
 from trials.long_running import alone, searches
 from trials.servers.service import process
@@ -134,9 +134,11 @@ def test_every_option_of_the_command_is_the_service_s(
         def run(self, place: tuple[str, int]) -> None:
             told.append((self.options, *place))
 
-    monkeypatch.setattr("query.server.app.Service", lambda options: SimpleNamespace(options=options, failure=None))
-    monkeypatch.setattr("query.server.app.server", Server)
-    monkeypatch.setattr("query.server.listening.listening", lambda *place: nullcontext(place))
+    monkeypatch.setattr(
+        "query.web_server.application.Service", lambda options: SimpleNamespace(options=options, failure=None)
+    )
+    monkeypatch.setattr("query.web_server.http_server.server", Server)
+    monkeypatch.setattr("query.web_server.http_server.listening", lambda *place: nullcontext(place))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     arenas: list[int] = []
     monkeypatch.setattr("query.commands.serve.share_arenas", arenas.append)
@@ -144,8 +146,8 @@ def test_every_option_of_the_command_is_the_service_s(
     tokens.write_text(f"me {SECRET}\nyou {SECRET}2 write\n")
     given = (
         "-c demo -c news --host 10.0.0.7 --port 8301 --allow-host search.example --rate 60 --threads 3 --waiting 7 "
-        "--seconds 5 --max-body 2000 --hybrid --elastic http://127.0.0.1:9200 --index pages-* --index help "
-        "--allow-writes --log --log-days 30 --device cpu"
+        "--seconds 5 --max-body 2000 --hybrid --elastic http://127.0.0.1:9200 "
+        "--log --log-days 30 --device cpu"
     )
     files = ["--tokens", str(tokens), "--rerank", str(reranker.path), "--home", str(tmp_path)]
     assert run(["serve", *given.split(), *files]) == 0
@@ -155,7 +157,7 @@ def test_every_option_of_the_command_is_the_service_s(
     same = [field.name for field in fields(options) if getattr(options, field.name) == getattr(default, field.name)]
     assert same == [], "give these on the command line too"
     assert (host, port) == ("10.0.0.7", 8301)
-    assert list(options.tokens) == [Token.of("me", SECRET), Token.of("you", f"{SECRET}2", writes=True)]
+    assert list(options.tokens) == [Token.of("me", SECRET), Token.of("you", f"{SECRET}2")]
     assert replace(options, tokens=()) == ServiceOptions(
         settings=Settings.read(home=tmp_path),
         collections=("demo", "news"),
@@ -169,8 +171,6 @@ def test_every_option_of_the_command_is_the_service_s(
         seconds=5.0,
         max_body=2000,
         elastic="http://127.0.0.1:9200",
-        indices=("pages-*", "help"),
-        writes=True,
         log=True,
         log_days=30,
     )
@@ -180,9 +180,11 @@ def test_a_card_s_failure_is_its_last_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failure = GpuFailure("the H100 computes nothing any more")
-    monkeypatch.setattr("query.server.app.Service", lambda _: SimpleNamespace(failure=failure))
-    monkeypatch.setattr("query.server.app.server", lambda *_: SimpleNamespace(run=lambda _: None, handle_exit=None))
-    monkeypatch.setattr("query.server.listening.listening", lambda *place: nullcontext(place))
+    monkeypatch.setattr("query.web_server.application.Service", lambda _: SimpleNamespace(failure=failure))
+    monkeypatch.setattr(
+        "query.web_server.http_server.server", lambda *_: SimpleNamespace(run=lambda _: None, handle_exit=None)
+    )
+    monkeypatch.setattr("query.web_server.http_server.listening", lambda *place: nullcontext(place))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert run(["serve", "--home", str(tmp_path)]) == 1
     assert capsys.readouterr().err.endswith(f"Error: {failure}\n")

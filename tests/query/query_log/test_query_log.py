@@ -17,9 +17,9 @@ from indexer.ledger.database import connect, now, transaction
 from query.cli import root, run
 from query.query_log.judged_queries import by_week, logged_queries, logged_searches
 from query.query_log.tables import ClickRow, SearchRow
-from query.service.metrics import Metrics
-from query.service.options import ServiceOptions
-from query.service.query_log import QueryLog
+from query.service.query_log_writer import QueryLog
+from query.service.service_metrics import Metrics
+from query.service.service_options import ServiceOptions
 from tests.conftest import until
 from trials.servers.service import serving
 

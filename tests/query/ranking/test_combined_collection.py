@@ -17,7 +17,7 @@ from query.fitting.request import CalibrationRequest
 from query.ranking.hits import Hits
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
-from query.service.options import ServiceOptions
+from query.service.service_options import ServiceOptions
 from tests.query.conftest import copied, moved
 from tests.query.ranking.same_ranking import assert_same_hits
 from trials import DEMO

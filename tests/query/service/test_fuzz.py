@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.service.access import Token
-from query.service.options import ServiceOptions
+from query.service.service_options import ServiceOptions
 from trials.servers.service import serving
 
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
@@ -41,9 +41,10 @@ def test_every_operation_keeps_what_it_promises(
     assert "Tested: 7" in run.stdout
 
 
-_PARTS = [b"demo", b"_search", b"_bulk", b"_mget", b"%2e%2e", b"%2F", b"_doc", b"%5f", b"*", b"api", b"%ff", b""]
-_BODIES = [b'{"query": {"cross_lingual": {"query": "a"}}}', b"{}", b"[]", b"null", b"[{}]", b"1", b'{"docs": null}',
-           b'{"docs": 1}', b'{"a":' * 900 + b"1" + b"}" * 900]  # fmt: skip
+_PARTS = [b"demo", b"_search", b"_count", b"_msearch", b"%2e%2e", b"%2F", b"_doc", b"%5f", b"*", b"api", b"%ff", b""]
+_CLAUSE_BODY = b'{"query": {"cross_lingual": {"query": "a"}}}'
+_BODIES = [_CLAUSE_BODY, b"{}\n" + _CLAUSE_BODY, b"{}", b"[]", b"null", b"[{}]", b"1",
+           b'{"a":' * 900 + b"1" + b"}" * 900]  # fmt: skip
 _TYPES = ["application/json", "text/plain", "application/vnd.elasticsearch+json; compatible-with=9"]
 
 

@@ -30,9 +30,9 @@ from query.collections.removal import remove_collection
 from query.ranking.fair_ranker import MANY
 from query.ranking.query_encoder import open_query_encoder
 from query.ranking.ranking_options import RankingOptions
-from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
-from query.service.options import ServiceOptions
+from query.service.service_metrics import Metrics
+from query.service.service_options import ServiceOptions
 
 
 @pytest.fixture

@@ -18,14 +18,14 @@ from query.cli import run
 from query.ranking.hits import as_json
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
-from query.service.agent_tools import AgentTools
-from query.service.messages import SearchAnswer, SearchRequest
-from query.service.metrics import Metrics
+from query.service.agents.agent_tools import AgentTools
+from query.service.api_messages import SearchAnswer, SearchRequest
+from query.service.api_routes import Api
 from query.service.open_collections import OpenCollections
-from query.service.options import ServiceOptions
 from query.service.refusals import Refused
-from query.service.routes import Api
 from query.service.search_threads import SearchThreads
+from query.service.service_metrics import Metrics
+from query.service.service_options import ServiceOptions
 from trials.servers.service import serving
 
 QUERY = {"query": "Der Imker Karl von Frisch und die Bienen im Garten", "lang": "de"}

@@ -12,10 +12,10 @@ import pytest
 
 from encoders.inference.graph import GpuFailure, GpuFull
 from indexer.collection.settings import Settings
-from query.service.metrics import Metrics
-from query.service.options import ServiceOptions
 from query.service.refusals import Refused
 from query.service.search_threads import SearchThreads
+from query.service.service_metrics import Metrics
+from query.service.service_options import ServiceOptions
 
 
 def _do(settings: Settings, act: Callable[[], object], seconds: float = 60.0) -> tuple[object, float]:

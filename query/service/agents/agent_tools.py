@@ -1,0 +1,350 @@
+"""The tools that agents call by the Model Context Protocol (MCP): search, similar, document, collections."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Generic, TypeVar
+
+from mcp.server import Server, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from encoders.printable import one_line
+from encoders.wording import counted
+from query.ranking.hits import ScoreParts
+from query.service.agents.tool_messages import (
+    DOCUMENT_CHARACTERS,
+    CollectionsArguments,
+    DocumentArguments,
+    SearchArguments,
+    SimilarArguments,
+    ToolCollection,
+    ToolCollectionsAnswer,
+    ToolDocumentAnswer,
+    ToolFacets,
+    ToolHit,
+    ToolSearchAnswer,
+    ToolSimilarAnswer,
+    ToolVersion,
+    field_text,
+    short_facets,
+    short_fields,
+)
+from query.service.api_messages import HitAnswer, SearchRequest, SimilarRequest
+from query.service.api_routes import Api
+from query.service.refusals import Refused, refusal
+
+_INSTRUCTIONS = (
+    "Dragoman finds documents in any language for a query in any language. Do not translate the query. "
+    "The tool collections lists what can be searched, search finds documents, similar finds documents similar to "
+    "a document, in other languages, document returns a document's text."
+)
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+
+
+_Arguments = TypeVar("_Arguments", bound=BaseModel)
+_Answer = TypeVar("_Answer", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class _AgentTool(Generic[_Arguments, _Answer]):
+    """A tool.
+
+    Attributes:
+        call: returns the answer to valid arguments.
+        text: the answer for a reader.
+    """
+
+    title: str
+    description: str
+    arguments: type[_Arguments]
+    answer: type[_Answer]
+    call: Callable[[_Arguments], Awaitable[_Answer]]
+    text: Callable[[_Answer], str]
+
+    def definition(self, name: str) -> Tool:
+        """The tool as agents see it."""
+        return Tool(
+            name=name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.arguments.model_json_schema(),
+            output_schema=self.answer.model_json_schema(mode="serialization"),
+            annotations=_READS,
+        )
+
+    async def result(self, arguments: dict[str, Any]) -> CallToolResult:
+        """The answer, or a sentence that says why there is none."""
+        try:
+            stated = {name: value for name, value in arguments.items() if value is not None}
+            answer = await self.call(_validated(self.arguments, stated))
+        except Exception as error:  # noqa: BLE001 - a failure is an answer; its details are in the log
+            return _text_result(str(refusal(error)), is_error=True)
+        result = _text_result(self.text(answer))
+        result.structured_content = answer.model_dump(mode="json")
+        return result
+
+
+class AgentTools:
+    """The tools, which answer as ``/api`` does and refuse what it refuses.
+
+    Their searches are not in the query log, which is for queries that people typed.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._tools: dict[str, _AgentTool[Any, Any]] = {
+            "search": _AgentTool(
+                "Find documents in any language",
+                "Finds documents about a query, best first, whatever their language. Each hit has the document's id, "
+                "language, title and fields, the passage that answers best, and why it was found. Documents about the "
+                "same thing are one hit, in the query's language if there is one; also has the others.",
+                SearchArguments,
+                ToolSearchAnswer,
+                self._search,
+                _search_text,
+            ),
+            "similar": _AgentTool(
+                "Find documents similar to a document",
+                "Finds the documents most similar to a document, by its id, best first; in other languages than its "
+                "own unless languages are named.",
+                SimilarArguments,
+                ToolSimilarAnswer,
+                self._similar,
+                _similar_text,
+            ),
+            "document": _AgentTool(
+                "Read a document",
+                f"Returns a document's text by its id, at most {DOCUMENT_CHARACTERS:,} characters; give the last "
+                "answer's end as start to read the next part.",
+                DocumentArguments,
+                ToolDocumentAnswer,
+                self._document,
+                _document_text,
+            ),
+            "collections": _AgentTool(
+                "List collections",
+                "Lists the collections that can be searched, with their languages and numbers of documents.",
+                CollectionsArguments,
+                ToolCollectionsAnswer,
+                self._collections,
+                _collections_text,
+            ),
+        }
+
+    def server(self) -> Server[Any]:
+        """An MCP server with these tools, for any transport."""
+        return Server(
+            "dragoman",
+            version=version("dragoman"),
+            title="Dragoman",
+            instructions=_INSTRUCTIONS,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    async def _list(self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[tool.definition(name) for name, tool in self._tools.items()])
+
+    async def _call(self, _: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            raise MCPError(
+                INVALID_PARAMS, f"there is no tool {one_line(params.name)!r} (there are: {', '.join(self._tools)})"
+            )
+        return await tool.result(params.arguments or {})
+
+    async def _search(self, arguments: SearchArguments) -> ToolSearchAnswer:
+        optional = {"lang": arguments.lang or None, "to": arguments.to or None}
+        own = {"explain": True, "subjects": True, "log": False}
+        request = _validated(SearchRequest, {**arguments.model_dump(), **optional, **own})
+        answer = await self._api.search(request)
+        return ToolSearchAnswer(
+            collection=answer.collection,
+            lang=answer.lang,
+            unread=answer.unread,
+            reranking=answer.reranking,
+            hits=[_tool_hit(hit) for hit in answer.hits],
+            facets=short_facets(answer.facets) if answer.facets else None,
+        )
+
+    async def _similar(self, arguments: SimilarArguments) -> ToolSimilarAnswer:
+        request = _validated(SimilarRequest, {**arguments.model_dump(), "to": arguments.to or None})
+        answer = await self._api.similar(request)
+        hits = [_tool_hit(hit) for hit in answer.hits]
+        return ToolSimilarAnswer(collection=answer.collection, id=answer.id, lang=answer.lang, hits=hits)
+
+    async def _document(self, arguments: DocumentArguments) -> ToolDocumentAnswer:
+        answer = await self._api.document(arguments.id, arguments.collection)
+        content = f"{answer.title}\n{answer.text}" if answer.title else answer.text
+        start = min(arguments.start, len(content))
+        fields, omitted = short_fields(answer.fields)
+        text = content[start : start + DOCUMENT_CHARACTERS]
+        return ToolDocumentAnswer(
+            id=answer.id,
+            lang=answer.lang,
+            title=answer.title,
+            text=text,
+            start=start,
+            end=start + len(text),
+            length=len(content),
+            fields=fields,
+            omitted_fields=omitted,
+        )
+
+    async def _collections(self, _: CollectionsArguments) -> ToolCollectionsAnswer:
+        answer = await self._api.collections()
+        collections = [
+            ToolCollection(
+                name=collection.name,
+                documents=collection.documents,
+                languages=collection.languages,
+                reranker=collection.reranker,
+            )
+            for collection in answer.collections
+        ]
+        return ToolCollectionsAnswer(collections=collections, away=answer.away)
+
+
+def explanation(parts: ScoreParts, lang: str) -> str:
+    """A sentence that says why a document in a language was found where it is."""
+    sentence = f"Its similarity to the query is {parts.compared:.3f}"
+    if parts.passage is not None and parts.opening is not None:
+        sentence += f" (best passage {parts.passage:.3f}, opening {parts.opening:.3f})"
+    if parts.fwd is not None and parts.bwd is not None:
+        fits = "it fits this query better than others" if parts.fits else "it fits other queries as well as this one"
+        sentence += (
+            f"; the nearest documents in {lang} have {parts.fwd:.3f} on average; "
+            f"with the whole document it has {parts.corrected:.3f}, and other queries have {parts.bwd:.3f}: {fits}"
+        )
+    if parts.mates:
+        sentence += f"; documents about the same thing, {parts.mate} above all, add {parts.mates:.3f} to its score"
+    if parts.words is not None:
+        sentence += f"; its BM25 score is {parts.words:.2f} of the best document's"
+    if parts.reranked is not None:
+        sentence += f"; the reranker, which orders the first hits, gives it {parts.reranked:.3f}"
+    return f"{sentence}."
+
+
+def _tool_hit(hit: HitAnswer) -> ToolHit:
+    fields, omitted = short_fields(hit.fields)
+    return ToolHit(
+        id=hit.id,
+        lang=hit.lang,
+        title=hit.title,
+        passage=hit.passage.text if hit.passage else "",
+        start=hit.passage.start if hit.passage else 0,
+        score=hit.score,
+        why=explanation(hit.parts, hit.lang)
+        if hit.parts
+        else f"Its similarity, with what its mates add, is {hit.score:.3f}.",
+        fields=fields,
+        omitted_fields=omitted,
+        also=[ToolVersion(id=other.id, lang=other.lang, title=other.title) for other in hit.also],
+    )
+
+
+def _hits_text(hits: Sequence[ToolHit]) -> list[str]:
+    return [
+        _lines(
+            f"{rank}. [{hit.lang}] {one_line(hit.title) or '(no title)'} "
+            f"(id {one_line(hit.id)}, score {hit.score:.3f}, start {hit.start})",
+            _fields_text(hit.fields, hit.omitted_fields),
+            hit.passage,
+            f"Why: {hit.why}",
+            *(f"Also: [{one.lang}] {one_line(one.title) or '(no title)'} (id {one_line(one.id)})" for one in hit.also),
+        )
+        for rank, hit in enumerate(hits, start=1)
+    ]
+
+
+def _search_text(answer: ToolSearchAnswer) -> str:
+    unread = f"The end of the query was not read: {answer.unread}" if answer.unread else ""
+    head = f"{counted(len(answer.hits), 'document')} of {answer.collection} for a query in {answer.lang}"
+    if answer.reranking is not None:
+        head += f"; reranking took {answer.reranking:,} ms"
+    return _paragraphs([head, unread, *_hits_text(answer.hits), _facets_text(answer.facets)])
+
+
+def _facets_text(facets: ToolFacets | None) -> str:
+    """The counts, a line for each facet; empty without facets."""
+    if facets is None:
+        return ""
+    lines = []
+    for name, counts in facets.counts.items():
+        values = [f"{value} ({count})" for value, count in counts.items()]
+        values += [f"{facets.omitted[name]} more"] if name in facets.omitted else []
+        lines.append(one_line(f"{name}: {', '.join(values)}"))
+    return _lines(f"The best {facets.counted} of {counted(facets.total, 'document')} searched:", *lines)
+
+
+def _similar_text(answer: ToolSimilarAnswer) -> str:
+    head = f"{counted(len(answer.hits), 'document')} of {answer.collection} like {one_line(answer.id)} [{answer.lang}]"
+    return _paragraphs([head, *_hits_text(answer.hits)])
+
+
+def _document_text(answer: ToolDocumentAnswer) -> str:
+    head = f"{one_line(answer.id)} [{answer.lang}], characters {answer.start} to {answer.end} of {answer.length}"
+    return _paragraphs([_lines(head, _fields_text(answer.fields, answer.omitted_fields)), answer.text])
+
+
+def _fields_text(fields: Mapping[str, Any], omitted: Sequence[str]) -> str:
+    """A line of the fields; empty without fields."""
+    pairs = [f"{name}: {field_text(value)}" for name, value in fields.items()]
+    return one_line("; ".join([*pairs, *([f"left out: {', '.join(omitted)}"] if omitted else [])]))
+
+
+def _collections_text(answer: ToolCollectionsAnswer) -> str:
+    lines = [
+        f"{collection.name}: {counted(collection.documents, 'document')} in "
+        + ", ".join(f"{lang} ({count:,})" for lang, count in collection.languages.items())
+        for collection in answer.collections
+    ]
+    away = [f"{name}: {sentence}" for name, sentence in answer.away.items()]
+    return "\n".join([*lines, *away]) or "there are no collections"
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(line for line in lines if line)
+
+
+def _paragraphs(paragraphs: Sequence[str]) -> str:
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def _text_result(text: str, *, is_error: bool = False) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
+
+
+def _validated(model: type[_Arguments], arguments: dict[str, Any]) -> _Arguments:
+    """The arguments as a model.
+
+    Raises:
+        Refused: an argument is missing, unknown or not valid.
+    """
+    try:
+        return model.model_validate(arguments)
+    except ValidationError as error:
+        first_problems: dict[tuple[int | str, ...], ErrorDetails] = {}
+        for problem in error.errors():
+            first_problems.setdefault(problem["loc"][:1], problem)
+        sentences = [_problem(problem) for problem in first_problems.values()]
+        raise Refused(422, one_line("; ".join(sentences[:5]))) from None
+
+
+def _problem(problem: ErrorDetails) -> str:
+    sentence = problem.get("ctx", {}).get("error")
+    return str(sentence) if sentence else f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"

@@ -1,0 +1,204 @@
+"""The calls of Elasticsearch that the service answers: their paths, their bodies, and the indices that both name.
+
+A path is split as it was sent, each part is decoded once, and the path that is passed on is written anew from these
+parts: so the cluster gets the path that was checked, whatever the spelling.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
+
+from query.service.api_messages import has_surrogate
+from query.service.middleware import UNREADABLE_PATH
+from query.service.refusals import Refused
+
+_ENDPOINTS = ("_search", "_count", "_msearch")
+_INDEX = re.compile(r"[^_\s/\\?\"<>|#][^\s/\\?\"<>|#]{0,1000}")
+_REFUSED_PARAMETERS = {
+    "source": "send the search as the body",
+    "source_content_type": "send the search as the body",
+    "error_trace": "stack traces are not given away",
+    "index": "name indices in the path",
+    "scroll": "pages follow each other by search_after, or ask the Elasticsearch cluster itself",
+}
+"""Parameters that Elasticsearch would read and the service does not check, and what begins a call it does not take."""
+_MAX_LEVELS = 200
+_REACHING_NAMES = frozenset({"script_fields", "script_score", "scripted_metric", "runtime_mappings", "indexed_shape",
+                        "percolate", "pit", "more_like_this", "wrapper", "collate", "indices_boost"})  # fmt: skip
+"""Names in a body that run a script, or read other indices than the path names."""
+_JSON = re.compile(r"application/(?:vnd\.elasticsearch\+)?(?:json|x-ndjson)\s*(?:;.*)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of Elasticsearch.
+
+    Attributes:
+        endpoint: one of ``_ENDPOINTS``; empty: a client's greeting.
+        path: as it is passed on.
+        indices: names in the path.
+    """
+
+    method: str
+    endpoint: str
+    path: str
+    indices: Sequence[str]
+    parameters: dict[str, str]
+
+    @classmethod
+    def parse(cls, method: str, path: bytes, query: bytes) -> Call:
+        """Parse method, path and parameters of a request.
+
+        Raises:
+            Refused: the service does not answer such a call, or can't read it, or has no such parameter.
+        """
+        parts = list(map(_decoded, path.split(b"/")[1:]))
+        if len(parts) > 1 and not parts[-1]:
+            parts.pop()
+        if parts != [""] and any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
+            raise Refused(400, UNREADABLE_PATH)
+        try:
+            parameters = dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
+        except (UnicodeDecodeError, ValueError):
+            raise Refused(400, "the parameters are not UTF-8") from None
+        if refused_names := _REFUSED_PARAMETERS.keys() & parameters.keys():
+            refused = min(refused_names)
+            raise Refused(400, f"the parameter {refused} is not taken here; {_REFUSED_PARAMETERS[refused]}")
+        *names, endpoint = parts
+        if (endpoint and endpoint not in _ENDPOINTS) or len(names) > 1 or not all(map(_INDEX.fullmatch, names)):
+            raise Refused(
+                403, f"the service answers {', '.join(_ENDPOINTS)} alone; ask the Elasticsearch cluster itself"
+            )
+        if method not in ({"GET", "POST"} if endpoint else {"GET", "HEAD"}):
+            raise Refused(405, f"{method} is not answered here; ask the Elasticsearch cluster itself")
+        written = "/" + "/".join(quote(part, safe="") for part in parts)
+        return cls(method, endpoint, written, names[0].split(",") if names else (), parameters)
+
+    @property
+    def target(self) -> str:
+        """Path and parameters as they are passed on."""
+        return f"{self.path}?{urlencode(self.parameters)}" if self.parameters else self.path
+
+
+def _decoded(part: bytes) -> str:
+    try:
+        return unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise Refused(400, "the path is not UTF-8") from None
+
+
+def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tuple[list[bytes], list[Any]]:
+    """The texts of a body, one or one for each line of ``_msearch``, and their JSON values.
+
+    Raises:
+        Refused: the body is no JSON, repeats a name in an object, is nested too deeply, or has a blank line, which
+            Elasticsearch would read as an empty header.
+    """
+    if not body:
+        return [], []
+    if not _JSON.fullmatch(content_type.strip()) or encoding not in {"", "identity"}:
+        raise Refused(415, "the body must be JSON, and not compressed")
+    lines = body.removesuffix(b"\n").split(b"\n") if call.endpoint == "_msearch" else [body]
+    if not all(line.strip() for line in lines):
+        raise Refused(400, "the body has a blank line; leave it out")
+    try:
+        values = [
+            json.loads(line.decode(), object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
+            for line in lines
+        ]
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:
+        raise Refused(400, f"the body is no JSON that can be passed on ({error})") from None
+    _check_depth(values)
+    if has_surrogate(values):
+        raise Refused(400, "the body has half of a surrogate pair, which is no character; leave it out")
+    return lines, values
+
+
+def _too_deep() -> Refused:
+    return Refused(400, f"the body is nested too deeply; {_MAX_LEVELS} levels are read")
+
+
+def _check_depth(values: Sequence[Any]) -> None:
+    """Refuse deeply nested bodies: functions that search a body recurse once a level, and Python bounds recursion."""
+    level = list(values)
+    for _ in range(_MAX_LEVELS):
+        level = [
+            inner_value
+            for value in level
+            if isinstance(value, (dict, list))
+            for inner_value in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} stands in it")
+
+
+def _unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a name stands in it twice")
+    return members
+
+
+def named_indices(call: Call, values: Sequence[Any]) -> list[str]:
+    """All indices that the path of a call names, and the headers of an ``_msearch``.
+
+    Raises:
+        Refused: the call may read an index that it does not name.
+    """
+    if call.endpoint == "_msearch":
+        return [*call.indices, *(name for header in values[::2] for name in header_indices(call, header))]
+    if not call.indices:
+        raise Refused(403, "this call needs your own Elasticsearch credentials, or an index in its path")
+    return list(call.indices)
+
+
+def header_indices(call: Call, header: Any) -> Iterator[str]:
+    """The indices of a search of an ``_msearch``: those of its header, else of the path.
+
+    Raises:
+        Refused: the header can't be read, or neither header nor path names an index.
+    """
+    if not isinstance(header, dict):
+        raise Refused(400, "a header of this _msearch is no object")
+    index_lists = [_index_names(header[name]) for name in ("index", "indices") if name in header]
+    if not all(index_lists):  # an empty list means all indices
+        raise Refused(403, "a header of this _msearch has a list of indices that names none; name one, or leave it")
+    if not index_lists and not call.indices:
+        raise Refused(403, "a search of this _msearch names no index; name one in each header")
+    for index_names in index_lists or [list(call.indices)]:
+        yield from index_names
+
+
+def _index_names(index: Any) -> list[str]:
+    if index is None:
+        return []
+    entries = index if isinstance(index, list) else [index]
+    return [name for entry in entries for name in str(entry).split(",")]
+
+
+def reaches_elsewhere(value: Any) -> str:
+    """What in a body runs a script or reads another index than the path names; empty: nothing."""
+    if isinstance(value, list):
+        return next((reason for item in value if (reason := reaches_elsewhere(item))), "")
+    if not isinstance(value, dict):
+        return ""
+    for name, inner in value.items():
+        if name in _REACHING_NAMES or name == "script" or name.endswith("_script"):
+            return str(name)
+        if isinstance(inner, dict) and "index" in inner and ("path" in inner or "id" in inner):
+            return "terms lookup"
+        if reason := reaches_elsewhere(inner):
+            return reason
+    return ""

@@ -1,0 +1,313 @@
+"""``_search``, ``_count`` and ``_msearch``: with the clause answered here, without it by the Elasticsearch cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from fastapi import Request, Response
+
+from encoders.errors import DragomanError
+from indexer.collection.collection import NoCollection
+from query.calibration.table import NONE
+from query.ranking.hits import Hit
+from query.ranking.searcher import EmptyCollection
+from query.service import refusals
+from query.service.access import Caller
+from query.service.api_routes import Api
+from query.service.cluster_client import Cluster
+from query.service.elasticsearch_endpoints import cross_lingual_clause, search_response
+from query.service.elasticsearch_endpoints.collection_places import NamedPlace, Place, named_places
+from query.service.elasticsearch_endpoints.cross_lingual_clause import NAME, CrossLingual
+from query.service.elasticsearch_endpoints.search_calls import (
+    Call,
+    body_lines,
+    header_indices,
+    named_indices,
+    reaches_elsewhere,
+)
+from query.service.elasticsearch_endpoints.search_response import Group
+from query.service.elasticsearch_endpoints.searched_collections import Searched, SearchedCollection
+from query.service.open_collections import OpenCollections
+from query.service.refusals import Refused
+from query.service.search_threads import SearchThreads
+from query.service.service_options import ServiceOptions
+
+_PRODUCT_HEADER = {"x-elastic-product": "Elasticsearch"}
+_SEARCH_ID_HEADER = "x-dragoman-search"
+"""Header of an answer with the search's id in the query log, which /api/clicks takes."""
+_JSON_TYPE = "application/json"
+_BUSY_SECONDS = 2.0
+"""Seconds until a caller may try again what the cluster had no room for."""
+_REFRESH_SECONDS = 2.0
+"""Seconds until the list of collections is read again."""
+_MOST_SEARCHES = 100
+"""Searches with the clause in one ``_msearch``, which are answered one after another."""
+_GREETING = {
+    "name": "dragoman",
+    "cluster_name": "dragoman",
+    "version": {"number": "9.3.0", "build_flavor": "default", "minimum_wire_compatibility_version": "8.19.0"},
+    "tagline": "You Know, for Search",
+}
+"""The answer to a client's first call, with the Elasticsearch version whose searches the service takes."""
+
+
+class SearchEndpoints:
+    """Answers searches in Elasticsearch's language."""
+
+    def __init__(
+        self,
+        options: ServiceOptions,
+        open_collections: OpenCollections,
+        threads: SearchThreads,
+        cluster: Cluster | None,
+        api: Api,
+    ) -> None:
+        """Begin without a list of collections; the cluster, if any, answers searches without the clause."""
+        self._options, self._cluster, self._api = options, cluster, api
+        self._open_collections, self._threads = open_collections, threads
+        self._places: list[Place] = []
+        self._refreshed_at = -_REFRESH_SECONDS
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a call, or refuse it in Elasticsearch's own shape."""
+        media = _media(request.headers.get("accept", ""))
+        try:
+            return await self._answer(request, media)
+        except Exception as error:  # noqa: BLE001 - every failure is an answer; what it may say is decided in one place
+            refusal = refusals.refusal(error)
+            headers = {**_PRODUCT_HEADER, **refusals.headers(refusal)}
+            return Response(json.dumps(refusals.elastic_error(refusal)), refusal.status, headers, media)
+
+    async def _answer(self, request: Request, media: str) -> Response:
+        caller, headers = request.state.caller, dict(_PRODUCT_HEADER)
+        call = Call.parse(request.method, request.scope["raw_path"], request.scope["query_string"])
+        if not call.endpoint:
+            return Response(json.dumps(_GREETING), 200, headers, media)
+        content_type, encoding = (request.headers.get(f"content-{name}", "") for name in ("type", "encoding"))
+        lines, values = body_lines(call, await request.body(), content_type, encoding)
+        if not cross_lingual_clause.has_clause(values):
+            return await self._pass_on(call, request, lines, values)
+        if call.endpoint == "_msearch":
+            return await self._answer_several(call, request, lines, values)
+        if not call.indices:
+            raise Refused(400, f"{NAME} is for indices in the path of _search and _count, or in headers of _msearch")
+        search = cross_lingual_clause.parse(values[0], call.parameters)
+        answer: dict[str, Any]
+        if call.endpoint == "_count":
+            if unknown := values[0].keys() - {"query"}:
+                raise Refused(400, f"_count has a query alone; leave {min(unknown)[:100]} out")
+            answer = await self._threads.do(lambda: self._count(call.indices, search, caller))
+        else:
+            answer, search_id = await self._threads.do(lambda: self._search(call.indices, search, caller))
+            headers |= {_SEARCH_ID_HEADER: search_id} if search_id else {}
+        return Response(json.dumps(answer, ensure_ascii=False), 200, headers, media)
+
+    async def _answer_several(
+        self, call: Call, request: Request, lines: Sequence[bytes], values: Sequence[Any]
+    ) -> Response:
+        """Answer an ``_msearch``: the cluster its searches without the clause, all at once, the service the others."""
+        begun = time.perf_counter()
+        pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
+        here = [cross_lingual_clause.has_clause(pair) for pair in pairs]
+        if len(pairs[-1]) == 1 or sum(here) > _MOST_SEARCHES:
+            raise Refused(400, f"an _msearch has a header and a body for each of at most {_MOST_SEARCHES} searches")
+        of_cluster: Iterator[Any] = iter(())
+        if not all(here):
+            at_cluster = [at for at in range(len(lines)) if not here[at // 2]]
+            passed = await self._pass_on(
+                call, request, [lines[at] for at in at_cluster], [values[at] for at in at_cluster]
+            )
+            if passed.status_code != 200:
+                return passed
+            of_cluster = iter(json.loads(bytes(passed.body))["responses"])
+        responses = [
+            await self._one_of_several(call, pair[0], pair[1], request.state.caller) if is_here else next(of_cluster)
+            for pair, is_here in zip(pairs, here, strict=True)
+        ]
+        answer = {"took": round(1000 * (time.perf_counter() - begun)), "responses": responses}
+        media = _media(request.headers.get("accept", ""))
+        return Response(json.dumps(answer, ensure_ascii=False), 200, _PRODUCT_HEADER, media)
+
+    async def _one_of_several(self, call: Call, header: Any, body: Any, caller: Caller) -> dict[str, Any]:
+        """The answer to a search of an ``_msearch``, or its refusal; its header has indices and parameters."""
+        try:
+            indices = list(header_indices(call, header))
+            settings = {name: value for name, value in header.items() if name not in {"index", "indices"}}
+            own = {name: value if isinstance(value, str) else json.dumps(value) for name, value in settings.items()}
+            search = cross_lingual_clause.parse(body, {**call.parameters, **own})
+            answer, _ = await self._threads.do(lambda: self._search(indices, search, caller))
+        except Exception as error:  # noqa: BLE001 - the refusal of one search is its answer
+            return refusals.elastic_error(refusals.refusal(error))
+        return {**answer, "status": 200}
+
+    async def _pass_on(self, call: Call, request: Request, lines: Sequence[bytes], values: Sequence[Any]) -> Response:
+        """The cluster's answer to searches without the clause.
+
+        Raises:
+            Refused: there is no cluster, or the caller's rights or the named indices do not allow the call.
+        """
+        caller = request.state.caller
+        if self._cluster is None:
+            raise Refused(400, f"there is no Elasticsearch behind this service; give {call.endpoint} a {NAME} clause")
+        if not caller.authorization:
+            if self._stale:
+                await self._threads.do(self._refresh_places)
+            self._require_served(named_indices(call, values))
+            _require_inside(values)
+        body = b"".join(line + b"\n" for line in lines)
+        status, returned_headers, content = await self._cluster.send(
+            call.method, call.target, request.headers, body, caller.authorization
+        )
+        wait_header = refusals.wait_header(_BUSY_SECONDS) if status in {429, 503} else {}
+        return Response(content, status, {**_PRODUCT_HEADER, **returned_headers, **wait_header})
+
+    def _require_served(self, names: Sequence[str]) -> None:
+        served = {name for place in self._places if place.server == self._server for name in place.indices}
+        if other := next((name for name in names if name not in served), None):
+            raise Refused(
+                403,
+                f"{other[:100]!r} is no index of a collection that is served; "
+                "send your own Elasticsearch credentials to read others",
+            )
+
+    @property
+    def _server(self) -> str:
+        return self._cluster.server if self._cluster else ""
+
+    @property
+    def _stale(self) -> bool:
+        return time.monotonic() - self._refreshed_at > _REFRESH_SECONDS
+
+    def _refresh_places(self) -> None:
+        """Read the list of collections and their places."""
+        self._places = [Place.of(row, self._options.settings) for row in self._open_collections.rows()]
+        self._refreshed_at = time.monotonic()
+
+    def _search(
+        self, indices: Sequence[str], search: CrossLingual, caller: Caller
+    ) -> tuple[dict[str, Any], str | None]:
+        """The body of the answer, and the search's id in the query log."""
+        begun = time.perf_counter()
+        with self._searched(indices, search, caller) as searched:
+            if len(searched.collections) > 1:
+                search = _without_words(search)
+            groups_once: list[list[Group]] = []
+
+            def grouped(hits: Sequence[Hit]) -> list[Group]:
+                if not groups_once:  # the log needs them before the answer
+                    groups_once.append(searched.groups(search, hits))
+                return groups_once[0]
+
+            def shown_in(groups: Sequence[Group]) -> list[Hit]:
+                return [hit for group in groups for hit in search_response.shown_hits(search, group)]
+
+            result = self._api.run_search(
+                searched.searcher,
+                search.asked,
+                searched.filters,
+                shown=lambda hits: shown_in(grouped(hits)[: search.start + search.size]),
+                names=list(searched.collections),
+                passages=search.passages.start + search.passages.size if search.passages else 0,
+            )
+            groups, hits = grouped(result.hits), search.reaching(result.hits)
+            if not result.hits:
+                searched.require_visible()
+                searched.require_fields()
+            matching = searched.matching(search, hits)
+            page = groups[search.start : search.start + search.size]
+            shown = searched.shown(shown_in(page))
+        took = round(1000 * (time.perf_counter() - begun))
+        return search_response.answer(search, hits, page, shown, matching, took), result.logged
+
+    def _count(self, indices: Sequence[str], search: CrossLingual, caller: Caller) -> dict[str, Any]:
+        """The number of documents that a search can rank."""
+        with self._searched(indices, search, caller) as searched:
+            searched.require_visible()
+            count = searched.count(search)
+            if count is None:
+                raise Refused(
+                    400, "your credentials can't count here, as the vectors lie beside the index; search instead"
+                )
+            if not count:
+                searched.require_fields()
+        return {"count": count, "_shards": search_response.SHARDS}
+
+    @contextmanager
+    def _searched(self, indices: Sequence[str], search: CrossLingual, caller: Caller) -> Iterator[Searched]:
+        """The collections of the indices, open for a search."""
+        if self._stale:
+            self._refresh_places()
+        places = named_places(self._places, indices)
+        if len(places) > 1 and search.asked.calibration not in {"", NONE}:
+            raise Refused(
+                400,
+                "calibration can't be combined with several indices, as a calibration is of one collection; "
+                f"leave it out, or take {NONE}",
+            )
+        with ExitStack() as stack:
+            yield Searched.of(self._collections(places, search, caller, stack))
+
+    def _collections(
+        self, places: Sequence[NamedPlace], search: CrossLingual, caller: Caller, stack: ExitStack
+    ) -> list[SearchedCollection]:
+        """The collections of the places, which ``stack`` holds open; a pattern leaves out what can't be read.
+
+        Raises:
+            Refused: the caller may read none of them, or not one that is named.
+        """
+        collections: list[SearchedCollection] = []
+        refusal: Exception = Refused(404, "no collection is named")
+        for named in places:
+            try:
+                self._check_credentials(named.place, search, caller)
+                opened = self._open_collections.searcher(named.place.collection, search.asked.calibration)
+                searcher = stack.enter_context(opened)
+                collection = SearchedCollection.of(named.place, searcher, search, caller.authorization)
+                if len(places) > 1:
+                    collection.require_visible()
+            except (Refused, DragomanError) as error:
+                hidden = isinstance(error, EmptyCollection | NoCollection) or refusals.is_forbidden(error)
+                if not (named.by_pattern and hidden):
+                    raise
+                refusal = error
+            else:
+                collections.append(collection)
+        if not collections:
+            raise refusal
+        return collections
+
+    def _check_credentials(self, place: Place, search: CrossLingual, caller: Caller) -> None:
+        """Refuse credentials of another place than the documents', and filters that read other indices."""
+        if not caller.authorization:
+            _require_inside(search.filters)
+        elif place.server != self._server and (self._options.tokens or place.server):
+            raise Refused(403, "Elasticsearch's credentials don't open collections that are not in it")
+
+
+def _require_inside(values: Sequence[Any]) -> None:
+    """Refuse, to a caller without credentials of their own, what runs a script or reads another index."""
+    if reason := reaches_elsewhere(list(values)):
+        raise Refused(403, f"{reason} needs your own Elasticsearch credentials")
+
+
+def _without_words(search: CrossLingual) -> CrossLingual:
+    """A search of several collections, which are ranked without words.
+
+    Raises:
+        Refused: the search asks for words.
+    """
+    if search.asked.hybrid:
+        raise Refused(400, "hybrid can't be combined with several indices: scores of words compare within one alone")
+    return replace(search, asked=search.asked.model_copy(update={"hybrid": False}))
+
+
+def _media(accept: str) -> str:
+    """The content type of an answer: Elasticsearch's own if the caller accepts that."""
+    match = re.match(r"application/vnd\.elasticsearch\+json; ?compatible-with=\d+", accept)
+    return match[0] if match else _JSON_TYPE

@@ -1,0 +1,220 @@
+"""The body of an answer to a search, in Elasticsearch's shape; hits may be collapsed by the values of a field."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import translate
+from typing import Any
+
+from query.ranking.hits import Hit
+from query.service.api_messages import MOST
+from query.service.elasticsearch_endpoints.cross_lingual_clause import CrossLingual, Highlight, InnerHits
+
+SHARDS = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Hits with one value of a field.
+
+    Attributes:
+        hits: best first; the first is shown.
+        value: none: the hit has no value, and is alone.
+    """
+
+    hits: Sequence[Hit]
+    value: Any = None
+
+    @property
+    def best(self) -> Hit:
+        """The hit that is shown."""
+        return self.hits[0]
+
+
+def collapsed(hits: Sequence[Hit], value_of: Callable[[Hit], Any]) -> list[Group]:
+    """The groups of ranked hits, by the ranks of their best; a hit without a value is a group of its own.
+
+    Values compare as text, as in filters: 1994 equals "1994".
+    """
+    groups: dict[object, tuple[Any, list[Hit]]] = {}
+    for hit in hits:
+        value = value_of(hit)
+        text = value if isinstance(value, str) else json.dumps(value)
+        key = (hit.doc_id,) if value is None else text
+        groups.setdefault(key, (value, []))[1].append(hit)
+    return [Group(of_value, value) for value, of_value in groups.values()]
+
+
+@dataclass(frozen=True)
+class ShownDocument:
+    """A document as an answer shows it.
+
+    Attributes:
+        doc_id: its id in the index.
+        text_field: the field of the source that has the text.
+    """
+
+    index: str
+    doc_id: str
+    source: Mapping[str, Any]
+    text_field: str
+
+
+def shown_hits(search: CrossLingual, group: Group) -> list[Hit]:
+    """The hits of a group that an answer shows: the best, and inner hits, which may have it again."""
+    inner = search.collapse.inner if search.collapse else ()
+    under = [hit for item in inner for hit in group.hits[item.start : item.start + item.size]]
+    return list({hit.doc_id: hit for hit in (group.best, *under)}.values())
+
+
+def answer(
+    search: CrossLingual,
+    hits: Sequence[Hit],
+    page: Sequence[Group],
+    shown: Mapping[str, ShownDocument],
+    matching: int | None,
+    took: int,
+) -> dict[str, Any]:
+    """The body of an answer.
+
+    Of all ``hits`` those of the ``page`` are shown. A hit that is not in ``shown``, by its id, was deleted meanwhile,
+    and is left out. A passage is a highlight of the field with the text. The total counts those of the ``matching``
+    documents that ``from`` and ``size`` can page through; none: it is at least the number of hits.
+    """
+    groups = [group for group in page if group.best.doc_id in shown]
+    hits_json = _hits(search, [group.best for group in groups], shown, search.source)
+    if search.collapse:
+        for group, hit_json in zip(groups, hits_json, strict=True):
+            if group.value is not None:
+                hit_json["fields"] = {search.collapse.field: [group.value]}
+            for inner in search.collapse.inner:
+                under = [hit for hit in group.hits[inner.start : inner.start + inner.size] if hit.doc_id in shown]
+                hit_json.setdefault("inner_hits", {})[inner.name] = {
+                    "hits": {
+                        "total": {"value": len(group.hits), "relation": "eq" if len(hits) < MOST else "gte"},
+                        "max_score": group.best.score,
+                        "hits": _hits(search, under, shown, inner.source),
+                    }
+                }
+    return {
+        "took": took,
+        "timed_out": False,
+        "_shards": SHARDS,
+        "hits": {
+            "total": _total(len(hits), matching),
+            "max_score": hits[0].score if hits else None,
+            "hits": hits_json,
+        },
+    }
+
+
+def _hits(
+    search: CrossLingual, hits: Sequence[Hit], shown: Mapping[str, ShownDocument], source: Any
+) -> list[dict[str, Any]]:
+    """Hits with as much of their sources as ``source``, a ``_source`` of a body, says."""
+    hits_json = [_hit(search, hit, shown) for hit in hits]
+    if source is not False:
+        includes, excludes = map(_any_of, _patterns(source))
+        for hit, hit_json in zip(hits, hits_json, strict=True):
+            hit_json["_source"] = _filtered(shown[hit.doc_id].source, includes, excludes)
+    return hits_json
+
+
+def _total(hit_count: int, matching: int | None) -> dict[str, Any]:
+    if matching is None:
+        return {"value": hit_count, "relation": "gte"}
+    return {"value": min(matching, MOST), "relation": "gte" if matching > MOST else "eq"}
+
+
+def _hit(search: CrossLingual, hit: Hit, shown: Mapping[str, ShownDocument]) -> dict[str, Any]:
+    """A hit; a mate is named only if it is shown, because the caller may have no right to read it."""
+    document = shown[hit.doc_id]
+    hit_json: dict[str, Any] = {"_index": document.index, "_id": document.doc_id, "_score": hit.score}
+    tags = _tags(search.highlight, document.text_field)
+    if search.highlight and hit.passage and tags:
+        text = html.escape(hit.passage.text) if search.highlight.html else hit.passage.text
+        hit_json["highlight"] = {document.text_field: [text.join(tags)]}
+    if search.passages:
+        hit_json["inner_hits"] = {search.passages.name: {"hits": _passages(search.passages, hit, document)}}
+    if hit.parts:
+        mate = shown.get(hit.parts.mate or "")
+        descriptions = {"mates": f"added by mates, the best of them {mate.doc_id}" if mate else "added by mates"}
+        details = [
+            {"value": value, "description": descriptions.get(name, name), "details": []}
+            for name, value in asdict(hit.parts).items()
+            if value is not None and name != "mate"  # a value is a number
+        ]
+        hit_json["_explanation"] = {
+            "value": hit.score,
+            "description": "cross_lingual, as Dragoman ranks",
+            "details": details,
+        }
+    return hit_json
+
+
+def _passages(asked: InnerHits, hit: Hit, document: ShownDocument) -> dict[str, Any]:
+    """The best passages in the shape of a nested field's inner hits; ``_nested.offset`` is a passage's number."""
+    includes, excludes = map(_any_of, _patterns(asked.source))
+    hits_json: list[dict[str, Any]] = []
+    for passage in hit.passages[asked.start :]:
+        nested = {"field": "passages", "offset": passage.number}
+        hit_json = {"_index": document.index, "_id": document.doc_id, "_nested": nested, "_score": passage.compared}
+        if asked.source is not False:
+            source = {"text": passage.text, "start": passage.start, "end": passage.end}
+            hit_json["_source"] = _filtered(source, includes, excludes)
+        hits_json.append(hit_json)
+    best = hit.passages[0].compared if hit.passages else None
+    relation = "eq" if len(hit.passages) < asked.start + asked.size else "gte"
+    return {"total": {"value": len(hit.passages), "relation": relation}, "max_score": best, "hits": hits_json}
+
+
+def _tags(highlight: Highlight | None, field: str) -> tuple[str, str] | None:
+    """The tags around a passage of a field; none: the search asks for no highlight of that field."""
+    tags_by_pattern = highlight.tags if highlight else {}
+    return next((tags for pattern, tags in tags_by_pattern.items() if re.match(translate(pattern), field)), None)
+
+
+def _patterns(setting: Any) -> tuple[list[str], list[str]]:
+    """Patterns of fields that ``_source`` includes and excludes; no included pattern stands for all fields."""
+    if isinstance(setting, dict):
+        includes = setting.get("includes", setting.get("include"))
+        excludes = setting.get("excludes", setting.get("exclude"))
+        return _as_list(includes), _as_list(excludes)
+    return ([], []) if isinstance(setting, bool) else (_as_list(setting), [])
+
+
+def _as_list(value: Any) -> list[str]:
+    return [] if value is None else [value] if isinstance(value, str) else [str(pattern) for pattern in value]
+
+
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    """Matches each text that one of the patterns matches; none without patterns.
+
+    Compiled for one answer: ``fnmatch`` would keep every caller's patterns in memory.
+    """
+    return re.compile("|".join(map(translate, patterns))) if patterns else None
+
+
+def _filtered(source: Any, includes: re.Pattern[str] | None, excludes: re.Pattern[str] | None, prefix: str = "") -> Any:
+    """The fields of a source that the patterns leave; a pattern that matches an object includes all fields in it."""
+    if isinstance(source, list):
+        return [
+            _filtered(item, includes, excludes, prefix) if isinstance(item, (dict, list)) else item for item in source
+        ]
+    filtered = {}
+    for name, value in source.items():
+        path = f"{prefix}{name}"
+        if excludes and excludes.match(path):
+            continue
+        included = not includes or includes.match(path) is not None
+        if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value)):
+            inner = _filtered(value, None if included else includes, excludes, f"{path}.")
+            if included or any(inner if isinstance(inner, list) else [inner]):
+                filtered[name] = inner
+        elif included:
+            filtered[name] = value
+    return filtered

@@ -1,0 +1,57 @@
+"""The options of the service, read once by ``dragoman serve``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from encoders.machine.cores import available_cores
+from encoders.machine.placement import Device
+from indexer.collection.settings import Settings
+from query.service.access import Token
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MOST_THREADS = 256
+
+
+def usual_threads() -> int:
+    """Number of searches at once unless it is given: most of them wait, for a server or for the rankings of others."""
+    return min(MOST_THREADS, 8 * available_cores())
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """How the service is run.
+
+    Attributes:
+        collections: names of the collections that are served; empty: all, also collections indexed later.
+        device: where queries are encoded.
+        hybrid: index the words of collections at the start, and search with them unless a request says otherwise.
+        rerank: folder of a reranker, or its name in the cache, for searches that ask for it; none: there is none.
+        tokens: of the callers; empty: everybody who reaches the port may call.
+        hosts: names that requests may call the service by; empty: any.
+        rate: requests a minute of one token, or of one address if there are no tokens; 0: no bound.
+        threads: number of searches at once.
+        max_waiting: number of requests that may wait for a thread; more requests are refused with 429.
+        seconds: until a search is given up.
+        max_body: maximum size of a request's body, in bytes.
+        elastic: server that answers searches without the clause; empty: that of an attached collection or the store.
+        log: whether queries, hits and clicks are logged.
+        log_days: days until an entry of the log is removed.
+    """
+
+    settings: Settings
+    collections: tuple[str, ...] = ()
+    device: Device = "auto"
+    hybrid: bool = False
+    rerank: str | None = None
+    tokens: Sequence[Token] = ()
+    hosts: tuple[str, ...] = LOOPBACK
+    rate: int = 0
+    threads: int = 4
+    max_waiting: int = 64
+    seconds: float = 30.0
+    max_body: int = 1_000_000
+    elastic: str = ""
+    log: bool = False
+    log_days: int = 90

@@ -1,0 +1,113 @@
+"""The HTTP server that runs the service, and the sockets that it listens at."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from encoders.errors import BadInput
+from query.service.bounded_connection import BoundedConnection
+from query.service.service_options import ServiceOptions
+from query.web_server.application import Service
+
+_logger = logging.getLogger("dragoman.service")
+
+_BACKLOG = 128
+"""Connections that wait until they are taken; as many are taken before one of them is counted."""
+_MISSING = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+"""Errors of an address that the host's name has and this machine lacks, as ``::1`` where there is no IPv6."""
+
+
+@contextmanager
+def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Listen at every address of a host, and close the sockets at the end; port 0 takes a free port.
+
+    Raises:
+        BadInput: the host has no address on this machine, or the port is taken or not allowed.
+    """
+    with ExitStack() as stack:
+        try:
+            sockets = [stack.enter_context(opened) for opened in _listen(host, port)]
+        except OSError as error:
+            raise BadInput(
+                f"the service can't listen at {host}:{port} ({error.strerror}); "
+                "stop what listens there, or take another --port or --host"
+            ) from error
+        yield sockets
+
+
+def _listen(host: str, port: int) -> Iterator[socket.socket]:
+    """The sockets; an address that this machine lacks is left out if the host has another."""
+    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    addresses = list(dict.fromkeys(answers))  # a name may have an address twice
+    missing: list[OSError] = []
+    for family, _, protocol, _, address in addresses:
+        try:
+            yield _socket(family, protocol, address)
+        except OSError as error:
+            if error.errno not in _MISSING:
+                raise
+            missing.append(error)
+    if len(missing) == len(addresses):
+        raise missing[0]
+
+
+def _socket(family: int, protocol: int, address: Any) -> socket.socket:
+    # without the protocol's number asyncio would not send small responses at once
+    opened = socket.socket(family, socket.SOCK_STREAM, protocol)
+    try:
+        if os.name == "posix":  # elsewhere the option would let another service take the port
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.bind(address)
+        opened.listen(_BACKLOG)
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that logs why it stops."""
+
+    _signal: int | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop in order; the signal is logged later, as a signal may interrupt the writing of the log."""
+        self._signal = self._signal or sig
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Log the reason, answer the requests that have begun, and close all connections."""
+        at = f" at {signal.Signals(self._signal).name}" if self._signal else ""
+        _logger.warning("the service stops%s; requests that have begun are still answered", at)
+        await super().shutdown(sockets)
+
+
+def server(service: Service, options: ServiceOptions) -> Server:
+    """A server, not started: connections are bounded, no proxy's headers are trusted, and it stops in order."""
+    return Server(
+        uvicorn.Config(
+            service.app,
+            http=BoundedConnection,
+            log_config=None,  # the command's formatter escapes what callers send
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            backlog=_BACKLOG,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=int(options.seconds) + 1,
+        )
+    )

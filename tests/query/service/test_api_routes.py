@@ -1,0 +1,426 @@
+"""``/api`` answers as the command does, and refuses in sentences."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database
+from onnx_export.models import DEFAULT
+from query.calibration import table as calibration_table
+from query.migration.migrate import migrate
+from query.query_log.judged_queries import logged_searches
+from query.ranking.hits import Hit, as_json
+from query.ranking.ranking_options import RankingOptions
+from query.ranking.searcher import Searcher
+from query.service.service_options import ServiceOptions
+from trials.servers.service import serving
+
+QUERIES = (
+    ("de", "Wie backe ich Brot ohne gekaufte Hefe?"),
+    ("ru", "ночные поезда"),
+    ("ja", "眠れない夜に何をすればいいか"),
+    ("ar", "من اخترع الطباعة؟"),
+    ("en", "flood in the old town"),
+)
+
+
+def search(client: httpx.Client, query: str, **more: Any) -> dict[str, Any]:
+    answer = client.post("/api/search", json={"query": query, **more})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def answered(hit: Hit) -> dict[str, Any]:
+    """A hit as the service answers it: with the documents about the same thing, even if there are none."""
+    return {**as_json(hit), "also": [answered(other) for other in hit.also]}
+
+
+def rounded(hits: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Hits with their parts to five digits: float32 sums differ in the last by the documents compared at once."""
+    return [
+        {
+            **hit,
+            "parts": {name: round(part, 5) if isinstance(part, float) else part for name, part in hit["parts"].items()},
+            "also": rounded(hit["also"]),
+        }
+        for hit in hits
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "ranking"),
+    [
+        ({}, RankingOptions()),
+        ({"balance": 0.0}, RankingOptions(balance=0.0)),
+        ({"balance": 1.0}, RankingOptions(balance=1.0)),
+        ({"calibration": "none"}, RankingOptions(calibration="none")),
+    ],
+    ids=["as calibrated", "nothing balanced", "every language equal", "plain"],
+)
+def test_it_finds_what_the_command_finds(
+    service: httpx.Client, calibrated: Settings, asked: dict[str, Any], ranking: RankingOptions
+) -> None:
+    with Searcher.open("demo", calibrated, device="cpu", ranking=ranking) as searcher:
+        for lang, text in QUERIES:
+            found = search(service, text, lang=lang, explain=True, **asked)
+            ours = [answered(hit) for hit in searcher.search(text, lang=lang, explain=True)]
+            assert rounded(found["hits"]) == rounded(ours)
+            assert (found["lang"], found["confidence"], found["space"]) == (lang, None, searcher.space)
+
+
+def test_subjects_are_answered_once_in_the_preferred_language_if_that_is_asked(
+    service: httpx.Client, calibrated: Settings
+) -> None:
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        several = set()
+        for lang, text in QUERIES:
+            for first, more in ((lang, {}), ("fr", {"prefer": ["fr", "tr"]})):
+                asked: dict[str, Any] = {"lang": lang, "k": 5, "subjects": True, "explain": True, **more}
+                found = search(service, text, **asked)["hits"]
+                assert rounded(found) == rounded([answered(hit) for hit in searcher.search(text, **asked)])
+                assert all(hit["lang"] == first for hit in found if first in {other["lang"] for other in hit["also"]})
+                several |= {lang for hit in found if hit["also"]}
+    assert (
+        len(several) >= 3
+    )  # pages of the demo on one subject are no translations, and few are as near as translations
+    assert not any(hit["also"] for hit in search(service, text, lang=lang, k=5)["hits"])
+
+
+def test_a_document_that_is_shown_under_another_is_logged_as_shown_and_as_opened(own: Settings) -> None:
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
+        found = search(client, "眠れない夜に何をすればいいか", subjects=True)
+        opened = next(hit["also"][0]["id"] for hit in found["hits"] if hit["also"])
+        client.post("/api/clicks", json={"search": found["search"], "id": opened})
+    (logged,) = logged_searches("demo", own)
+    assert len(logged.hits) == sum(1 + len(hit["also"]) for hit in found["hits"])
+    assert list(logged.relevant) == [opened]
+
+
+def test_the_parts_of_a_score_name_the_mate_that_adds_most_to_it(service: httpx.Client) -> None:
+    hits = search(service, "flood in the old town", lang="en", k=20, explain=True)["hits"]
+    assert any(hit["parts"]["mate"] and hit["parts"]["mates"] for hit in hits)
+    for hit in hits:
+        assert hit["score"] == pytest.approx(hit["parts"]["score"] + (hit["parts"]["mates"] or 0), abs=1e-5)
+    alone = search(service, "flood in the old town", lang="en", k=20, explain=True, calibration="none")["hits"]
+    assert {hit["parts"]["mate"] for hit in alone} == {None}
+
+
+def test_a_whole_number_may_be_written_with_a_point_as_in_json_schema(service: httpx.Client) -> None:
+    assert len(search(service, "coffee", k=3.0)["hits"]) == 3
+    assert service.post("/api/search", json={"query": "coffee", "k": 3.5}).status_code == 422
+
+
+def test_the_language_is_detected_and_said(service: httpx.Client) -> None:
+    for lang, text in QUERIES:
+        found = search(service, text)
+        assert found["lang"] == lang
+        assert 0 < found["confidence"] <= 1
+
+
+def test_languages_and_fields_filter(service: httpx.Client) -> None:
+    found = search(service, "bread", lang="en", to=["de", "fr"], filters={"label": "digital"}, k=50)
+    assert {hit["lang"] for hit in found["hits"]} == {"de", "fr"}
+    assert {hit["fields"]["label"] for hit in found["hits"]} == {"digital"}
+
+
+def test_facets_count_the_best_documents_by_language_and_field(service: httpx.Client, calibrated: Settings) -> None:
+    asked: dict[str, Any] = {"lang": "en", "to": ["de", "fr"], "filters": {"label": ["digital", "home"]}}
+    found = search(service, "bread", facets=["lang", "label", "label"], k=2, **asked)
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        ours = searcher.search(
+            "bread", to=["de", "fr"], k=2, lang="en", filters=asked["filters"], facets=["lang", "label"]
+        )
+    assert ours.facets
+    assert found["facets"] == asdict(ours.facets)
+    assert found["facets"]["counts"].keys() == {"lang", "label"}
+    assert len(found["hits"]) == 2 < found["facets"]["counted"] <= found["facets"]["total"] < 235
+    assert search(service, "bread", **asked)["facets"] is None
+    refused = service.post("/api/search", json={"query": "bread", "facets": ["labels"]})
+    assert (refused.status_code, refused.json()["error"].split(",")[0]) == (409, "no document has the field 'labels'")
+    assert service.post("/api/search", json={"query": "bread", "facets": ["lang"] * 11}).status_code == 422
+
+
+def test_documents_like_a_document_are_those_that_the_searcher_finds(
+    service: httpx.Client, calibrated: Settings
+) -> None:
+    asked: dict[str, Any] = {
+        "id": "demo:de:sourdough",
+        "to": ["fr", "de", "ja"],
+        "k": 7,
+        "filters": {"label": ["food", "home"]},
+    }
+    answer = service.post("/api/similar", json={"collection": "demo", **asked}).json()
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        hits = searcher.similar(asked["id"], to=asked["to"], k=7, filters=asked["filters"])
+        assert answer["hits"] == [{"parts": None, **answered(hit)} for hit in hits]
+        assert (answer["id"], answer["lang"], answer["space"]) == (asked["id"], "de", searcher.space)
+    (only,) = service.post("/api/similar", json={"id": asked["id"], "k": 1}).json()["hits"]
+    assert only["lang"] != "de"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        ({"id": "nothing"}, 404, "collection demo has no document of this id"),
+        ({"id": "demo:de:sourdough", "to": ["fi"]}, 409, "collection demo has no documents in 'fi'"),
+        ({"id": "demo:de:sourdough", "filters": {"labels": 1}}, 409, "no document has the field 'labels'"),
+        ({"id": "demo:de:sourdough", "collection": "news"}, 404, "there is no collection 'news'"),
+        ({"query": "bread"}, 422, "the request is not as /openapi.json says"),
+    ],
+    ids=["document", "language", "field", "collection", "body"],
+)
+def test_what_has_no_like_is_refused_in_a_sentence(
+    service: httpx.Client, body: dict[str, Any], status: int, sentence: str
+) -> None:
+    answer = service.post("/api/similar", json=body)
+    assert answer.status_code == status
+    assert answer.json()["error"].startswith(sentence)
+
+
+def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
+    with (
+        serving(ServiceOptions(calibrated, device="cpu", hybrid=True)) as client,
+        Searcher.open("demo", calibrated, device="cpu", ranking=RankingOptions(hybrid=True)) as hybrid,
+        Searcher.open("demo", calibrated, device="cpu") as usual,
+    ):
+        (demo,) = client.get("/api/collections").json()["collections"]
+        assert demo["hybrid"]
+        differ = 0
+        for lang, text in (*QUERIES, ("fr", "Le Teil")):
+            asked = {"lang": lang, "k": 30, "explain": True}
+            found = [search(client, text, **asked, **more)["hits"] for more in ({}, {"hybrid": False})]
+            ours = [searcher.search(text, lang=lang, k=30, explain=True) for searcher in (hybrid, usual)]
+            for hits, expected in zip(found, ours, strict=True):
+                assert rounded(hits) == rounded([answered(hit) for hit in expected])
+            differ += found[0] != found[1]
+        assert differ
+
+
+@pytest.fixture
+def own(calibrated: Settings, tmp_path: Path) -> Settings:
+    """The calibrated collection, in a home that a test may change."""
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    return Settings.read(home=tmp_path / "home")
+
+
+def asked_by_another(settings: Settings, migrate: Callable[[], object]) -> None:
+    """See that a collection which migrates while it is served is asked by its new encoder."""
+    with serving(ServiceOptions(settings, device="cpu")) as client:
+        (before,) = client.get("/api/collections").json()["collections"]
+        migrate()
+        (after,) = client.get("/api/collections").json()["collections"]
+        assert before["method"] != after["method"] == "first"
+        with Searcher.open("demo", settings, device="cpu") as searcher:
+            assert after["model"] == searcher.spec.model != before["model"]
+            for lang, text in QUERIES:
+                found = search(client, text, lang=lang, explain=True)
+                ours = [answered(hit) for hit in searcher.search(text, lang=lang, explain=True)]
+                assert rounded(found["hits"]) == rounded(ours)
+                assert found["space"] == searcher.space
+
+
+def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(
+    migrated_by_words: Settings, tmp_path: Path
+) -> None:
+    """The migration was left, and is taken up again while the collection is served."""
+    shutil.copytree(migrated_by_words.home, tmp_path / "home")
+    settings = Settings.read(home=tmp_path / "home")
+    with open_database(settings.database) as engine:
+        first, second = calibration_table.all_calibrations(engine, "demo")
+        calibration_table.use(engine, "demo", first.id)
+        asked_by_another(settings, lambda: calibration_table.use(engine, "demo", second.id))
+
+
+@pytest.mark.long
+def test_a_collection_that_migrates_while_it_is_served_is_asked_by_its_new_encoder(own: Settings) -> None:
+    asked_by_another(own, lambda: migrate("demo", DEFAULT, "first", own, anyway=True, device="cpu"))
+
+
+@pytest.mark.parts
+def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Settings) -> None:
+    """Queries of five languages and several dials at once: each answer is the one it gets alone."""
+    asked = [(lang, text, balance) for lang, text in QUERIES for balance in (0.0, 0.4, 0.7, 1.0)]
+    alone = {}
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        for lang, text, balance in asked:
+            ranking = RankingOptions(balance=balance)
+            with Searcher.open("demo", calibrated, ranking=ranking, encoder=searcher.encoder) as own:
+                alone[lang, balance] = [hit.doc_id for hit in own.search(text, lang=lang)]
+
+    def ids(one: tuple[str, str, float]) -> list[str]:
+        lang, text, balance = one
+        return [hit["id"] for hit in search(service, text, lang=lang, balance=balance)["hits"]]
+
+    with ThreadPoolExecutor(16) as pool:
+        for one, found in zip(asked * 5, pool.map(ids, asked * 5), strict=True):
+            assert found == alone[one[0], one[2]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "sentence"),
+    [
+        ({"query": ""}, 422, "query: String should have at least 1 character"),
+        ({"query": "  "}, 422, "the query is empty"),
+        ({"query": "coffee", "to": ["fi"]}, 409, "no documents in 'fi'; it has ar, de, en"),
+        ({"query": "coffee", "to": []}, 422, "to: List should have at least 1 item"),
+        ({"query": "coffee", "lang": "klingonian"}, 409, "is no language code|is no known language"),
+        ({"query": "coffee", "collection": "nope"}, 404, "there is no collection 'nope'"),
+        ([], 422, "the body: Input should be a valid dictionary"),
+        ({"query": "coffee", "calibration": "ffff"}, 409, "no calibrations of demo begin with 'ffff'"),
+        ({"query": "coffee", "balance": 1.5}, 422, "balance"),
+        ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "plain cosine has no balance"),
+        (
+            {"query": "coffee", "subjects": True, "prefer": ["klingonian"]},
+            409,
+            "is no language code|is no known language",
+        ),
+        ({"query": "coffee", "prefer": []}, 422, "prefer: List should have at least 1 item"),
+        ({"query": "coffee", "hybrid": True}, 409, "dragoman serve --hybrid"),
+        ({"query": "coffee", "frobnicate": 1}, 422, "frobnicate"),
+        ({"query": "\ud800"}, 422, "half of a surrogate pair"),
+        ({"query": "coffee", "filters": {"\ud800": "a"}}, 422, "half of a surrogate pair"),
+        ({"query": "coffee", "filters": {"label": ["a", "\udfff"]}}, 422, "half of a surrogate pair"),
+        ({"query": "coffee", "filters": {"label": ["a"] * 1001}}, 422, "at most 1000 items"),
+        ({"query": "coffee", "\ud800": 1}, 422, "half of a surrogate pair"),
+        *(
+            ({"query": "coffee", name: True}, 422, f"{name}: Extra inputs are not permitted")
+            for name in ("margin", "weights", "passages", "mates", "fold")
+        ),
+        ({"query": "coffee", "balance": float("nan")}, 422, "balance"),
+        ({"query": "coffee", "k": "10"}, 422, "k: Input should be a valid integer"),
+        ({"query": "coffee", "k": True}, 422, "k: Input should be a valid integer"),
+        ({"query": "coffee", "collection": "a\x00"}, 422, "collection"),
+    ],
+)
+def test_what_cannot_be_searched_is_a_sentence(service: httpx.Client, asked: Any, status: int, sentence: str) -> None:
+    answer = service.post("/api/search", content=json.dumps(asked), headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
+    assert re.search(sentence, answer.json()["error"])
+
+
+@pytest.mark.parametrize(
+    ("media", "body", "sentence"),
+    [
+        ("application/json", "{query: coffee}", "the body is no JSON: Expecting .* at character 1"),
+        ("application/json", "", "the body: Field required"),
+        (
+            "application/x-www-form-urlencoded",
+            '{"query": "coffee"}',
+            "the body is read as JSON only with the header Content-Type: application/json",
+        ),
+    ],
+    ids=["no JSON", "no body", "as curl sends it by itself"],
+)
+def test_a_body_that_cannot_be_read_is_a_sentence(service: httpx.Client, media: str, body: str, sentence: str) -> None:
+    answer = service.post("/api/search", content=body, headers={"Content-Type": media})
+    assert answer.status_code == 422
+    assert re.search(sentence, answer.json()["error"])
+
+
+def test_collections_are_described(service: httpx.Client) -> None:
+    answer = service.get("/api/collections").json()
+    (demo,) = answer["collections"]
+    assert (demo["name"], demo["documents"], answer["away"]) == ("demo", 235, {})
+    assert sum(demo["languages"].values()) == 235
+    assert 0 <= demo["calibration"]["balance"] <= 1
+    assert demo["calibration"].keys() == {"id", "balance", "mates"}
+    assert demo["calibration"]["mates"] is True
+
+
+def test_documents_are_read_by_their_id(service: httpx.Client) -> None:
+    (hit,) = search(service, "sourdough bread", lang="en", k=1)["hits"]
+    document = service.get(f"/api/documents/{hit['id']}", params={"collection": "demo"}).json()
+    assert document["title"] == hit["title"]
+    content = f"{document['title']}\n{document['text']}"
+    assert content[hit["passage"]["start"] : hit["passage"]["end"]] == hit["passage"]["text"]
+    missing = service.get("/api/documents/no such/../document")
+    assert missing.status_code == 404
+    assert "no document of this id" in missing.json()["error"]
+
+
+def test_health_readiness_and_metrics(service: httpx.Client) -> None:
+    assert service.get("/api/health").json() == {"status": "ok"}
+    assert service.get("/api/ready").json() == {"ready": True, "collections": {"demo": "ready"}}
+    search(service, "a query that was asked twice", lang="en")
+    search(service, "a query that was asked twice", lang="en")
+    metrics = service.get("/metrics").text
+    assert 'dragoman_requests_total{route="/api/search",status="200"}' in metrics
+    assert 'dragoman_query_vectors_total{kept="yes"}' in metrics
+    assert 'dragoman_searches_total{collection="demo",lang="en"}' in metrics
+
+
+def test_openapi_has_examples_that_are_answered(service: httpx.Client) -> None:
+    described = service.get("/openapi.json").json()
+    not_ready = described["paths"]["/api/ready"]["get"]["responses"]["503"]["content"]["application/json"]
+    assert not_ready["schema"]["$ref"].endswith("/Readiness")
+    examples = described["components"]["schemas"]["SearchRequest"]["examples"]
+    assert len(examples) > 1
+    for example in examples:
+        search(service, example["query"], **{name: one for name, one in example.items() if name != "query"})
+
+
+def test_a_switch_of_calibration_shows_at_once(own: Settings) -> None:
+    with open_database(own.database) as engine, serving(ServiceOptions(own, device="cpu")) as client:
+        before = search(client, "шахматы")
+        assert before["calibration"]
+        calibration_table.use(engine, "demo", "none")
+        plain = search(client, "шахматы")
+        assert plain["calibration"] is None
+        assert plain["hits"] == search(client, "шахматы", calibration="none")["hits"] != before["hits"]
+        calibration_table.use(engine, "demo", before["calibration"])
+        assert search(client, "шахматы")["hits"] == before["hits"]
+
+
+def test_another_method_on_our_path_gets_405(service: httpx.Client) -> None:
+    for method, path in (
+        ("PUT", "/api/search"),
+        ("GET", "/api/search"),
+        ("DELETE", "/api/collections"),
+        ("OPTIONS", "/api/health"),
+        ("POST", "/metrics"),
+    ):
+        answer = service.request(method, path)
+        assert (answer.status_code, answer.json()) == (405, {"error": "this path does not take that method"})
+        assert answer.headers["Allow"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/nowhere", "/api/search/", "/api/documents", "/api/_search"])
+def test_a_path_under_api_that_is_none_gets_404_in_our_shape(service: httpx.Client, method: str, path: str) -> None:
+    answer = service.request(method, path, follow_redirects=False)
+    assert (answer.status_code, answer.json()) == (404, {"error": "there is nothing at this path"})
+
+
+def test_a_monitor_that_asks_for_heads_gets_them(calibrated: Settings) -> None:
+    """Also while the Elasticsearch server behind the service does not answer."""
+    options = ServiceOptions(calibrated, device="cpu", elastic="http://127.0.0.1:9")
+    with serving(options) as client:
+        for path in ("/", "/api/health", "/api/ready"):
+            head, whole = client.head(path), client.get(path)
+            assert (head.status_code, head.content) == (200, b"")
+            assert head.headers["Content-Type"] == whole.headers["Content-Type"]
+        assert "script-src" in client.head("/").headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("field", ["\x00", 'a"b', "a\\", "$", "a.b[0]", "", "labels"])
+def test_a_filter_by_a_missing_field_is_a_sentence(service: httpx.Client, field: str) -> None:
+    answer = service.post("/api/search", json={"query": "bread", "filters": {field: "x"}})
+    assert answer.status_code == 409
+    assert answer.json()["error"].startswith(f"no document has the field {field!r}")
+    assert ("did you mean 'label'?" in answer.json()["error"]) == (field == "labels")
+
+
+def test_a_filter_that_no_document_passes_finds_nothing(service: httpx.Client) -> None:
+    assert search(service, "bread", filters={"label": "no such label"})["hits"] == []

@@ -1,0 +1,557 @@
+"""The page, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from encoders.folder.model_folder import ModelFolder
+from indexer.collection.settings import Settings
+from indexer.index_sources import index
+from indexer.ledger.database import connect, transaction
+from query.cli import run
+from query.query_log.tables import SearchRow
+from query.service.service_options import ServiceOptions
+from query.web_server.search_page import SearchPage
+from tests.conftest import fallen, skip_or_fail
+from tests.conftest import until as happens
+from trials import DEMO, page_attacks
+from trials.servers.service import serving
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    executable = page_attacks.chromium()
+    if executable is None:
+        skip_or_fail("no browser for the page's tests: apt-get install chromium")
+    with page_attacks.browser(executable) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Any, service: httpx.Client) -> Iterator[Any]:
+    """A window; whatever the console complains of is a failure."""
+    context = browser.new_context(base_url=str(service.base_url))
+    context.set_default_timeout(60_000)
+    opened = context.new_page()
+    said: list[str] = []
+    opened.on("console", lambda message: said.append(message.text) if message.type in {"error", "warning"} else None)
+    opened.on("pageerror", lambda error: said.append(str(error)))
+    yield opened
+    context.close()
+    assert said == []
+
+
+def ask(page: Any, text: str) -> None:
+    page.goto("/")
+    page.fill("#q", text)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#hits h2")
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait for a condition of the page's; the page lets nobody evaluate one in it."""
+    for _ in range(1200):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(condition)
+
+
+def ids(page: Any) -> list[str]:
+    found: list[str] = page.locator("#hits h2").all_inner_texts()
+    return found
+
+
+def documents(page: Any) -> int:
+    """Number of the documents found, as the status says it."""
+    return int(re.findall(r"\d+", page.locator("#status").inner_text())[0])
+
+
+def test_it_is_small_and_asks_nobody_else() -> None:
+    html = SearchPage().html
+    assert len(html.encode()) <= 60_000
+    assert not re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", html)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", html)
+
+
+def test_a_query_finds_documents_of_many_languages(page: Any) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    ask(page, "眠れない夜に何をすればいいか")
+    assert page.locator("#hits li").count() == 10
+    assert len(set(page.locator(".tongue").all_inner_texts())) > 2
+    assert page.locator("#lang").evaluate("one => one.selectedOptions[0].text").startswith("Japanese (detected")
+    counts = [int(one) for one in page.locator("#langs b").all_inner_texts()]
+    assert sum(counts) == documents(page) >= 50
+    assert counts == sorted(counts, reverse=True)
+    assert page.locator("#hits h2").first.get_attribute("lang")
+    page.click("#more")
+    assert page.locator("#hits li").count() == 20
+    base = page.evaluate("location.origin")
+    assert all(url.startswith((base, "data:")) for url in asked)
+
+
+def test_a_search_asked_for_before_the_collections_are_known_waits_for_them(page: Any) -> None:
+    held: list[Any] = []
+    page.route("**/api/collections", lambda route: held.append(route))  # noqa: PLW0108 - it sets attributes
+    for enters in (True, False):
+        page.goto("/")
+        page.fill("#q", "flood in the old town")
+        if enters:
+            page.locator("#lang").dispatch_event("change")
+            page.keyboard.press("Enter")
+        for _ in range(1200):
+            page.wait_for_timeout(50)
+            if held:
+                break
+        held.pop().continue_()
+        page.wait_for_selector("#hits h2" if enters else "#hits .hint")
+        assert page.locator("#q").input_value() == "flood in the old town"
+        assert ("q=flood" in page.url) == enters
+
+
+def test_the_collections_are_asked_for_again_where_that_failed(browser: Any, service: httpx.Client) -> None:
+    collections, fails = service.get("/api/collections").text, [True]
+
+    def answer(route: Any) -> None:
+        route.fulfill(status=429 if fails else 200, body='{"error": "busy"}' if fails else collections)
+
+    page = browser.new_page(base_url=str(service.base_url))
+    page.route("**/api/collections", answer)
+    page.goto("/")
+    page.wait_for_selector("#status.bad")
+    fails.clear()
+    page.fill("#q", "flood in the old town")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#hits h2")
+    assert page.locator("#status.bad").count() == 0
+    page.close()
+
+
+def test_a_query_that_is_too_long_for_an_address_is_searched(page: Any) -> None:
+    ask(page, "ночные поезда " * 300)
+    assert ids(page)
+    assert "q=" not in page.url
+    assert page.reload().status == 200
+
+
+def test_the_address_is_the_search(page: Any, browser: Any) -> None:
+    ask(page, "flood in the old town")
+    page.select_option("#lang", "de")
+    until(page, "document.querySelector('#every').hidden")
+    page.locator("#langs label", has_text="French").click()
+    until(page, "[...document.querySelectorAll('.tongue')].every(one => one.textContent === 'French')")
+    shared, shown = page.url, ids(page)
+    assert "q=flood" in shared
+    assert "lang=de" in shared
+    assert "to=fr" in shared
+    other = browser.new_page()
+    other.goto(shared)
+    other.wait_for_selector("#hits h2")
+    assert ids(other) == shown
+    assert other.locator("#lang").input_value() == "de"
+    assert other.locator("#langs input:checked").count() == 1
+    until(other, "document.querySelectorAll('#langs b').length > 2")
+    counts = [int(one) for one in other.locator("#langs b").all_inner_texts()]
+    assert sum(counts) >= 50
+    assert other.locator("#langs label", has_text="French").locator("b").inner_text() != "50"
+    other.fill("#q", "bread")
+    other.keyboard.press("Enter")
+    until(other, "location.search.includes('q=bread')")
+    until(other, "!document.querySelector('.old') && document.querySelectorAll('#langs b').length > 2")
+    other.close()
+    page.go_back()
+    until(page, "new Set([...document.querySelectorAll('.tongue')].map(one => one.textContent)).size > 1")
+
+
+def test_a_bookmark_of_a_collection_that_is_gone_shows_no_hits_of_another(
+    browser: Any, demo_by_words: Settings, word_model: ModelFolder, tmp_path: Path
+) -> None:
+    shutil.copytree(demo_by_words.home, tmp_path / "home")
+    own, source = Settings.read(home=tmp_path / "home"), str(DEMO / "docs.de.jsonl")
+    index([source], "alpha", settings=own, encoder=str(word_model.path), device="cpu")
+    with serving(ServiceOptions(own, device="cpu")) as client:
+        page = browser.new_page(base_url=str(client.base_url))
+        page.goto("/?c=demo")
+        page.wait_for_selector("#hits .hint")
+        page.fill("#q", "Brot backen")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#hits h2")
+        bookmark = page.url
+        assert "c=demo" in bookmark
+        assert run(["delete", "-c", "demo", "--all", "-y", "--home", str(own.home), "-q"]) == 0
+        for address in (bookmark, bookmark.replace("c=demo", "c=toString"), "/?c=demo"):
+            page.goto(address)
+            page.wait_for_selector("#status.bad")
+            name = "toString" if "toString" in address else "demo"
+            assert page.locator("#status").inner_text() == f"There is no collection “{name}” here. Choose another."
+            assert page.locator("#hits li").count() == 0
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#status.bad")
+            assert page.locator("#hits li").count() == 0
+        page.select_option("#collection", "alpha")
+        page.wait_for_selector("#hits li")
+        assert "c=alpha" in page.url
+        page.go_back()
+        page.wait_for_selector("#status.bad")
+        assert page.locator("#hits li").count() == 0
+        page.close()
+
+
+def test_the_address_of_a_search_names_its_collection_though_there_is_one(page: Any) -> None:
+    ask(page, "flood in the old town")
+    assert "c=demo" in page.url
+    page.goto("/?q=bread")
+    page.wait_for_selector("#hits h2")
+    assert "c=demo" in page.url
+
+
+def test_a_search_of_many_collections_that_names_none_is_not_made_in_the_first(
+    browser: Any, service: httpx.Client
+) -> None:
+    (demo,) = service.get("/api/collections").json()["collections"]
+    answer = json.dumps({"collections": [{**demo, "name": "alpha"}, demo], "away": {"beta": "it can't be read"}})
+    page = browser.new_page(base_url=str(service.base_url))
+    page.route("**/api/collections", lambda route: route.fulfill(body=answer))
+    page.goto("/?q=bread")
+    page.wait_for_selector("#status.bad")
+    assert "does not say which collection" in page.locator("#status").inner_text()
+    page.select_option("#collection", "demo")
+    page.wait_for_selector("#hits h2, #hits .hint")
+    page.goto("/?q=bread&c=beta")
+    page.wait_for_selector("#status.bad")
+    assert page.locator("#status").inner_text() == "Beta: it can't be read."
+    page.close()
+
+
+def test_the_language_of_each_text_is_marked_for_the_browser_s_translation(page: Any) -> None:
+    """Readers aloud go by it, too."""
+    ask(page, "眠れない夜に何をすればいいか")
+    assert page.locator("html").get_attribute("lang") == "en"
+    languages = page.locator(".tongue").all_inner_texts()
+    marks = "all => all.map(one => [one.lang, one.dir, one.translate])"
+    titles = page.locator("#hits h2").evaluate_all(marks)
+    assert titles == page.locator("#hits blockquote").evaluate_all(marks)
+    assert {direction for _, direction, _ in titles} == {"auto"}
+    assert {translated for _, _, translated in titles} == {True}
+    assert page.locator("#hits h2[translate=yes], #hits blockquote[translate=yes]").count() == 2 * len(titles)
+    names = "codes => codes.map(code => new Intl.DisplayNames(['en'], {type: 'language'}).of(code))"
+    assert page.evaluate(names, [lang for lang, _, _ in titles]) == languages
+    page.locator("#hits h2 button").first.click()
+    page.wait_for_selector("dialog[open]")
+    assert page.locator("#title[translate=yes], #text[translate=yes]").evaluate_all(marks) == [titles[0]] * 2
+
+
+def test_the_dial_ranks_anew(page: Any) -> None:
+    ask(page, "mould on a bedroom wall")
+    page.locator("#balance").fill("0")
+    until(page, "location.search.includes('balance=0')")
+    until(page, "!document.querySelector('.old')")
+    own = page.locator(".tongue").all_inner_texts().count("English")
+    page.locator("#balance").fill("1")
+    until(page, "location.search.includes('balance=1')")
+    english = "[...document.querySelectorAll('.tongue')].filter(one => one.textContent === 'English').length"
+    until(page, f"!document.querySelector('.old') && {english} < {own}")
+    page.click("#usual")
+    until(page, "!location.search.includes('balance')")
+
+
+def test_what_nobody_typed_is_not_logged(browser: Any, calibrated: Settings, tmp_path: Path) -> None:
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    own = Settings.read(home=tmp_path / "home")
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
+        page = browser.new_page()
+        page.goto(f"{client.base_url}?q=flood&lang=en&to=fr")
+        page.wait_for_selector("#langs b")
+        for balance in ("0", "0.25", "1"):
+            page.locator("#balance").fill(balance)
+            until(page, f"location.search.includes('balance={balance}') && !document.querySelector('.old')")
+        page.fill("#q", "bread")
+        page.keyboard.press("Enter")
+        until(page, "location.search.includes('q=bread') && !document.querySelector('.old')")
+        page.close()
+    engine = connect(own.database)
+    with transaction(engine) as session:
+        asked = {one.query: one.settings for one in session.scalars(sa.select(SearchRow))}
+        assert session.scalar(sa.select(sa.func.count()).select_from(SearchRow)) == 2
+    engine.dispose()
+    assert asked.keys() == {"flood", "bread"}
+    assert asked["bread"]["balance"] == 1.0
+
+
+def test_why_and_the_whole_document_are_shown_on_demand(page: Any) -> None:
+    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    why = page.locator("#hits li").first.get_by_role("button", name="why here?")
+    assert why.get_attribute("aria-expanded") == "false"
+    why.click()
+    assert "Cosine" in page.locator("#why0").inner_text()
+    title = page.locator("#hits h2 button").first
+    title.click()
+    page.wait_for_selector("dialog[open] #text mark")
+    passage = page.locator("#text mark").inner_text()
+    assert len(passage) > 20
+    assert page.locator("#hits li blockquote").first.inner_text()[:15] == " ".join(passage.split())[:15]
+    page.keyboard.press("Escape")
+    until(page, f"document.activeElement.textContent === {json.dumps(title.inner_text())}")
+
+
+def test_each_subject_is_shown_once_in_the_querys_language(page: Any) -> None:
+    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    also = page.locator(".also").first
+    assert also.inner_text().startswith("also in ")
+    languages = also.get_by_role("button").all_inner_texts()
+    assert languages
+    assert not page.locator(".also button", has_text="German").count()
+    assert all(", " not in language for language in languages)
+    assert "subject" in page.locator("#status").inner_text()
+    counts = [int(count) for count in page.locator("#langs b").all_inner_texts()]
+    while page.locator("#more").is_visible():
+        page.locator("#more").click()
+    assert sum(counts) == documents(page) == page.locator("#hits > li").count() + page.locator(".also button").count()
+    assert page.locator("#hits > li").count() == 50
+    also.get_by_role("button").first.click()
+    page.wait_for_selector("dialog[open] #text")
+    assert page.locator("#fields dd").first.inner_text() == languages[0]
+    page.keyboard.press("Escape")
+    until(page, f"document.activeElement.textContent === {json.dumps(languages[0])}")
+
+
+def test_why_names_the_mate_that_adds_most_to_a_document(page: Any) -> None:
+    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    for number in range(page.locator("#hits li").count()):
+        page.locator("#hits li").nth(number).get_by_role("button", name="why here?").click()
+    mate = page.locator(".why dt", has_text="Added by others about the same thing").first.get_by_role("button")
+    name = mate.inner_text()
+    mate.click()
+    page.wait_for_selector("dialog[open] #text")
+    title = page.locator("#title").inner_text()
+    assert name.endswith(f": {title}")
+
+
+def test_why_says_where_another_version_gives_a_subject_its_place(page: Any) -> None:
+    ask(page, "من اخترع الطباعة؟")
+    while page.locator("#more").is_visible():
+        page.locator("#more").click()
+    for why in page.get_by_role("button", name="why here?").all():
+        why.click()
+    scores = [
+        why.locator("dd").all_inner_texts()[:2] for why in page.locator(".why:has-text('another version’s')").all()
+    ]
+    assert scores
+    assert all(float(best) >= float(own) for best, own in scores)
+    places = [float(why.locator("dd").first.inner_text()) for why in page.locator(".why:has(dl)").all()]
+    assert places == sorted(places, reverse=True)
+
+
+def test_the_best_are_reranked_where_that_is_asked_and_served(
+    browser: Any, page: Any, calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    ask(page, "flood in the old town")
+    assert page.locator("#second").is_hidden()
+    reranked = "document.querySelector('#status').textContent.includes(', reranked in 0.')"
+    with serving(ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))) as client:
+        asked = {"query": "flood", "lang": "en", "rerank": True}
+        happens(lambda: client.post("/api/search", json=asked).status_code == 200)
+        own = browser.new_page()
+        own.goto(f"{client.base_url}?q=a bicycle with a broken chain")  # whose best subjects change places
+        own.wait_for_selector("#hits h2")
+        fair = ids(own)
+        own.locator("#rerank").check()
+        until(own, f"location.search.includes('rerank=1') && {reranked}")
+        assert ids(own) != fair
+        own.locator("#hits li").first.get_by_role("button", name="why here?").click()
+        assert "The reranker’s score" in own.locator("#why0").inner_text()
+        own.locator("#collection").dispatch_event("change")  # another collection is reranked, too
+        until(own, f"location.search.includes('rerank=1') && {reranked}")
+        own.reload()
+        until(own, reranked)
+        own.locator("#rerank").uncheck()
+        until(own, f"!location.search.includes('rerank') && !{reranked}")
+        assert ids(own) == fair
+        own.close()
+
+
+def test_each_document_is_a_hit_where_documents_have_no_mates(browser: Any, demo: Settings) -> None:
+    with serving(ServiceOptions(demo, device="cpu")) as client:
+        page = browser.new_page()
+        page.goto(f"{client.base_url}?q=flood")
+        page.wait_for_selector("#hits h2")
+        assert not page.locator(".also").count()
+        assert page.locator("#status").inner_text().startswith("The best 50 of 235 documents in ")
+        assert "subject" not in page.locator("#status").inner_text()
+        page.close()
+
+
+def test_everything_is_done_from_the_keyboard(page: Any) -> None:
+    ask(page, "шахматы")
+    page.focus("#q")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open]")
+    page.keyboard.press("Escape")
+    until(page, "!!document.activeElement.closest('#hits')")  # the focus goes back to the hit that was opened
+    page.keyboard.press("/")
+    until(page, "document.activeElement.id === 'q'")
+    page.evaluate("document.getElementById('document').dispatchEvent(new Event('close'))")  # as late as it may come
+    assert page.evaluate("document.activeElement.id") == "q"
+
+
+def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: Any) -> None:
+    ask(page, "flood in the old town")
+    status = page.locator("#status").inner_text()
+    assert re.match(r"The best \d+ of 235 documents in \d+ languages, about 50 subjects\.", status)
+    assert page.locator("#by option").all_inner_texts()[:1] == ["no field"]
+    page.select_option("#by", "label")
+    until(page, "document.querySelectorAll('#values b').length > 2")
+    counts = {one.inner_text(): one.locator("b").inner_text() for one in page.locator("#values label").all()}
+    assert sum(map(int, counts.values())) == documents(page)
+    page.locator("#values input[value=home]").focus()
+    page.keyboard.press("Space")
+    until(page, "location.search.includes('by=label&is=home') && !document.querySelector('.old')")
+    assert page.evaluate("document.activeElement.value") == "home"
+    assert {one.inner_text(): one.locator("b").inner_text() for one in page.locator("#values label").all()} == counts
+    total = int(re.findall(r"\d+", page.locator("#status").inner_text())[-2])
+    assert total < 235
+    page.locator("#langs label", has_text="French").click()
+    until(page, "location.search.includes('to=fr') && !document.querySelector('.old')")
+    until(page, "document.querySelectorAll('#values b').length > 2")
+    other = browser.new_page()
+    other.goto(page.url)
+    until(
+        other, "document.querySelectorAll('#values b').length > 2 && document.querySelectorAll('#langs b').length > 2"
+    )
+    assert ids(other) == ids(page)
+    for chips in ("#values label", "#langs label"):
+        assert other.locator(chips).all_inner_texts() == page.locator(chips).all_inner_texts()
+    other.close()
+    page.click("#any")
+    until(page, "!location.search.includes('is=') && !document.querySelector('.old')")
+    page.select_option("#by", "")
+    until(page, "!location.search.includes('by=')")
+    assert page.locator("#values label").count() == 0
+
+
+def test_a_hit_leads_to_its_like_in_other_languages(page: Any) -> None:
+    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    hit = page.locator("#hits > li").first
+    own = hit.locator(".tongue").inner_text()
+    more = hit.get_by_role("button", name="more like this, in other languages")
+    assert more.get_attribute("aria-expanded") == "false"
+    more.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".like li")
+    assert more.get_attribute("aria-expanded") == "true"
+    shown = hit.locator(".like li")
+    assert shown.count() == 10
+    assert not any(one.startswith(f"{own}: ") for one in shown.all_inner_texts())
+    title = shown.first.get_by_role("button").inner_text()
+    shown.first.get_by_role("button").click()
+    page.wait_for_selector("dialog[open]")
+    assert page.locator("#title").inner_text() == title
+    page.keyboard.press("Escape")
+    more.click()
+    assert hit.locator(".like").is_hidden()
+    more.click()
+    assert asked.count("similar") == 1
+
+
+def test_right_to_left_text_is_laid_out_so(page: Any) -> None:
+    ask(page, "من اخترع الطباعة؟")
+    page.locator("#langs label", has_text="Arabic").click()
+    until(page, "[...document.querySelectorAll('.tongue')].every(one => one.textContent === 'Arabic')")
+    assert page.locator("#q").evaluate("one => getComputedStyle(one).direction") == "rtl"
+    assert page.locator("blockquote").first.evaluate("one => getComputedStyle(one).direction") == "rtl"
+    assert page.locator("blockquote").first.evaluate("one => getComputedStyle(one).borderRightWidth") == "3px"
+    assert page.locator("#hits h2 button").first.evaluate("one => getComputedStyle(one).direction") == "rtl"
+
+
+def test_empty_and_failed_searches_say_so(page: Any, browser: Any, service: httpx.Client) -> None:
+    page.goto("/")
+    page.wait_for_selector("#hits .hint")
+    assert "235 documents in 10 languages" in page.locator("#hits").inner_text()
+    context = browser.new_context(base_url=str(service.base_url))
+    other = context.new_page()
+    other.goto("/")
+    other.wait_for_selector("#hits li")
+    context.set_offline(True)
+    other.fill("#q", "coffee")
+    other.keyboard.press("Enter")
+    other.wait_for_selector("#status.bad")
+    assert "can’t be reached" in other.locator("#status").inner_text()
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1100, 360])
+def test_axe_finds_nothing_to_complain_of(browser: Any, service: httpx.Client, scheme: str, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(
+        base_url=str(service.base_url), color_scheme=scheme, viewport={"width": width, "height": 800}
+    )
+    page = context.new_page()
+    page.goto("/?q=مقهى&to=ar,en,fr,ja,tr&balance=0.6&by=label")
+    page.wait_for_selector("#hits h2")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for why in page.get_by_role("button", name="why here?").all():
+        why.click()
+    assert page.locator(".why dt button").count()
+    page.get_by_role("button", name="more like this").first.click()
+    page.wait_for_selector(".like li")
+    until(page, "document.querySelectorAll('#values b').length > 1")
+    assert page.locator(".also").count()
+    for state in ("the list", "a document"):
+        if state == "a document":
+            page.locator("#hits h2 button").first.click()
+            page.wait_for_selector("dialog[open]")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        found = Axe().run(page).response["violations"]
+        assert [(state, one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) -> Iterator[httpx.Client]:
+    """A service of hostile documents."""
+    folder = tmp_path_factory.mktemp("hostile")
+    settings = Settings.read(home=folder / "home")
+    source = page_attacks.write_documents(folder / "hostile.jsonl")
+    indexed = index([str(source)], "hostile", settings=settings, encoder=str(small.path), device="cpu")
+    assert [finding.text for finding in indexed.refused] == [
+        "its id holds control characters or half a character",
+        "its id is empty",
+    ]
+    with serving(ServiceOptions(settings, device="cpu")) as client:
+        yield client
+
+
+def test_hostile_documents_are_shown_as_text_and_touch_no_other(browser: Any, hostile: httpx.Client) -> None:
+    assert fallen(page_attacks.hostile_documents(browser, hostile, "hostile")) == []
+
+
+@pytest.mark.long
+def test_hostile_addresses_of_the_page_show_hits_or_a_sentence(browser: Any, hostile: httpx.Client) -> None:
+    assert fallen(page_attacks.hostile_addresses(browser, hostile, page_attacks.ADDRESSES)) == []
+
+
+def test_no_address_runs_a_script_or_turns_the_pages_words(browser: Any, hostile: httpx.Client) -> None:
+    values = [page_attacks.TEXTS[name] for name in ("tags", "overrides")]
+    assert fallen(page_attacks.hostile_addresses(browser, hostile, values)) == []
+
+
+def test_hostile_names_are_text_in_a_report(browser: Any, calibrated_by_words: Settings, tmp_path: Path) -> None:
+    home = Path(shutil.copytree(calibrated_by_words.home, tmp_path / "home"))
+    (tmp_path / "report").mkdir()
+    assert fallen(page_attacks.hostile_report(browser, home, tmp_path / "report")) == []
