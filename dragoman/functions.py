@@ -16,8 +16,8 @@ from encoders.maps.networks import read_mapping
 from indexer import index_sources as indexing
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
+from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.pipeline import IndexReport
-from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger.database import open_database
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
@@ -53,7 +53,7 @@ def index(
     device: Device = "auto",
     prune: bool = False,
     rebuild: bool = False,
-    on_duplicate: OnDuplicate = "last",
+    on_duplicate: OnDuplicate = "error",
     calibrate: bool = True,
     console: Console | None = None,
 ) -> IndexReport:
@@ -73,7 +73,7 @@ def index(
         device: where to encode.
         prune: remove documents that none of the sources has any more.
         rebuild: build the collection anew from these sources alone, with another encoder or method if given.
-        on_duplicate: which of several documents with one id counts, ``last`` or ``first``; ``error``: none is indexed.
+        on_duplicate: if several documents have one id, ``error``: nothing is indexed; ``last`` or ``first``: it counts.
         calibrate: whether to calibrate at the end; if false, languages are not made comparable.
         console: shows the progress; by default only warnings are shown.
 

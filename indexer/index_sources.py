@@ -22,16 +22,15 @@ from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
-from indexer.indexing.duplicates import refuse_duplicates
+from indexer.indexing.duplicates import OnDuplicate
+from indexer.indexing.former_ids import refuse_former_ids
 from indexer.indexing.reading import check_sources
-from indexer.indexing.wanted_documents import OnDuplicate
 from indexer.ledger.database import open_database, read_database_id, shared_lock
-from indexer.ledger.index_runs import RunLedger, has_spooled, refuse_while_workers
+from indexer.ledger.index_runs import RunLedger, has_spooled, refuse_while_workers, runs
 from indexer.ledger.tables import RUNNING
-from indexer.readers import elastic
-from indexer.readers.irdatasets import PREFIX
+from indexer.readers import elastic_source
+from indexer.readers.formats import is_path
 from indexer.readers.source import ReadOptions
-from indexer.readers.standard_input import STANDARD_INPUT
 from indexer.stores.collection_names import check_collection_name
 from indexer.stores.contract import VectorStore
 from indexer.workers.handout import hand_out_sources
@@ -51,7 +50,7 @@ def index(
     device: Device = "auto",
     prune: bool = False,
     rebuild: bool = False,
-    on_duplicate: OnDuplicate = "last",
+    on_duplicate: OnDuplicate = "error",
     console: Console | None = None,
 ) -> pipeline.IndexReport:
     """Read, encode and store the documents of sources; an interrupted run over the same sources resumes.
@@ -60,19 +59,19 @@ def index(
     collection is created if it does not exist. By default ``encoder`` and ``method`` are the collection's, or else the
     default encoder and its default method; ``A + B`` combines encoders, and their methods. With ``prune``, documents
     that the sources do not have any more are removed. With ``rebuild``, a new generation is built from these sources
-    alone, with another encoder or method if given; it replaces the searched generation at the end. Of documents of the
-    sources with one id, the last or the ``"first"`` of the highest revision counts; with ``on_duplicate="error"``
-    nothing is indexed.
+    alone, with another encoder or method if given; it replaces the searched generation at the end. If several documents
+    have one id, nothing is indexed, or with ``on_duplicate`` the last or the first of the highest revision counts.
 
     Raises:
         ModelMismatch: the collection holds vectors of another encoder or method.
-        BadInput: a source or an option can't be used, or ids stand more than once and ``on_duplicate`` is ``"error"``.
+        BadInput: a source or an option can't be used, ids stand more than once and ``on_duplicate`` is ``"error"``, or
+            an earlier version gave the sources' files other ids.
         DragomanError: reading, encoding or storing failed.
     """
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
     options = options or ReadOptions()
-    request = _IndexRequest(_absolute(sources), options, encoder, method, device, on_duplicate, rebuild)
+    request = _IndexRequest(_absolute(sources), options, encoder, method, device, prune, rebuild)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         report = pipeline.index(
             request.sources, request.options, loaded, store, engine, collection,
@@ -94,7 +93,7 @@ def index_by_workers(
     method: str | None = None,
     prune: bool = False,
     rebuild: bool = False,
-    on_duplicate: OnDuplicate = "last",
+    on_duplicate: OnDuplicate = "error",
     console: Console | None = None,
 ) -> RunLedger:
     """Read the sources and hand their documents out to workers; returns the ledger of the run, which workers finish.
@@ -108,7 +107,7 @@ def index_by_workers(
     console = console or Console(quiet=True)
     hints = Hints(settings.broker)
     options = options or ReadOptions()
-    request = _IndexRequest(_absolute(sources), options, encoder, method, "cpu", on_duplicate, rebuild)
+    request = _IndexRequest(_absolute(sources), options, encoder, method, "cpu", prune, rebuild)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         hints.check_broker(loaded.spec.model)
         ledger = hand_out_sources(
@@ -129,7 +128,7 @@ class _IndexRequest:
     encoder: str | None
     method: str | None
     device: Device
-    on_duplicate: OnDuplicate
+    prune: bool
     rebuild: bool
 
 
@@ -141,8 +140,6 @@ def _open_for_indexing(
     with open_database(settings.database) as engine:
         _find(engine, request, name, settings)  # a refusal waits neither for the lock nor for the encoder
         check_sources(request.sources, request.options)
-        if request.on_duplicate == "error":
-            refuse_duplicates(request.sources, request.options)
         with collection_lock(name, engine):
             collection = _find(engine, request, name, settings)
             reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
@@ -165,6 +162,8 @@ def _open_for_indexing(
                 generation = collection.generation
                 store = collection.open_store(settings, database_id=database_id)
             with closing(store):
+                if not (request.prune or request.rebuild):
+                    refuse_former_ids(request.sources, store, encoder.spec.model, runs(engine, name))
                 try:
                     yield encoder, store, engine, generation
                 except Exception:
@@ -199,15 +198,13 @@ def _find(engine: sa.Engine, request: _IndexRequest, name: str, settings: Settin
 
 def _absolute(sources: Sequence[str]) -> list[str]:
     """Names of the sources, each once, that are valid from another directory and with another environment."""
-    names = []
-    for source in sources:
-        if source.startswith(PREFIX) or source == STANDARD_INPUT:
-            names.append(source)
-        elif source.startswith(elastic.PREFIX):
-            names.append(elastic.with_server(source))
-        else:
-            names.append(str(Path(source).expanduser().absolute()))
-    return list(dict.fromkeys(names))
+
+    def valid_anywhere(source: str) -> str:
+        if is_path(source):
+            return str(Path(source).expanduser().absolute())
+        return elastic_source.with_server(source) if source.startswith(elastic_source.PREFIX) else source
+
+    return list(dict.fromkeys(map(valid_anywhere, sources)))
 
 
 @contextmanager

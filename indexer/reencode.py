@@ -59,7 +59,7 @@ def reencode(
         console.say(f"going on with run {ledger.run.id}: {done} done")
     with console.progress("encoding again", count, "documents") as progress:
         chunks = read_chunks(_documents(store, store.ids(), check))
-        Pipeline(encoder, store, ledger, {}, console, progress, reencoding=True, checkpoints=checkpoints).run(chunks)
+        Pipeline(encoder, store, ledger, console, progress, reencoding=True, checkpoints=checkpoints).run(chunks)
     store.publish()
     ledger.finish(0)
     return report_of(ledger, time.monotonic() - started)

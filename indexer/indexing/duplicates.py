@@ -1,10 +1,13 @@
-"""Ids that more than one document of the sources has: find them, and say where the documents stand."""
+"""Documents of the sources with one id: they are refused, or one counts and the others are left out of the run."""
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -12,65 +15,87 @@ from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.wording import counted
-from indexer.indexing.wanted_documents import OnDuplicate
-from indexer.ledger.findings import Finding
+from indexer.ledger.findings import DUPLICATE
 from indexer.ledger.ledger import id_key
-from indexer.readers.formats import read_all
-from indexer.readers.source import ReadOptions
+from indexer.readers.formats import count_distinct, read_all
+from indexer.readers.source import Reading, ReadOptions, Remark
+
+OnDuplicate = Literal["error", "last", "first"]
+"""What an index run does with documents that have the same id: nothing is indexed, or of those with the highest
+revision the last or the first counts."""
+
+ON_DUPLICATE: tuple[OnDuplicate, ...] = get_args(OnDuplicate)
 
 _SHOWN = 3
 """Maximum number of ids that a sentence names."""
 
 
-def refuse_duplicates(sources: Sequence[str], options: ReadOptions) -> None:
-    """Read the sources, and refuse them if an id stands more than once.
+@dataclass(frozen=True)
+class Survey:
+    """What sources hold, before a run reads them.
+
+    Attributes:
+        records: number of documents and refusals that the run will meet; None: unknown.
+        winners: by id that several documents have, which of them counts: its number among them, from 1.
+    """
+
+    records: int | None
+    winners: Mapping[str, int]
+
+
+def survey(sources: Sequence[str], options: ReadOptions, on_duplicate: OnDuplicate, console: Console) -> Survey:
+    """Read the sources for their ids, and once more if an id stands more than once; 8 bytes of memory a document.
+
+    A single source whose ids are distinct in themselves is not read.
 
     Raises:
-        BadInput: ids stand more than once; or as in ``read``.
+        BadInput: ids stand more than once, and ``on_duplicate`` is ``"error"``; or as in ``read``.
     """
-    if repeated := repeated_ids(sources, options):
+    if len(sources) == 1 and (count := count_distinct(sources[0], options)) is not None:
+        return Survey(count or None, {})
+    keys, records = array("q"), 0
+    with console.if_slow("reading the sources for their ids …"):
+        for reading in read_all(sources, options):
+            records += not isinstance(reading, Remark)
+            if isinstance(reading, Document):
+                keys.append(id_key(reading.doc_id))
+        ordered_keys = np.sort(np.array(keys))
+        repeated_keys = set(ordered_keys[1:][ordered_keys[1:] == ordered_keys[:-1]].tolist())
+        places, winners = _repeated(sources, options, repeated_keys, on_duplicate) if repeated_keys else ({}, {})
+    if places and on_duplicate == "error":
+        examples = ", ".join(f"{doc_id} ({' and '.join(at[:2])})" for doc_id, at in islice(places.items(), _SHOWN))
+        more = f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
         raise BadInput(
-            f"{_sentence({doc_id: ' and '.join(places[:2]) for doc_id, places in repeated.items()})}; nothing was "
-            "indexed. Give the documents ids of their own, or choose with --on-duplicate last or first"
+            f"{counted(len(places), 'id stands', 'ids stand')} more than once in the sources: {examples}{more}; "
+            "nothing was indexed. Give the documents ids of their own (whole files: name the folder above), or choose "
+            "with --on-duplicate last or first"
         )
+    return Survey(records - sum(len(id_places) - 1 for id_places in places.values()), winners)
 
 
-def warn_of_duplicates(findings: Iterable[Finding], on_duplicate: OnDuplicate, console: Console) -> None:
-    """Warn of the ids that a run met more than once, by its findings, even if the console is quiet."""
-    repeated: dict[str, str] = {}
-    for finding in findings:
-        if finding.is_duplicate:
-            repeated.setdefault(finding.doc_id, f"again at {finding.place}")
-    if repeated:
-        winner = "first" if on_duplicate == "first" else "last"
-        console.warn(
-            f"{_sentence(repeated)}; of each, only the {winner} document of the highest revision "
-            "counts. Give the documents ids of their own, or choose with --on-duplicate last, first or error"
-        )
+def without_losers(readings: Iterable[Reading], winners: Mapping[str, int]) -> Iterator[Reading]:
+    """The readings, with a remark for each document in whose place another of its id counts."""
+    met: Counter[str] = Counter()
+    for reading in readings:
+        if isinstance(reading, Document) and reading.doc_id in winners:
+            met[reading.doc_id] += 1
+            if met[reading.doc_id] != winners[reading.doc_id]:
+                yield Remark(reading.place or reading.doc_id, DUPLICATE, reading.doc_id)
+                continue
+        yield reading
 
 
-def repeated_ids(sources: Sequence[str], options: ReadOptions) -> dict[str, list[str]]:
-    """Ids that more than one document of the sources has, in the order of the sources, and the documents' places.
-
-    The sources are read once, and once more if there are such ids. Memory is 8 bytes a document, and the places.
-    """
-    keys = np.sort(np.array(array("q", (id_key(document.doc_id) for document in _documents(sources, options)))))
-    repeated_keys = set(keys[1:][keys[1:] == keys[:-1]].tolist())
-    if not repeated_keys:
-        return {}
+def _repeated(
+    sources: Sequence[str], options: ReadOptions, keys: set[int], on_duplicate: OnDuplicate
+) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """The places of the documents of each id that several have, in the order of the sources, and which counts."""
     places: dict[str, list[str]] = {}
-    for document in _documents(sources, options):
-        if id_key(document.doc_id) in repeated_keys:
-            places.setdefault(document.doc_id, []).append(document.place)
-    return {doc_id: id_places for doc_id, id_places in places.items() if len(id_places) > 1}
-
-
-def _sentence(places: Mapping[str, str]) -> str:
-    """How many ids stand more than once, and the places of the first ids."""
-    examples = ", ".join(f"{doc_id} ({place})" for doc_id, place in islice(places.items(), _SHOWN))
-    more = f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
-    return f"{counted(len(places), 'id stands', 'ids stand')} more than once in the sources: {examples}{more}"
-
-
-def _documents(sources: Sequence[str], options: ReadOptions) -> Iterator[Document]:
-    return (reading for reading in read_all(sources, options) if isinstance(reading, Document))
+    winners: dict[str, tuple[int, int]] = {}
+    for reading in read_all(sources, options):
+        if isinstance(reading, Document) and id_key(reading.doc_id) in keys:
+            places.setdefault(reading.doc_id, []).append(reading.place)
+            revision, _ = winners.get(reading.doc_id, (-1, 0))
+            if reading.revision > revision or (reading.revision == revision and on_duplicate != "first"):
+                winners[reading.doc_id] = reading.revision, len(places[reading.doc_id])
+    places = {doc_id: id_places for doc_id, id_places in places.items() if len(id_places) > 1}
+    return places, {doc_id: winners[doc_id][1] for doc_id in places}

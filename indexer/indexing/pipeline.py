@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,17 +15,16 @@ from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from encoders.wording import counted
 from indexer.indexing import pruning
-from indexer.indexing.duplicates import repeated_ids, warn_of_duplicates
+from indexer.indexing.duplicates import OnDuplicate, survey, without_losers
 from indexer.indexing.encoding_queue import EncodingQueue
-from indexer.indexing.reading import count_ahead, documents_with, read_chunks, readings, run_fingerprint
-from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
-from indexer.indexing.wanted_documents import OnDuplicate, stamps_of_winners, wanted_in_process
+from indexer.indexing.reading import read_chunks, readings, run_fingerprint
+from indexer.indexing.storing import StoringOutcome, add_vectors, needs_encoding, put_encoded
 from indexer.ledger.findings import Finding
 from indexer.ledger.index_runs import RunLedger
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers.source import ReadOptions
-from indexer.stores.contract import Stamp, VectorStore
+from indexer.stores.contract import VectorStore
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def index(
     *,
     generation: int = 1,
     prune: bool = False,
-    on_duplicate: OnDuplicate = "last",
+    on_duplicate: OnDuplicate = "error",
     checkpoints: Path | None = None,
     console: Console | None = None,
 ) -> IndexReport:
@@ -99,39 +98,31 @@ def index(
     The ledger records each chunk before work on it begins, and again when it is stored. If the process is killed in
     between, the same call resumes there and writes what the first call would have written. An interrupted run is
     resumed only in its own generation, that of the store. With ``prune``, documents that the sources do not have any
-    more are removed at the end. Of documents with one id and the highest revision, the last or the ``"first"`` counts
-    (``on_duplicate``). The folder ``checkpoints`` keeps what is encoded of very long documents until the run is done.
+    more are removed at the end. The folder ``checkpoints`` keeps what is encoded of very long documents until the run
+    is done.
 
     Raises:
-        BadInput: a source can't be read at all.
+        BadInput: a source can't be read at all, or as in ``survey``.
         StoreError: the store or the ledger failed; finished work stays stored.
     """
     console = console or Console(quiet=True)
     started = time.monotonic()
     model = encoder.spec.model
     fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
+    content = survey(sources, options, on_duplicate, console)
     ledger = Ledger.open(engine, collection, sources, fingerprint, model, encoder.spec.build, generation=generation)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
         done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
         console.say(f"going on with run {ledger.run.id}: {done} done")
-    with console.progress("indexing", None, "documents") as progress:
-        if not console.quiet:
-            count_ahead(sources, options, progress)
-        repeated = repeated_ids(sources, options) if on_duplicate == "first" else ledger.repeated()
-        winning_stamps = stamps_of_winners(documents_with(repeated, sources, options), on_duplicate)
-        work = Pipeline(
-            encoder, store, ledger, winning_stamps, console, progress,
-            on_duplicate=on_duplicate, checkpoints=checkpoints,
-        )  # fmt: skip
-        work.run(read_chunks(readings(sources, options)))
+    with console.progress("indexing", content.records, "documents") as progress:
+        chunks = read_chunks(without_losers(readings(sources, options), content.winners))
+        Pipeline(encoder, store, ledger, console, progress, checkpoints=checkpoints).run(chunks)
     pruned = pruning.prune(ledger, store, console) if prune else 0
     if store.count():  # an empty index must not take the place of the searched one
         store.publish()
     ledger.finish(pruned)
-    report = report_of(ledger, time.monotonic() - started)
-    warn_of_duplicates(report.remarks, on_duplicate, console)
-    return report
+    return report_of(ledger, time.monotonic() - started)
 
 
 class _PlannedChunk(NamedTuple):
@@ -145,8 +136,7 @@ class _PlannedChunk(NamedTuple):
 class Pipeline:
     """Plans chunks in a ledger, and stores them in order when they are encoded.
 
-    ``winning_stamps`` are the stamps of ``stamps_of_winners``, for the ids that the sources have more than once. With
-    ``reencoding``, the documents are the store's own, and another encoder's vectors are added to them. The folder
+    With ``reencoding``, the documents are the store's own, and another encoder's vectors are added to them. The folder
     ``checkpoints`` keeps what is encoded of very long documents.
     """
 
@@ -155,18 +145,14 @@ class Pipeline:
         encoder: Encoder,
         store: VectorStore,
         ledger: Ledger,
-        winning_stamps: Mapping[str, Stamp],
         console: Console,
         progress: Progress,
         *,
-        on_duplicate: OnDuplicate = "last",
         reencoding: bool = False,
         checkpoints: Path | None = None,
     ) -> None:
-        self.encoder, self.store, self.ledger, self.winning_stamps = encoder, store, ledger, winning_stamps
-        self.console, self.progress, self.reencoding = console, progress, reencoding
-        self.on_duplicate = on_duplicate
-        self.checkpoints = checkpoints
+        self.encoder, self.store, self.ledger, self.console = encoder, store, ledger, console
+        self.progress, self.reencoding, self.checkpoints = progress, reencoding, checkpoints
 
     def run(self, chunks: Iterable[ReadChunk]) -> None:
         """Plan, encode and store chunks; a chunk that the ledger has as done is skipped."""
@@ -180,20 +166,14 @@ class Pipeline:
     def _begin(self, read_chunk: ReadChunk, queue: EncodingQueue[_PlannedChunk]) -> None:
         chunk = self.ledger.recall(read_chunk)
         if chunk is None:
-            wanted = self._wanted(read_chunk.documents, queue.items)
-            # with "first", documents that don't count are never encoded
-            chunk = self.ledger.plan(read_chunk, wanted, superseded={} if self.on_duplicate == "first" else None)
+            stamps = self.store.stamps(self.encoder.spec.model, read_chunk.doc_ids)
+            todo_flags = [needs_encoding(document, stamps.get(document.doc_id)) for document in read_chunk.documents]
+            chunk = self.ledger.plan(read_chunk, todo_flags)
         if chunk.state == DONE:
             self.progress(read_chunk.records)
             return
         todo = [document for document, wanted in zip(read_chunk.documents, chunk.todo, strict=True) if wanted]
         queue.add(_PlannedChunk(chunk, todo, read_chunk.records), todo)
-
-    def _wanted(self, documents: Sequence[Document], in_flight: Sequence[_PlannedChunk]) -> list[bool]:
-        """Flag for each document: whether it is new or changed, once the chunks in flight are stored."""
-        stamps = self.store.stamps(self.encoder.spec.model, [document.doc_id for document in documents])
-        stamps |= {document.doc_id: Stamp.of(document) for planned in in_flight for document in planned.todo}
-        return wanted_in_process(documents, stamps, self.winning_stamps, self.on_duplicate)
 
     def _finish(self, planned: _PlannedChunk, encoded: Encoded | None) -> None:
         outcome = StoringOutcome()

@@ -63,6 +63,11 @@ def add_vectors(
     return outcome
 
 
+def needs_encoding(document: Document, stamp: Stamp | None) -> bool:
+    """Whether a document replaces the stored one with this stamp: it differs, and its revision is no lower."""
+    return stamp is None or (stamp != Stamp.of(document) and stamp.revision <= document.revision)
+
+
 def existing_documents(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
     """The documents with these ids, without deleted documents."""
     return list(read_existing(store.get, doc_ids).values())

@@ -10,10 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from indexer.ledger.database import storable, transaction
-from indexer.ledger.tables import REFUSED, REMARK, FindingRow, IndexRun
+from indexer.ledger.tables import REFUSED, FindingRow, IndexRun
 
-_DUPLICATE = "the id stands more than once in the sources"
-_DUPLICATE_KEPT = "; one of these documents counts (--on-duplicate), unless the collection holds a higher revision"
+_REPEATED_ID = "the id stands more than once in the sources"
+DUPLICATE = (
+    f"{_REPEATED_ID}; another of these documents counts (--on-duplicate), unless the collection holds a higher revision"
+)
+"""The remark on a document that is left out."""
 _NOTHING_KNOWN = "it has nothing the encoder knows"
 
 
@@ -47,11 +50,6 @@ class Finding:
         """The refusal of a document whose words are unknown to every part of the encoder."""
         return cls.refusal(doc_id, _NOTHING_KNOWN)
 
-    @classmethod
-    def duplicate(cls, doc_id: str, place: str) -> Self:
-        """The remark that a run met an id again, at ``place``; the id is the place of a document without one."""
-        return cls(REMARK, place or doc_id, doc_id, f"{_DUPLICATE}{_DUPLICATE_KEPT}")
-
     @property
     def is_nothing_known(self) -> bool:
         """Whether the encoder knows nothing of the document, so that another run refuses it again."""
@@ -60,7 +58,7 @@ class Finding:
     @property
     def is_duplicate(self) -> bool:
         """Whether the run met the id more than once."""
-        return self.text.startswith(_DUPLICATE)
+        return self.text.startswith(_REPEATED_ID)
 
     def row(self, run_id: int) -> FindingRow:
         """The finding as a row of a run."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -14,7 +13,7 @@ from sqlalchemy.orm import Session
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import now, transaction
-from indexer.ledger.findings import Finding, findings_of, forget_findings
+from indexer.ledger.findings import Finding, forget_findings
 from indexer.ledger.index_runs import (
     RunLedger,
     builds,
@@ -29,7 +28,6 @@ from indexer.ledger.tables import (
     DONE,
     PENDING,
     READING,
-    REMARK,
     RUNNING,
     Chunk,
     IndexRun,
@@ -131,36 +129,25 @@ class Ledger(RunLedger):
             )
         return chunk
 
-    def plan(
-        self,
-        read_chunk: ReadChunk,
-        todo: Sequence[bool],
-        *,
-        spool: bytes | None = None,
-        superseded: Mapping[str, tuple[int, Sequence[int]]] | None = None,
-    ) -> Chunk:
+    def plan(self, read_chunk: ReadChunk, todo: Sequence[bool], *, spool: bytes | None = None) -> Chunk:
         """Write down a chunk before any work on it: which documents to encode, and which records were refused.
 
-        ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them. ``superseded`` has
-        by id the earlier chunk and the positions in it whose document this chunk replaces; None: documents of earlier
-        chunks that this chunk replaces were encoded, too, and stay counted.
+        ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them.
 
         Raises:
             BadInput: the run was cancelled or removed meanwhile.
         """
-        number, doc_ids = read_chunk.number, read_chunk.doc_ids
+        number = read_chunk.number
         with transaction(self._engine) as session:
             self._still_planning(session)
             # Documents that a finding names are in the sources, and must not be pruned.
-            found = [finding.doc_id for finding in read_chunk.findings if finding.doc_id]
-            seen = self._seen_keys(session, [*doc_ids, *found])
-            duplicates = _duplicates(read_chunk.documents, seen)
-            replacing: Collection[str] = superseded if superseded is not None else _seen_again(doc_ids, todo, seen)
+            doc_ids = [*read_chunk.doc_ids, *(finding.doc_id for finding in read_chunk.findings if finding.doc_id)]
+            new = set(map(id_key, doc_ids)) - self._seen_keys(session, doc_ids)
             chunk = Chunk(
                 run_id=self.run.id,
                 number=number,
                 state=PENDING,
-                documents=len(todo) - len(duplicates) + len(replacing),
+                documents=len(todo),
                 todo=bytes(todo),
                 wanted=sum(todo),
                 digest=read_chunk.digest,
@@ -169,31 +156,9 @@ class Ledger(RunLedger):
             session.add(chunk)
             if spool is not None:
                 session.add(Spool(run_id=self.run.id, number=number, documents=spool))
-            for earlier, positions in (superseded or {}).values():
-                _leave_out(session.get_one(Chunk, (self.run.id, earlier)), positions)
-            if superseded:
-                update = sa.update(SeenDocument).where(
-                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([id_key(doc_id) for doc_id in superseded])
-                )
-                session.execute(update.values(chunk=number))
-            new = {id_key(doc_id) for doc_id in (*doc_ids, *found)} - seen
-            session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in new)
-            session.add_all(finding.row(self.run.id) for finding in (*read_chunk.findings, *duplicates))
+            session.add_all(SeenDocument(run_id=self.run.id, key=key) for key in new)
+            session.add_all(finding.row(self.run.id) for finding in read_chunk.findings)
         return chunk
-
-    def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:
-        """Number of the earlier chunk that has the document that counts, by id; new ids are left out."""
-        keys = {id_key(doc_id): doc_id for doc_id in doc_ids}
-        query = sa.select(SeenDocument.key, SeenDocument.chunk).where(
-            SeenDocument.run_id == self.run.id, SeenDocument.key.in_(keys)
-        )
-        with transaction(self._engine) as session:
-            return {keys[key]: number for key, number in session.execute(query)}
-
-    def spool_of(self, number: int) -> bytes:
-        """The spool of a chunk: its documents, packed."""
-        with transaction(self._engine) as session:
-            return session.get_one(Spool, (self.run.id, number)).documents
 
     def start_workers(self) -> None:
         """Let workers begin, after the sources are read to their end; chunks with nothing to encode are done.
@@ -288,11 +253,6 @@ class Ledger(RunLedger):
         """The collection's other runs."""
         return [run for run in runs(self._engine, self.run.collection) if run.id != self.run.id]
 
-    def repeated(self) -> set[str]:
-        """Ids that the sources of earlier runs had more than once; the same set until this run is done."""
-        findings = findings_of(self._engine, [run.id for run in self.earlier()], REMARK)
-        return {finding.doc_id for finding in findings if finding.is_duplicate}
-
 
 def _add_pruning(run: IndexRun, *, prune: bool) -> None:
     """Add pruning to a resumed run.
@@ -306,31 +266,6 @@ def _add_pruning(run: IndexRun, *, prune: bool) -> None:
             "give the same command again when it is done"
         )
     run.prune = run.prune or prune
-
-
-def _leave_out(chunk: Chunk, positions: Sequence[int]) -> None:
-    """Mark the documents of one id as not to encode, and leave the document of them that counted out of the count."""
-    todo = bytearray(chunk.todo)
-    for position in positions:
-        todo[position] = False
-    chunk.todo, chunk.wanted = bytes(todo), sum(todo)
-    chunk.documents -= bool(positions)
-
-
-def _seen_again(doc_ids: Sequence[str], todo: Sequence[bool], seen: set[int]) -> list[str]:
-    """Ids of the documents to encode that an earlier chunk has, too."""
-    return [doc_id for doc_id in compress(doc_ids, todo) if id_key(doc_id) in seen]
-
-
-def _duplicates(documents: Sequence[Document], seen: set[int]) -> list[Finding]:
-    duplicates = []
-    met = set(seen)
-    for document in documents:
-        key = id_key(document.doc_id)
-        if key in met:
-            duplicates.append(Finding.duplicate(document.doc_id, document.place))
-        met.add(key)
-    return duplicates
 
 
 def id_key(doc_id: str) -> int:

@@ -62,7 +62,6 @@ class Chunk(Base):
     number: Mapped[int] = mapped_column(primary_key=True)
     state: Mapped[str]
     documents: Mapped[int]
-    """Number of documents, without the documents that another document with their id replaces."""
     todo: Mapped[bytes]
     """A flag for each document: encode it; false if it was stored unchanged when the chunk was planned."""
     digest: Mapped[str]
@@ -103,14 +102,14 @@ class FindingRow(Base):
 
 
 class SeenDocument(Base):
-    """Ids met in a run, as 63 bits of a hash, to find duplicates and to prune; deleted when the run is done."""
+    """Ids met in a run, as 63 bits of a hash, to prune; deleted when the run is done."""
 
     __tablename__ = "seen_documents"
 
     run_id: Mapped[int] = mapped_column(sa.ForeignKey("index_runs.id", ondelete="CASCADE"), primary_key=True)
     key: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True, autoincrement=False)
     chunk: Mapped[int] = mapped_column(default=0)
-    """Number of the chunk that has the document that counts."""
+    """Always 0; an earlier version needed the number of a chunk."""
 
 
 REFUSED, REMARK = "refused", "remark"

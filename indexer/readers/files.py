@@ -91,8 +91,7 @@ class SourceFile:
     """One file of a source.
 
     Attributes:
-        name: path relative to the source, with ``/``, after the source's label if it has one; the id of a file that is
-            one document.
+        name: the source's name and the path in it, with ``/``; the id of a file that is one document.
         title: how messages name the file; empty: by its path.
         line: number of the line that was read last, from 1; 0 before the first.
     """
@@ -294,19 +293,19 @@ def text_lines(path: Path) -> Iterator[tuple[str, str]]:
         raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error
 
 
-def source_files(source: Path, label: str = "") -> Iterator[SourceFile]:
+def source_files(source: Path) -> Iterator[SourceFile]:
     """Yield a file, or all files under a folder in a fixed order; names that begin with a dot are left out.
 
-    The names of the files begin with ``label``; without a label, a file has its own name, and a file in a folder the
-    path from there. A link to a folder is not followed: it is yielded as a file, and the refusal of that file tells the
-    user.
+    A file in a folder is named by the folder's own name and the path from there. A link to a folder is not followed: it
+    is yielded as a file, and the refusal of that file tells the user.
     """
     if not source.is_dir():
-        yield SourceFile(source, label or source.name)
+        yield SourceFile(source, source.name)
         return
+    source_name = Path(os.path.normpath(source.absolute())).name
     for folder, subfolders, names in os.walk(source, onerror=_unreadable):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         links = [name for name in subfolders if (Path(folder) / name).is_symlink()]
         for name in sorted(name for name in [*names, *links] if not name.startswith(".")):
             path = Path(folder) / name
-            yield SourceFile(path, (Path(label) / path.relative_to(source)).as_posix())
+            yield SourceFile(path, (source_name / path.relative_to(source)).as_posix())

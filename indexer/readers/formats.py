@@ -13,7 +13,7 @@ from pathlib import Path
 from encoders.document import short_hash
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.readers import elastic, irdatasets
+from indexer.readers import elastic_source, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.encodings import known_encoding
 from indexer.readers.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
@@ -21,7 +21,6 @@ from indexer.readers.jsonl import read_jsonl
 from indexer.readers.mediawiki import is_table, items_table, read_mediawiki
 from indexer.readers.sgml import read_sgml
 from indexer.readers.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
-from indexer.readers.source_labels import source_labels
 from indexer.readers.standard_input import STANDARD_INPUT, kept_input
 from indexer.readers.tasks import COMMENTARY, JRC, read_commentary, read_jrc, read_lett
 from indexer.readers.whole_files import read_html, read_text
@@ -55,22 +54,20 @@ _DUMP_START = re.compile(rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*+<(?:!doctype\
 
 
 def read_all(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
-    """Read sources one after another; ids of files carry the label of their source, so that they are not the same.
+    """Read sources one after another.
 
     Raises:
         BadInput: at once, as in ``read``.
         MissingPart: as in ``read``.
     """
-    labels = source_labels(sources)
-    return chain.from_iterable([read(source, options, labels.get(source, "")) for source in sources])
+    return chain.from_iterable([read(source, options) for source in sources])
 
 
-def read(source: str, options: ReadOptions, label: str = "") -> Iterator[Reading]:
+def read(source: str, options: ReadOptions) -> Iterator[Reading]:
     """Read a source: a file, all files under a folder by their names, ``elastic:INDEX``, ``ir-datasets:NAME`` or ``-``.
 
     ``-`` is standard input, JSON lines unless the options name another format. A record that can't be read gives a
-    refusal, and reading goes on. Memory does not grow with the source. Ids that are made of files' names begin with
-    ``label``.
+    refusal, and reading goes on. Memory does not grow with the source.
 
     Returns:
         Documents, refusals and remarks as they are read. A document's language is ``und`` where neither the document
@@ -84,14 +81,14 @@ def read(source: str, options: ReadOptions, label: str = "") -> Iterator[Reading
     if source.startswith(irdatasets.PREFIX):
         name = source.removeprefix(irdatasets.PREFIX)
         return irdatasets.read_dataset(name, irdatasets.load(name), options)
-    if source.startswith(elastic.PREFIX):
-        return elastic.read_index(source, options)
+    if source.startswith(elastic_source.PREFIX):
+        return elastic_source.read_index(source, options)
     if source == STANDARD_INPUT:
         standard_input = kept_input()
         # the name holds a hash: records without an id don't overwrite those that another stream gave
         file = SourceFile(standard_input.path, f"stdin-{standard_input.digest[:8]}", title="standard input")
         return _read_files([file], replace(options, format=options.format or "jsonl"))
-    return _read_files(source_files(_existing(source), label), options)
+    return _read_files(source_files(_existing(source)), options)
 
 
 def fingerprint(source: str, options: ReadOptions) -> str:
@@ -103,8 +100,8 @@ def fingerprint(source: str, options: ReadOptions) -> str:
     options_json = json.dumps(asdict(_checked(options)), sort_keys=True, ensure_ascii=True)
     if source.startswith(irdatasets.PREFIX):
         return short_hash(source, options_json)
-    if source.startswith(elastic.PREFIX):
-        return short_hash(elastic.index_fingerprint(source), options_json)
+    if source.startswith(elastic_source.PREFIX):
+        return short_hash(elastic_source.index_fingerprint(source), options_json)
     if source == STANDARD_INPUT:
         return short_hash(kept_input().digest, options_json)
     parts: list[str | bytes] = [options_json]
@@ -120,11 +117,16 @@ def fingerprint(source: str, options: ReadOptions) -> str:
     return short_hash(*parts)
 
 
-def count_records(source: str, options: ReadOptions) -> int:
-    """Count the documents and refusals of a source; only ``elastic:`` sources are counted without reading them."""
-    if source.startswith(elastic.PREFIX):
-        return elastic.count(source)
-    return sum(not isinstance(reading, Remark) for reading in read(source, options))
+def is_path(source: str) -> bool:
+    """Whether a source is a file or a folder."""
+    return source != STANDARD_INPUT and not source.startswith((elastic_source.PREFIX, irdatasets.PREFIX))
+
+
+def count_distinct(source: str, options: ReadOptions) -> int | None:
+    """Number of records of a source whose own ids are distinct, 0 if it is unknown; None if only its records tell."""
+    if "id" in options.fields or is_path(source) or source == STANDARD_INPUT:
+        return None
+    return elastic_source.count_distinct(source) if source.startswith(elastic_source.PREFIX) else 0
 
 
 def _checked(options: ReadOptions) -> ReadOptions:

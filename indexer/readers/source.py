@@ -33,10 +33,12 @@ class Remark:
     Attributes:
         text: what was done, without the file: which encoding or which tags were used. The sentence is the same for
             every file, so that a command can print it once for many files.
+        doc_id: the id of a document that is left out; empty where the remark is about the file.
     """
 
     place: str
     text: str
+    doc_id: str = ""
 
 
 Reading = Document | Refusal | Remark

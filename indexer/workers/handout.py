@@ -8,14 +8,15 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec
-from indexer.indexing.duplicates import warn_of_duplicates
-from indexer.indexing.reading import count_ahead, read_chunks, readings, run_fingerprint
-from indexer.indexing.wanted_documents import EarlierDocuments, OnDuplicate, wanted_for_workers
+from encoders.errors import BadInput
+from indexer.indexing.duplicates import OnDuplicate, survey, without_losers
+from indexer.indexing.reading import read_chunks, readings, run_fingerprint
+from indexer.indexing.storing import needs_encoding
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import READING
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import VectorStore
-from indexer.workers.spool import pack, unpack
+from indexer.workers.spool import pack
 
 
 def hand_out_sources(
@@ -28,18 +29,16 @@ def hand_out_sources(
     *,
     generation: int = 1,
     prune: bool = False,
-    on_duplicate: OnDuplicate = "last",
+    on_duplicate: OnDuplicate = "error",
     console: Console,
 ) -> Ledger:
     """Write every chunk of the sources into the ledger, without encoding; after an interruption, the same call resumes.
 
-    Workers begin when the last chunk is written. So of an id that occurs twice, only the document that counts is ever
-    encoded, even by a worker that is slow or was taken for dead. With ``prune``, documents that the sources do not have
-    any more are removed at the end. Of documents with one id and the highest revision, the last or the ``"first"``
-    counts (``on_duplicate``).
+    Workers begin when the last chunk is written. With ``prune``, documents that the sources do not have any more are
+    removed at the end.
 
     Raises:
-        BadInput: a source can't be read at all, or another run of this collection is in progress.
+        BadInput: a source can't be read at all, another run of this collection is in progress, or as in ``survey``.
         StoreError: the store or the ledger failed.
     """
     fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
@@ -49,13 +48,15 @@ def hand_out_sources(
     )  # fmt: skip
     if ledger.run.state != READING:
         return ledger
+    try:
+        content = survey(sources, options, on_duplicate, console)
+    except BadInput:
+        ledger.abandon()
+        raise
     store.create(spec.model, spec.dim)
-    with console.progress("reading", None, "documents") as progress:
-        if not console.quiet:
-            count_ahead(sources, options, progress)
-        chunks = read_chunks(readings(sources, options))
-        hand_out_chunks(chunks, spec.model, store, ledger, progress, on_duplicate=on_duplicate)
-    warn_of_duplicates(ledger.findings(), on_duplicate, console)
+    with console.progress("reading", content.records, "documents") as progress:
+        chunks = read_chunks(without_losers(readings(sources, options), content.winners))
+        hand_out_chunks(chunks, spec.model, store, ledger, progress)
     return ledger
 
 
@@ -66,8 +67,6 @@ def hand_out_chunks(
     ledger: Ledger,
     progress: Progress,
     pack_documents: Callable[[Sequence[Document]], bytes] = pack,
-    *,
-    on_duplicate: OnDuplicate = "last",
 ) -> None:
     """Write chunks with their new and changed documents into a ledger; workers begin after the last chunk.
 
@@ -77,21 +76,7 @@ def hand_out_chunks(
     for read_chunk in chunks:
         if ledger.recall(read_chunk) is None:
             stamps = store.stamps(model, read_chunk.doc_ids)
-            earlier = _earlier(ledger, read_chunk.doc_ids)
-            todo, superseded = wanted_for_workers(read_chunk.documents, stamps, earlier, on_duplicate)
-            earlier_positions = {doc_id: (earlier[doc_id].chunk, positions) for doc_id, positions in superseded.items()}
-            ledger.plan(read_chunk, todo, spool=pack_documents(read_chunk.documents), superseded=earlier_positions)
+            todo = [needs_encoding(document, stamps.get(document.doc_id)) for document in read_chunk.documents]
+            ledger.plan(read_chunk, todo, spool=pack_documents(read_chunk.documents))
         progress(read_chunk.records)
     ledger.start_workers()
-
-
-def _earlier(ledger: Ledger, doc_ids: Sequence[str]) -> dict[str, EarlierDocuments]:
-    numbers = ledger.seen_in(doc_ids)
-    chunks = {number: unpack(ledger.spool_of(number)) for number in set(numbers.values())}
-    return {
-        doc_id: EarlierDocuments(
-            number,
-            [(position, document) for position, document in enumerate(chunks[number]) if document.doc_id == doc_id],
-        )
-        for doc_id, number in numbers.items()
-    }

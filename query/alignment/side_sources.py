@@ -17,7 +17,7 @@ from indexer.collection import collection as collections
 from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from indexer.readers import elastic, irdatasets
+from indexer.readers import elastic_source, irdatasets
 from indexer.readers.documents import SourceDocuments, Sources
 from onnx_export.models import DEFAULT, open_named
 from query.alignment.side import Side, encoded_side, stored_side
@@ -71,7 +71,7 @@ class Sides:
         return first, second
 
     def _place(self, name: str) -> _Place:
-        if name.startswith((irdatasets.PREFIX, elastic.PREFIX)) or Path(name).expanduser().exists():
+        if name.startswith((irdatasets.PREFIX, elastic_source.PREFIX)) or Path(name).expanduser().exists():
             return _Place(name)
         collection, colon, lang = name.rpartition(":")
         if not (colon and collection and lang):

@@ -11,7 +11,7 @@ from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.method_registry import METHODS
 from indexer.collection.settings import Settings
 from indexer.index_sources import index, index_by_workers
-from indexer.indexing.wanted_documents import ON_DUPLICATE, OnDuplicate
+from indexer.indexing.duplicates import ON_DUPLICATE, OnDuplicate
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
@@ -58,8 +58,8 @@ _HINT = "stored documents stay. Give the same command again to go on"
     type=click.Choice(ON_DUPLICATE),
     default=ON_DUPLICATE[0],
     show_default=True,
-    help="Which of several documents with one id is kept: of those with the highest revision the last or the first; "
-    "error: nothing is indexed.",
+    help="If several documents of the SOURCEs have one id: nothing is indexed; or of those with the highest revision "
+    "the last or the first is.",
 )
 @click.option("--prune", is_flag=True, help="Remove documents that none of the SOURCEs has; name all of them.")
 @click.option(
@@ -92,7 +92,7 @@ def command(
     goes on where it stopped when the same command is given again. At the end the collection is calibrated, unless its
     calibration still fits.
 
-    A whole file's id is its path in its SOURCE, after the SOURCE's name if several are given. A CSV, TSV or JSON record
+    The id of a whole file is its SOURCE's name and its path in it (notes/2024/may.txt), and a CSV, TSV or JSON record
     without an id gets one of its file and line, on standard input of a hash of all that is given and the line.
 
     With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. Once the

@@ -33,11 +33,10 @@ def show_index_report(report: RunReport, name: str, console: Console) -> None:
 
 
 def _by_text(remarks: Sequence[Finding]) -> list[tuple[str, str]]:
-    """Each sentence once, with the first of its places; a run warns of duplicate ids itself."""
+    """Each sentence once, with the first of its places."""
     places: dict[str, list[str]] = {}
     for remark in remarks:
-        if not remark.is_duplicate:
-            places.setdefault(remark.text, []).append(remark.place)
+        places.setdefault(remark.text, []).append(remark.place)
     return [
         (first if not others else f"{first} and {counted(len(others), 'other')}", text)
         for text, (first, *others) in places.items()

@@ -12,7 +12,7 @@ from encoders.document import Document
 from encoders.errors import StoreError
 from indexer.attaching.catch_up import catch_up
 from indexer.collection.store_location import StoreLocation
-from indexer.readers.formats import count_records, read
+from indexer.readers.formats import count_distinct, read
 from indexer.readers.source import ReadOptions
 from indexer.stores.attached.attached_address import Attachment
 from trials.fake_encoder import FakeEncoder
@@ -75,7 +75,7 @@ def test_an_index_is_read_with_the_credentials_of_the_environment(
     options = ReadOptions(fields={"text": "body"})
     readings = list(read(f"elastic:{server.url}/theirs", options))
     assert [one.doc_id for one in readings if isinstance(one, Document)] == ["a"]
-    assert count_records(f"elastic:{server.url}/theirs", options) == 1
+    assert count_distinct(f"elastic:{server.url}/theirs", options) == 1
     monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "reader")
     with pytest.raises(StoreError, match=r"does not allow it .*indices:monitor/stats"):
         read(f"elastic:{server.url}/theirs", options)

@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 from filelock import FileLock
 
-from encoders.console import Console, Progress
+from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder.model_folder import ModelFolder
@@ -29,9 +29,9 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.index_sources import index
 from indexer.indexing import chunk_encoding, pipeline
+from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.pipeline import IndexReport
-from indexer.indexing.reading import CHUNK_DOCUMENTS, count_ahead, read_chunks, readings
-from indexer.indexing.wanted_documents import OnDuplicate
+from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.ledger.findings import findings_of
@@ -57,7 +57,7 @@ class Bench:
         os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
 
     def index(
-        self, *others: str, prune: bool = False, on_duplicate: OnDuplicate = "last", console: Console | None = None
+        self, *others: str, prune: bool = False, on_duplicate: OnDuplicate = "error", console: Console | None = None
     ) -> IndexReport:
         return pipeline.index(
             [str(self.source), *others],
@@ -151,73 +151,46 @@ def test_a_run_over_sources_that_changed_in_between_begins_anew(bench: Bench) ->
     assert sum(bench.store.count().values()) == 5 * CHUNK_DOCUMENTS
 
 
-def test_the_later_of_two_documents_with_one_id_wins_and_it_is_said(bench: Bench) -> None:
-    many = records(3 * CHUNK_DOCUMENTS)
-    many.append({"id": "d0001", "lang": "en", "text": "later, in another chunk"})
-    many.append({"id": "d9999", "lang": "en", "text": "before"})
-    many.append({"id": "d9999", "lang": "en", "text": "right after"})
-    bench.write(many)
-    report = bench.index()
-    assert [document.text for document in bench.store.get(["d0001", "d9999"])] == [
-        "later, in another chunk",
-        "right after",
-    ]
-    assert [note.doc_id for note in report.remarks] == ["d0001", "d9999"]
-    assert "more than once" in report.remarks[0].text
-
-
-def test_a_document_that_another_with_its_id_replaces_is_not_counted_as_unchanged(bench: Bench) -> None:
-    bench.write([*records(3), *({**record, "text": "another"} for record in records(3))])
-    report = bench.index()
-    assert (report.encoded, report.unchanged, report.duplicates) == (3, 0, 3)
-    report = bench.index()
-    assert (report.encoded, report.unchanged, report.duplicates) == (0, 3, 3)
-
-
-def test_ids_that_clash_are_warned_of_by_the_later_place_even_if_quiet(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("on_duplicate", "texts", "left_out"),
+    [
+        ("last", ["right after", "newer", "another"], [2, 129, 3, 4]),
+        ("first", ["text 1", "newer", "text 3"], [129, 130, 3, 132]),
+    ],
+)
+def test_of_documents_with_one_id_one_counts_as_the_user_says_and_nothing_is_encoded_twice(
+    bench: Bench, on_duplicate: OnDuplicate, texts: list[str], left_out: list[int]
 ) -> None:
+    doc_ids = ["d0001", "d0002", "d0003"]
     many = records(2 * CHUNK_DOCUMENTS)
-    for row in range(5):
-        many.append({**many[row], "text": "another"})
+    many += [{"id": "d0001", "lang": "en", "text": text} for text in ("later", "right after")]
+    many += [{"id": "d0002", "lang": "en", "text": "newer", "revision": 1}, {**many[3], "text": "another"}]
     bench.write(many)
-    report = bench.index(console=Console(quiet=True))
-    assert report.duplicates == 5
-    places = [f"d000{row} (again at {bench.source}:{row + 129})" for row in range(3)]
-    assert capsys.readouterr().err == (
-        f"warning: 5 ids stand more than once in the sources: {', '.join(places)} and 2 more; of each, only the last "
-        "document of the highest revision counts. Give the documents ids of their own, or choose with --on-duplicate "
-        "last, first or error\n"
-    )
-    assert [remark.place for remark in report.remarks] == [f"{bench.source}:{row + 129}" for row in range(5)]
-    bench.write(records(3))
-    assert bench.index().duplicates == 0
-    assert capsys.readouterr().err == ""
-
-
-def test_a_source_that_is_gone_when_the_run_is_done_does_not_hide_the_warning_of_ids_that_clash(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bench.write([*records(3), *records(1)])
-    monkeypatch.setattr(bench.store, "publish", bench.source.unlink)
-    assert bench.index().duplicates == 1
-    assert f"1 id stands more than once in the sources: d0000 (again at {bench.source}:4); " in capsys.readouterr().err
-
-
-def test_the_first_document_of_an_id_counts_if_the_user_says_so(bench: Bench) -> None:
-    many = records(2 * CHUNK_DOCUMENTS)
-    many += [{"id": "d0001", "lang": "en", "text": "later"}]
-    many += [{"id": "d0001", "lang": "en", "text": "right after"}, {"id": "d0002", "lang": "en", "text": "two"}]
-    many += [{"id": "d0002", "lang": "en", "text": "newer", "revision": 1}]
-    bench.write(many)
-    report = bench.index(on_duplicate="first")
-    assert (report.encoded, report.unchanged, report.duplicates) == (2 * CHUNK_DOCUMENTS, 0, 2)
-    assert [document.text for document in bench.store.get(["d0001", "d0002"])] == ["text 1", "newer"]
+    report = bench.index(on_duplicate=on_duplicate)
+    assert (report.encoded, report.unchanged, report.duplicates) == (2 * CHUNK_DOCUMENTS, 0, 3)
+    assert sorted(remark.place for remark in report.remarks) == sorted(f"{bench.source}:{line}" for line in left_out)
+    assert {remark.doc_id for remark in report.remarks} == set(doc_ids)
+    assert all("the id stands more than once in the sources" in remark.text for remark in report.remarks)
+    assert [document.text for document in bench.store.get(doc_ids)] == texts
     bench.encoder.encoded.clear()
-    assert bench.index(on_duplicate="first").unchanged == 2 * CHUNK_DOCUMENTS
-    assert bench.encoder.encoded == []
-    assert bench.index().encoded == 1
-    assert bench.store.get(["d0001"])[0].text == "right after"
+    report = bench.index(on_duplicate=on_duplicate)
+    assert (report.encoded, report.unchanged, bench.encoder.encoded) == (0, 2 * CHUNK_DOCUMENTS, [])
+    bench.write(many[:-1])
+    bench.index(on_duplicate=on_duplicate)
+    assert bench.store.get(["d0003"])[0].text == "text 3"
+
+
+def test_ids_that_clash_are_refused_by_their_places_before_anything_is_indexed(bench: Bench) -> None:
+    many = records(2 * CHUNK_DOCUMENTS)
+    bench.write([*many, *({**record, "text": "another"} for record in many[:5])])
+    with pytest.raises(BadInput) as raised:
+        bench.index()
+    places = [f"d000{row} ({bench.source}:{row + 1} and {bench.source}:{row + 129})" for row in range(3)]
+    assert str(raised.value) == (
+        f"5 ids stand more than once in the sources: {', '.join(places)} and 2 more; nothing was indexed. Give the "
+        "documents ids of their own (whole files: name the folder above), or choose with --on-duplicate last or first"
+    )
+    assert (bench.store.count(), index_runs.runs(bench.engine, "c")) == ({}, [])
 
 
 def test_a_run_with_another_rule_for_duplicates_does_not_resume_the_interrupted_run(bench: Bench) -> None:
@@ -229,22 +202,6 @@ def test_a_run_with_another_rule_for_duplicates_does_not_resume_the_interrupted_
     assert not bench.index(on_duplicate="first").resumed
 
 
-def test_with_error_nothing_is_indexed_of_sources_whose_ids_clash(
-    settings: Settings, tmp_path: Path, default_folder: ModelFolder
-) -> None:
-    (tmp_path / "a.csv").write_text("id,text\n1,The river rose.\n2,The town was flooded.\n")
-    (tmp_path / "b.csv").write_text("id,text\n2,Die Stadt stand unter Wasser.\n3,Der Fluss stieg.\n")
-    sources = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-    with pytest.raises(BadInput) as raised:
-        index(sources, "c", settings=settings, on_duplicate="error")
-    assert str(raised.value) == (
-        f"1 id stands more than once in the sources: 2 ({sources[0]}:3 and {sources[1]}:2); nothing was indexed. Give "
-        "the documents ids of their own, or choose with --on-duplicate last or first"
-    )
-    assert collections.all_collections(connect(settings.database)) == []
-    assert index(sources[:1], "c", settings=settings, on_duplicate="error", device="cpu").encoded == 2
-
-
 def test_a_source_that_is_named_twice_is_read_once(
     settings: Settings, tmp_path: Path, default_folder: ModelFolder
 ) -> None:
@@ -252,29 +209,6 @@ def test_a_source_that_is_named_twice_is_read_once(
     source = str(tmp_path / "doc.txt")
     report = index([source, source], "c", settings=settings, device="cpu")
     assert (report.encoded, report.duplicates) == (1, 0)
-
-
-def test_an_id_that_stands_twice_with_different_texts_is_not_encoded_again_by_the_next_run(bench: Bench) -> None:
-    twice = records(3 * CHUNK_DOCUMENTS)
-    twice[-1]["id"] = twice[0]["id"]
-    twice[-2] = {**twice[-3], "text": "in one chunk"}
-    bench.write(twice)
-    assert bench.index().encoded == len(twice) - 1
-    bench.encoder.encoded.clear()
-    for _ in range(2):
-        report = bench.index()
-        assert (report.encoded, bench.encoder.encoded) == (0, [])
-        assert {note.doc_id for note in report.remarks} == {twice[0]["id"], twice[-2]["id"]}
-    assert bench.store.get([str(twice[0]["id"])])[0].text == twice[-1]["text"]
-
-    twice[-1]["text"] = "a third text"
-    bench.write(twice)
-    bench.index()
-    assert bench.store.get([str(twice[0]["id"])])[0].text == "a third text"
-    del twice[-1]
-    bench.write(twice)
-    bench.index()
-    assert bench.store.get([str(twice[0]["id"])])[0].text == twice[0]["text"]
 
 
 def test_findings_of_the_run_before_stay_until_one_over_the_same_sources_is_done(bench: Bench) -> None:
@@ -422,37 +356,21 @@ def test_a_text_longer_than_the_bound_is_refused_with_what_to_do(bench: Bench) -
     )
 
 
-def test_what_is_still_under_way_counts_as_stored_when_a_later_chunk_is_planned(bench: Bench) -> None:
-    """The same sources give the same end, however often: an id in two chunks ends as the later says."""
-    many = records(CHUNK_DOCUMENTS + 5)
-    many[0] = {"id": "x", "lang": "en", "text": "early"}
-    many[-1] = {"id": "x", "lang": "en", "text": "late"}
-    bench.write(many)
-    for _ in range(3):
-        bench.index()
-        assert bench.store.get(["x"])[0].text == "late"
-
-
-def test_the_remark_of_an_id_that_stands_twice_is_true_where_a_higher_revision_is_stored(bench: Bench) -> None:
-    bench.write([{"id": "a", "lang": "en", "text": "nine", "revision": 9}])
+def test_a_lower_revision_replaces_neither_a_higher_one_of_the_sources_nor_the_stored_one(bench: Bench) -> None:
+    revisions: list[dict[str, object]] = [
+        {"id": "a", "lang": "en", "text": str(revision), "revision": revision} for revision in (9, 5, 3)
+    ]
+    bench.write(revisions[1:])
+    bench.index(on_duplicate="last")
+    assert bench.store.get(["a"])[0].text == "5"
+    bench.write(revisions[:1])
     bench.index()
-    bench.write([{"id": "a", "lang": "en", "text": text, "revision": 3} for text in ("three", "three again")])
-    assert [note.text for note in bench.index().remarks] == [
-        "the id stands more than once in the sources; one of these documents counts (--on-duplicate), unless the "
+    bench.write(revisions[1:])
+    assert [remark.text for remark in bench.index(on_duplicate="last").remarks] == [
+        "the id stands more than once in the sources; another of these documents counts (--on-duplicate), unless the "
         "collection holds a higher revision"
     ]
-    assert bench.store.get(["a"])[0].text == "nine"
-
-
-def test_the_highest_revision_of_an_id_wins_within_a_chunk_too(bench: Bench) -> None:
-    bench.write(
-        [
-            {"id": "a", "lang": "en", "text": "five", "revision": 5},
-            {"id": "a", "lang": "en", "text": "three", "revision": 3},
-        ]
-    )
-    bench.index()
-    assert bench.store.get(["a"])[0].text == "five"
+    assert bench.store.get(["a"])[0].text == "9"
 
 
 def test_prune_spares_everything_while_something_of_the_sources_can_not_be_read(bench: Bench) -> None:
@@ -648,18 +566,6 @@ def test_memory_does_not_hold_the_collection(bench: Bench) -> None:
 
     small, large = peak(8 * CHUNK_DOCUMENTS), peak(32 * CHUNK_DOCUMENTS)
     assert large < small + 4_000_000
-
-
-def test_a_source_that_can_not_be_counted_ahead_gives_no_traceback(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    raised: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", raised.append)
-    before = set(threading.enumerate())
-    count_ahead([str(bench.source)], ReadOptions(), Progress())
-    for thread in set(threading.enumerate()) - before:
-        thread.join()
-    assert raised == []
 
 
 def test_progress_says_how_far_it_is_and_json_stays_clean(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,8 @@ from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.findings import findings_of
 from indexer.ledger.index_runs import runs
-from indexer.readers import elastic
-from indexer.readers.formats import count_records, fingerprint, read
+from indexer.readers import elastic_source
+from indexer.readers.formats import count_distinct, fingerprint, read
 from indexer.readers.source import ReadOptions, Refusal
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import ElasticServer, client_of
@@ -65,7 +65,7 @@ def place(elastic_url: str) -> Iterator[Place]:
 def test_every_document_is_read_with_its_fields(place: Place) -> None:
     place.make(500)
     documents = {document.doc_id: document for document in place.read()}
-    assert len(documents) == count_records(place.source, place.options) == 500
+    assert len(documents) == count_distinct(place.source, place.options) == 500
     first = documents["d0007"]
     assert (first.title, first.text, first.lang) == ("title", "text 7", "en")
     assert dict(first.fields) == {"content": {"by": "somebody"}, "year": 1994}
@@ -126,14 +126,14 @@ def reads_all(place: Place, lose: Callable[[], object]) -> None:
 
 def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     points: set[str] = set()
-    searched = elastic._View._searched
+    searched = elastic_source._View._searched
 
-    def remembering(view: elastic._View, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def remembering(view: elastic_source._View, body: Mapping[str, Any]) -> Mapping[str, Any]:
         answer = searched(view, body)
         points.add(view._id)
         return answer
 
-    monkeypatch.setattr(elastic._View, "_searched", remembering)
+    monkeypatch.setattr(elastic_source._View, "_searched", remembering)
 
     def lose() -> None:
         for point in points:
@@ -204,9 +204,9 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
     with pytest.raises(RuntimeError, match="the power went out"):
         index(place, settings, engine, encoder)
     encoder.broken_at = -1
-    unchanged = elastic.index_fingerprint(place.source)
+    unchanged = elastic_source.index_fingerprint(place.source)
     place.write({"d0003": "moved to the end"})
-    monkeypatch.setattr(elastic, "index_fingerprint", lambda _: unchanged)
+    monkeypatch.setattr(elastic_source, "index_fingerprint", lambda _: unchanged)
     with pytest.raises(StoreError, match="its sources give other chunks than when it began"):
         index(place, settings, engine, encoder)
     monkeypatch.undo()
@@ -215,14 +215,14 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
 
 def test_a_source_says_its_server_or_the_environment_does(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match="set DRAGOMAN_ELASTIC_URL"):
-        elastic.with_server("elastic:news")
+        elastic_source.with_server("elastic:news")
     monkeypatch.setenv("DRAGOMAN_ELASTIC_URL", place.server.replace("://", "://user:secret@"))
-    assert elastic.with_server("elastic:news") == f"elastic:{place.server}/news"
-    assert elastic.with_server(place.source) == place.source
+    assert elastic_source.with_server("elastic:news") == f"elastic:{place.server}/news"
+    assert elastic_source.with_server(place.source) == place.source
     with pytest.raises(BadInput, match="leave the credentials out of the source") as refused:
-        elastic.with_server("elastic:https://user:secret@host:9200/news")
+        elastic_source.with_server("elastic:https://user:secret@host:9200/news")
     assert "secret" not in str(refused.value)
     with pytest.raises(BadInput, match="names no index"):
-        elastic.with_server("elastic:https://host:9200/")
+        elastic_source.with_server("elastic:https://host:9200/")
     with pytest.raises(BadInput, match="has no index"):
         read(f"{place.source}-nowhere", place.options)

@@ -389,8 +389,9 @@ def test_records_without_an_id_get_one_of_file_and_line_which_is_said_once(tmp_p
     (tmp_path / "c.json").write_text('[{"text": "x"}]')
     found = readings(tmp_path)
     assert [document.doc_id for document in documents(found)] == [
-        "b.jsonl:1", "own", "b.jsonl:3", "c.json#1", "sub/a.csv:2", "sub/a.csv:4",
-    ]  # fmt: skip
+        doc_id if doc_id == "own" else f"{tmp_path.name}/{doc_id}"
+        for doc_id in ("b.jsonl:1", "own", "b.jsonl:3", "c.json#1", "sub/a.csv:2", "sub/a.csv:4")
+    ]
     assert refusals(found) == []
     remarks = [item for item in found if isinstance(item, Remark)]
     assert [Path(remark.place).name for remark in remarks] == ["b.jsonl", "c.json", "a.csv"]

@@ -23,7 +23,7 @@ from encoders.document import Document, Encoder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
-from indexer.indexing.wanted_documents import OnDuplicate
+from indexer.indexing.duplicates import OnDuplicate
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.readers.source import ReadOptions
@@ -87,7 +87,7 @@ class Field:
         self.source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
 
-    def spool(self, *, prune: bool = False, generation: int = 1, on_duplicate: OnDuplicate = "last") -> Ledger:
+    def spool(self, *, prune: bool = False, generation: int = 1, on_duplicate: OnDuplicate = "error") -> Ledger:
         return hand_out_sources(
             [str(self.source)], ReadOptions(), self.encoder.spec, self.store, self.engine, "c",
             prune=prune, generation=generation, on_duplicate=on_duplicate, console=Console(quiet=True),

@@ -28,14 +28,14 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.index_sources import collection_lock
 from indexer.indexing import pipeline
+from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.indexing.wanted_documents import EarlierDocuments, OnDuplicate, wanted_for_workers
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, open_database, open_engine, transaction, upgrade
 from indexer.ledger.findings import findings_of
 from indexer.ledger.index_runs import RunLedger, runs
 from indexer.ledger.ledger import Ledger
-from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
+from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
 from indexer.readers.source import ReadOptions
 from indexer.workers import sweeps
 from indexer.workers.handout import hand_out_sources
@@ -148,14 +148,17 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
     cut.write_bytes(gzip.compress(b"".join(b'{"id": "z%d", "text": "in an archive"}\n' % at for at in range(999)))[:-9])
     sources, encoder = [str(field.source), str(cut)], NotFinite()
     encoder.spec = field.encoder.spec
-    hand_out_sources(sources, ReadOptions(), encoder.spec, field.store, field.engine, "c", console=Console(quiet=True))
+    hand_out_sources(
+        sources, ReadOptions(), encoder.spec, field.store, field.engine, "c",
+        on_duplicate="last", console=Console(quiet=True),
+    )  # fmt: skip
     field.work_off(field.worker(encoder), 1)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
 
     alone = Settings.read(home=tmp_path / "alone")
     with closing(StoreLocation(alone.store, "c").open()) as store:
         engine = connect(alone.database)
-        pipeline.index(sources, ReadOptions(), encoder, store, engine, "c", console=Console(quiet=True))
+        pipeline.index(sources, ReadOptions(), encoder, store, engine, "c", on_duplicate="last")
         expected = findings_of(engine, [1])
         assert sorted(field.store.ids()) == sorted(store.ids())
         engine.dispose()
@@ -165,35 +168,12 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
     assert [note.doc_id for note in found if note.kind == REMARK] == ["d0003"]
 
 
-def test_of_documents_with_one_revision_the_last_counts_wherever_the_others_stand() -> None:
-    old, new = Document("a", "en", "old"), Document("a", "en", "new")
-    assert wanted_for_workers([old, new], {}, {}) == ([False, True], {})
-    assert wanted_for_workers([new], {}, {"a": EarlierDocuments(3, [(7, old)])}) == ([True], {"a": [7]})
-    newer = Document("a", "en", "newer", revision=2)
-    assert wanted_for_workers([new], {}, {"a": EarlierDocuments(3, [(7, newer)])}) == ([False], {})
-
-
-def test_the_first_of_one_revision_counts_if_the_user_says_so() -> None:
-    first, later = Document("a", "en", "first"), Document("a", "en", "later")
-    assert wanted_for_workers([first, later], {}, {}, "first") == ([True, False], {})
-    assert wanted_for_workers([later], {}, {"a": EarlierDocuments(3, [(7, first)])}, "first") == ([False], {})
-    newer = Document("a", "en", "newer", revision=2)
-    assert wanted_for_workers([newer], {}, {"a": EarlierDocuments(3, [(7, first)])}, "first") == ([True], {"a": [7]})
-
-
-def test_workers_runs_warn_of_ids_that_clash_and_count_one_document_of_each(
-    field: Field, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ids_that_clash_are_refused_and_no_run_is_left_open(field: Field) -> None:
     many = records(CHUNK_DOCUMENTS)
     field.write([*many, *({**record, "text": "another"} for record in many[:2])])
-    for encoded in (CHUNK_DOCUMENTS, 0):
-        run = field.spool().run.id
-        warning = f"2 ids stand more than once in the sources: d0000 (again at {field.source}:65), "
-        assert warning in capsys.readouterr().err
-        end(field)
-        report = pipeline.report_of(RunLedger(field.engine, runs(field.engine, "c")[-1]), 0.0)
-        counts = (report.run, report.encoded, report.unchanged, report.duplicates)
-        assert counts == (run, encoded, CHUNK_DOCUMENTS - encoded, 2)
+    with pytest.raises(BadInput, match="2 ids stand more than once in the sources: d0000 "):
+        field.spool()
+    assert [run.state for run in runs(field.engine, "c")] == [ABANDONED]
 
 
 def test_workers_begin_when_the_sources_are_read_and_an_interrupted_reader_goes_on(

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from encoders.folder.model_folder import ModelFolder
+from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database, transaction
+from indexer.ledger.tables import IndexRun
 from query.cli import run
 
 RECORDS = [
@@ -46,35 +50,62 @@ def test_records_that_name_no_language_get_the_given_one_and_a_rebuild_is_return
     assert (returned["method"], returned["languages"]) == ("windows", {"de": 1, "sw": 1})
 
 
-def test_files_of_one_name_in_two_folders_are_two_documents(
+def test_a_files_id_does_not_depend_on_how_its_folder_is_named_nor_on_other_sources(
     small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder, record in zip(("x", "y"), RECORDS, strict=True):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "doc.txt").write_text(record["text"], encoding="utf-8")
     place = ["-c", "c", "--home", str(tmp_path / "home"), "--no-calibration", "-q"]
-    both = said(capsys, "index", f"{tmp_path}/x", f"{tmp_path}/y", *place, "--encoder", str(small.path))
-    assert (both["encoded"], both["unchanged"], both["duplicates"]) == (2, 0, 0)
+    assert said(capsys, "index", f"{tmp_path}/x", *place, "--encoder", str(small.path))["encoded"] == 1
+    assert said(capsys, "index", f"{tmp_path}/y", *place)["encoded"] == 1
     monkeypatch.chdir(tmp_path / "x")
     again = said(capsys, "index", "./", "../y/", *place)
-    assert (again["encoded"], again["unchanged"]) == (0, 2)
+    assert (again["encoded"], again["unchanged"], again["duplicates"]) == (0, 2, 0)
 
 
-def test_ids_that_clash_are_warned_of_with_q_and_on_duplicate_decides(
+@pytest.mark.parametrize(
+    ("former", "sources"),
+    [({"doc.txt": ["x/a"]}, ["x/a"]), ({"x/a/doc.txt": ["x/a", "y/a"], "y/a/doc.txt": ["x/a", "y/a"]}, ["y/a"])],
+)
+def test_files_that_an_earlier_version_gave_other_ids_are_refused_until_prune_or_rebuild(
+    small: ModelFolder,
+    settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    former: dict[str, list[str]],
+    sources: list[str],
+) -> None:
+    for folder in ("x/a", "y/a"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "doc.txt").write_text(RECORDS[0]["text"])
+    place = ["-c", "c", "--home", str(settings.home), "--no-calibration", "-q"]
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({**RECORDS[0], "id": doc_id}) + "\n" for doc_id in former))
+    assert run(["index", str(rows), *place, "--encoder", str(small.path)]) == 0
+    with open_database(settings.database) as engine, transaction(engine) as session:
+        names = [str(tmp_path / name) for name in next(iter(former.values()))]
+        session.execute(sa.update(IndexRun).values(sources=names))
+    index = ["index", *(str(tmp_path / source) for source in sources), *place]
+    assert run(index) == 1
+    assert "/doc.txt; now a/doc.txt)" in capsys.readouterr().err.replace("(doc.txt", "(/doc.txt")
+    assert said(capsys, *index, "--rebuild")["encoded"] == 1
+    assert said(capsys, *index)["unchanged"] == 1
+
+
+def test_ids_that_clash_leave_no_collection_and_on_duplicate_decides(
     small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, rows in (("a", "1,The river rose.\n2,The town.\n"), ("b", "1,Der Fluss stieg.\n2,Die Stadt.\n")):
         (tmp_path / f"{name}.csv").write_text(f"id,text\n{rows}")
     place = ["-c", "c", "--home", str(tmp_path / "home"), "--encoder", str(small.path), "--no-calibration", "-q"]
     index = ["index", str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), *place]
-    assert run([*index, "--on-duplicate", "error"]) == 1
+    assert run(index) == 1
     refusal = capsys.readouterr().err
     assert f"2 ids stand more than once in the sources: 1 ({tmp_path}/a.csv:2 and {tmp_path}/b.csv:2), 2 (" in refusal
-    assert "nothing was indexed" in refusal
-    assert run(index) == 0
-    captured = capsys.readouterr()
-    assert "c: 2 encoded, 0 unchanged, 2 duplicate ids in " in captured.out
-    assert captured.err.startswith("warning: 2 ids stand more than once in the sources: 1 (")
+    assert run(["status", "-c", "c", "--home", str(tmp_path / "home")]) == 1
+    assert run([*index, "--on-duplicate", "last"]) == 0
+    assert "c: 2 encoded, 0 unchanged, 2 duplicate ids in " in capsys.readouterr().out
     first = said(capsys, *index, "--on-duplicate", "first")
     assert (first["encoded"], first["unchanged"], first["duplicates"]) == (2, 0, 2)
     assert [remark["id"] for remark in first["remarks"]] == ["1", "2"]

@@ -17,7 +17,7 @@ from indexer.cluster.cluster_errors import SearchRefused, TemporaryFailure, is_t
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
-from indexer.readers.formats import count_records, fingerprint, read
+from indexer.readers.formats import count_distinct, fingerprint, read
 from indexer.readers.source import ReadOptions
 from indexer.stores.clustered import writing
 from indexer.stores.clustered.store import ElasticStore
@@ -120,7 +120,7 @@ def test_an_index_is_read_whole_or_not_at_all(
         with pytest.raises(StoreError, match="does not answer for all shards"):
             ask()
     with pytest.raises(StoreError, match="is not ready"):
-        count_records(place, OPTIONS)
+        count_distinct(place, OPTIONS)
     store = StoreLocation(settings.store, "c").open()
     assert store.count() == {"en": 40}
     store.close()
