@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from onnx_export.hmde.trainable import Trainable, copy_weights, restore_weights
 
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
 from onnx_export.hmde.hmde_settings import FineTuning
-from onnx_export.hmde.trainable import Trainable, copy_weights, restore_weights
 from onnx_export.training.device import seed_torch
 
 _TOGETHER = 64

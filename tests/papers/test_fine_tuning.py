@@ -83,7 +83,6 @@ def test_it_begins_with_the_vectors_of_the_exported_encoder(
     method: str, exported: ModelFolder, hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
     import torch
-
     from onnx_export.hmde.fine_tuning import load_documents
 
     folder = hmde if method == "hmde" else exported
@@ -181,7 +180,6 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
 
 def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
     import torch
-
     from onnx_export.hmde.fine_tuning import Classifier, Examples
 
     vectors = torch.nn.Parameter(torch.eye(8))
@@ -278,7 +276,6 @@ def test_an_encoder_that_was_exported_with_another_pooling_learns_with_it(
     small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
     import torch
-
     from onnx_export.hmde.fine_tuning import load_documents
 
     target = tmp_path / "small"
