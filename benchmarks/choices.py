@@ -21,9 +21,9 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.fitting.decision import decide
-from query.fitting.drift import changed_hits, drift, with_documents
-from query.fitting.statistics import document_moments, draw_samples, fit_statistics
+from query.calibration_fitting.calibration_decision import decide
+from query.calibration_fitting.drift import changed_hits, drift, with_documents
+from query.calibration_fitting.language_statistics import document_moments, draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher

@@ -31,8 +31,8 @@ from encoders.document import Document, encode_in_batches, unit_rows
 from encoders.folder.model_folder import ModelFolder
 from encoders.methods.combined_encoder import Combined
 from encoders.methods.method_registry import open_encoder
-from query.fitting.decision import decide
-from query.fitting.statistics import draw_samples
+from query.calibration_fitting.calibration_decision import decide
+from query.calibration_fitting.language_statistics import draw_samples
 
 E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"
 

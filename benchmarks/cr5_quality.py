@@ -31,7 +31,7 @@ from indexer.index_sources import index
 from indexer.readers.documents import Sources
 from indexer.training.cr5_training import train_cr5
 from papers.retrieval import RANKS, Precision, precision
-from query.fitting.calibrate import calibrate
+from query.calibration_fitting.calibration_fit import calibrate
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.searcher import Searcher
 

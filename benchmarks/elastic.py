@@ -20,9 +20,9 @@ from indexer.cluster.cluster_address import Address, Credentials
 from indexer.collection.settings import Settings
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
-from query.fitting.open_collection import OpenCollection
+from query.calibration_fitting.open_collection import OpenCollection
 from query.ranking.fair_ranker import STRETCHES
 from trials.servers.elastic import running
 

@@ -19,10 +19,10 @@ from benchmarks.searchers import open_searcher
 from encoders.document import Document
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import VectorQuery
-from query.evaluation.topics import Topic
 from query.ranking.fair_ranker import candidates_of_a_language
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
+from query.trec_files.topics import Topic
 from trials.servers.elastic import running
 
 _WARMING, _TIMED = 5, 60

@@ -36,10 +36,10 @@ from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from onnx_export.models import DEFAULT
-from query.fitting.calibrate import calibrate_open
-from query.fitting.open_collection import OpenCollection
-from query.fitting.request import CalibrationRequest
-from query.fitting.statistics import SAMPLE
+from query.calibration_fitting.calibration_fit import calibrate_open
+from query.calibration_fitting.calibration_request import CalibrationRequest
+from query.calibration_fitting.language_statistics import SAMPLE
+from query.calibration_fitting.open_collection import OpenCollection
 from query.ranking.fair_ranker import MANY, candidates_of_a_language
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import ElasticServer, client_of, running

@@ -28,12 +28,12 @@ from ir_measures import Qrel
 from encoders.document import Document, Encoded, Encoder, FloatArray
 from encoders.wording import counted
 from indexer.stores.contract import VectorStore
-from query.evaluation.fairness import own_language_share
-from query.evaluation.measures import parse_measures, score
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import Topic, read_topics
-from query.evaluation.trec_run import Run
-from query.ranking.hits import Ranking
+from query.measures.fairness import own_language_share
+from query.measures.quality_measures import parse_measures, score
+from query.ranking.search_hits import Ranking
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topics import Topic, read_topics
+from query.trec_files.trec_run import Run
 
 PAGE = Path(__file__).parent / "RESULTS.md"
 DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))

@@ -36,8 +36,8 @@ from indexer.training.hmde_training import training_facts
 from onnx_export.hmde.hmde_settings import PRESETS, Settings
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.models import DEFAULT
-from query.fitting.decision import decide
-from query.fitting.statistics import draw_samples
+from query.calibration_fitting.calibration_decision import decide
+from query.calibration_fitting.language_statistics import draw_samples
 
 QUIET = Console(quiet=True)
 

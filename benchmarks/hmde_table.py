@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.harness import LANGUAGES, mean, mean_and_range, topic_of
 from benchmarks.hmde_vectors import BASELINES, METHODS
-from query.evaluation.significance import compare, corrected
+from query.measures.significance import compare, corrected
 
 RANKINGS = ("plain cosine", "centred", "without mates", "calibrated")
 SPLITS = 3

@@ -30,9 +30,9 @@ from indexer.training.aligned_documents import AlignedVectors, stored_by_concept
 from indexer.training.mapping_training import MappingPlan, learn
 from indexer.training.nca_training import learn_networks
 from query.calibration.calibration import Calibration
-from query.calibration.space import MappedSpace
-from query.fitting.open_collection import OpenCollection
-from query.migration.migrate import migrate
+from query.calibration.comparison_space import MappedSpace
+from query.calibration_fitting.open_collection import OpenCollection
+from query.migration.query_migration import migrate
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.searcher import Searcher
 

@@ -17,8 +17,8 @@ from benchmarks.harness import LANGUAGES
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from onnx_export.models import DEFAULT
-from query.fitting.calibrate import calibrate
-from query.migration.migrate import migrate
+from query.calibration_fitting.calibration_fit import calibrate
+from query.migration.query_migration import migrate
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import running
 

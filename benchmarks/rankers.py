@@ -8,9 +8,9 @@ from dataclasses import replace
 from encoders.document import Document, FloatArray
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
-from query.calibration.space import PLAIN_SPACE
+from query.calibration.comparison_space import PLAIN_SPACE
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hits import Ranking
+from query.ranking.search_hits import Ranking
 
 _BLOCK = 64
 

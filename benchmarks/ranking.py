@@ -25,14 +25,14 @@ from encoders.document import Document
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.calibration.space import PLAIN_SPACE
-from query.evaluation.measures import parse_measures, score
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import Topic, read_topics
-from query.evaluation.trec_run import Run
-from query.fitting.decision import Decision, decide
-from query.fitting.statistics import draw_samples
+from query.calibration.comparison_space import PLAIN_SPACE
+from query.calibration_fitting.calibration_decision import Decision, decide
+from query.calibration_fitting.language_statistics import draw_samples
+from query.measures.quality_measures import parse_measures, score
 from query.ranking.fair_ranker import FairRanker
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topics import Topic, read_topics
+from query.trec_files.trec_run import Run
 
 COLLECTIONS = {"lohelp": (harness.LANGUAGES, 4), "ntrex": (harness.TESTED, 2), "ddtp": ((), 12), "bible": ((), 1)}
 """Collections, the languages taken (none: all that are indexed), and every which of their topics is asked."""

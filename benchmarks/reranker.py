@@ -30,11 +30,11 @@ from encoders.inference.cross_encoder import Reranker
 from onnx_export.default_model import default_source
 from onnx_export.huggingface.hub_export import export_model
 from onnx_export.huggingface.hub_layout import StatedLayout
-from query.fitting.statistics import draw_samples, fit_statistics
+from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker, read_text
-from query.ranking.hits import RERANKED, Hit, Ranking
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import RERANKED, Hit, Ranking
 from query.ranking.searcher import Searcher
 
 if TYPE_CHECKING:

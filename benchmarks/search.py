@@ -29,9 +29,9 @@ from indexer.ledger.database import connect
 from indexer.stores.contract import StoredDocument
 from onnx_export.models import DEFAULT, find_model
 from query.calibration.calibration import Calibration
-from query.evaluation.topics import read_topics
-from query.fitting.calibrate import calibrate
+from query.calibration_fitting.calibration_fit import calibrate
 from query.ranking.ranking_options import RankingOptions
+from query.trec_files.topics import read_topics
 from trials.command import DRAGOMAN
 
 LANGUAGES = "en de fr it es ru fi ja zh ko pl pt cs hu nl sv tr vi ar el".split()  # noqa: SIM905 - shorter to read

@@ -10,7 +10,7 @@ from indexer.collection.settings import Settings
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
-from query.calibration.table import NONE
+from query.calibration.calibration_table import NONE
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 

@@ -24,7 +24,7 @@ from benchmarks import harness
 from benchmarks.search import fill, queries
 from benchmarks.searchers import open_searcher
 from indexer.collection.settings import Settings
-from query.fitting.calibrate import calibrate
+from query.calibration_fitting.calibration_fit import calibrate
 from trials.command import DRAGOMAN
 from trials.servers.service import wait_until_opened
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from dragoman import RankingOptions, Searcher
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topics import read_topics
 
 _DEMO = Path(__file__).parent.parent / "query" / "demo"
 _TOPIC = "D05"

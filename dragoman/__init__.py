@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from indexer.indexing.pipeline import IndexReport
     from indexer.readers.source import ReadOptions
     from query import __version__
-    from query.evaluation.evaluate import Evaluation
-    from query.fitting.calibrate import CalibrationReport
-    from query.ranking.hits import Facets, Hit, Hits, Passage
+    from query.calibration_fitting.calibration_fit import CalibrationReport
+    from query.evaluation.collection_evaluation import Evaluation
     from query.ranking.ranking_options import RankingOptions
+    from query.ranking.search_hits import Facets, Hit, Hits, Passage
     from query.ranking.searcher import EmptyCollection, NoDocument, Searcher
 
 __all__ = [
@@ -67,12 +67,12 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(["calibrate", "delete", "delete_collection", "evaluate", "index", "status"], "dragoman.functions"),
     **dict.fromkeys(["BadInput", "DragomanError", "MissingPart", "ModelMismatch", "StoreError"], "encoders.errors"),
-    **dict.fromkeys(["Facets", "Hit", "Hits", "Passage"], "query.ranking.hits"),
+    **dict.fromkeys(["Facets", "Hit", "Hits", "Passage"], "query.ranking.search_hits"),
     **dict.fromkeys(["EmptyCollection", "NoDocument", "Searcher"], "query.ranking.searcher"),
-    "CalibrationReport": "query.fitting.calibrate",
+    "CalibrationReport": "query.calibration_fitting.calibration_fit",
     "Console": "encoders.console",
     "Document": "encoders.document",
-    "Evaluation": "query.evaluation.evaluate",
+    "Evaluation": "query.evaluation.collection_evaluation",
     "IndexReport": "indexer.indexing.pipeline",
     "RankingOptions": "query.ranking.ranking_options",
     "ReadOptions": "indexer.readers.source",

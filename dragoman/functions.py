@@ -21,22 +21,22 @@ from indexer.indexing.pipeline import IndexReport
 from indexer.ledger.database import open_database
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
+from query.calibration_fitting import calibration_fit as fitting
+from query.calibration_fitting.calibration_fit import CalibrationReport
+from query.calibration_fitting.calibration_request import CalibrationRequest, JudgedTopics
+from query.calibration_fitting.recalibration import is_upkeep_due, keep_calibrated
+from query.collections.collection_status import describe
 from query.collections.removal import remove_collection, remove_documents
-from query.collections.status import describe
-from query.evaluation.evaluate import Evaluation, evaluate_collection
-from query.evaluation.file_patterns import expand
-from query.evaluation.lexicons import read_lexicons
-from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
-from query.evaluation.qrels import read_qrels
+from query.evaluation.collection_evaluation import Evaluation, evaluate_collection
 from query.evaluation.scored_runs import Baseline, EvaluationPlan
-from query.evaluation.topic_set import read_queries, read_topic_set
-from query.evaluation.topics import FIELDS
-from query.fitting import calibrate as fitting
-from query.fitting.calibrate import CalibrationReport
-from query.fitting.request import CalibrationRequest, JudgedTopics
-from query.fitting.upkeep import is_upkeep_due, keep_calibrated
+from query.lexical_baselines.lexicons import read_lexicons
+from query.measures.quality_measures import DEFAULT_MEASURES, parse_measures
 from query.query_log.judged_queries import logged_queries, logged_topic_set
 from query.ranking.ranking_options import RankingOptions
+from query.trec_files.file_patterns import expand
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topic_set import read_queries, read_topic_set
+from query.trec_files.topics import FIELDS
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """Files, or folders and patterns that stand for files."""

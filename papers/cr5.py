@@ -19,8 +19,8 @@ from encoders.errors import BadInput
 from papers.cr5_data import Wikipedia
 from papers.retrieval import RANKS, Precision, precision
 from papers.systems import rank_scores
-from query.evaluation.measures import Scores
 from query.evaluation.plots import empty_figure, plain_texts
+from query.measures.quality_measures import Scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from onnx_export.hmde.trainable import Trainable, copy_weights, restore_weights
 
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
 from onnx_export.hmde.hmde_settings import FineTuning
 from onnx_export.training.device import seed_torch
+from papers.trainable import Trainable, copy_weights, restore_weights
 
 _TOGETHER = 64
 _CLIP = 1.0

@@ -18,11 +18,11 @@ from indexer.indexing.reading import readings
 from indexer.readers.source import ReadOptions, Refusal, Remark
 from papers.encoding import vectors_by_id
 from papers.systems import runs_of_pairs, tag
-from query.evaluation.measures import DEFAULT_MEASURES, Scores, parse_measures, relevant_topics, score
-from query.evaluation.qrels import read_qrels
 from query.evaluation.scored_runs import ScoredRun
-from query.evaluation.topics import Topic, read_topics
-from query.evaluation.trec_run import Run
+from query.measures.quality_measures import DEFAULT_MEASURES, Scores, parse_measures, relevant_topics, score
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topics import Topic, read_topics
+from query.trec_files.trec_run import Run
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

@@ -16,7 +16,7 @@ from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named
 
 if TYPE_CHECKING:
-    from onnx_export.hmde.trainable import Trainable
+    from papers.trainable import Trainable
 
 METHODS = (*EVERYWHERE, LONGFORMER)
 
@@ -38,8 +38,8 @@ def open_method(
             method = Segments.method
         return open_named(reference, method, console, device=device)
     require_torch()
-    from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
-    from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415
+    from papers.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
+    from papers.trainable import open_trainable  # noqa: PLC0415
 
     return TorchEncoder(open_trainable(reference, method, checkpoint, device, console), method)
 
@@ -54,8 +54,8 @@ def trainable_encoder(
         MissingPart: PyTorch is not installed.
     """
     require_torch()
-    from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
-    from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415
+    from papers.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
+    from papers.trainable import open_trainable  # noqa: PLC0415
 
     if isinstance(encoder, TorchEncoder):
         return encoder.trainable

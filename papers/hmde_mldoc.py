@@ -16,7 +16,7 @@ from papers.classification import Labelled, LabelledSplit, all_documents, classi
 from papers.encoding import vectors_by_id
 
 if TYPE_CHECKING:
-    from onnx_export.hmde.trainable import Trainable
+    from papers.trainable import Trainable
 
 SYSTEMS = ("LaBSE", "XLM-R", "mBERT", "LaBSE-Seg", "mLongformer", "HMDE")
 PAPER: Mapping[str, Sequence[float]] = {
@@ -117,7 +117,7 @@ def classify_fine_tuned(
     Raises:
         BadInput: the training documents of a split have fewer than two labels, or the loss is not a finite number.
     """
-    from onnx_export.hmde.fine_tuning import Classifier, Examples, load_documents  # noqa: PLC0415 - torch
+    from papers.fine_tuning import Classifier, Examples, load_documents  # noqa: PLC0415 - torch
 
     documents = all_documents(splits)
     with console.progress("reading", len(documents), "documents") as progress:

@@ -26,8 +26,8 @@ from indexer.readers.source import ReadOptions
 from indexer.readers.tasks import JRC
 from indexer.training.aligned_documents import AlignedVectors, add_encoded
 from papers.systems import mean_scores
-from query.alignment.mates import Method
-from query.alignment.mates_table import Point, Sweep, run_sweep
+from query.alignment.mate_retrieval import Method
+from query.alignment.mate_retrieval_sweep import Point, Sweep, run_sweep
 from query.evaluation.scored_runs import ScoredRun
 
 Published = Mapping[str, Mapping[Method, tuple[float, float]]]

@@ -17,9 +17,9 @@ from indexer.ledger.database import open_database, require_writable
 from papers.retrieval import RANKS
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import Setup
-from query.evaluation.measures import Scores, parse_measures, pooled
 from query.evaluation.scored_runs import ScoredRun, pair_name
-from query.evaluation.trec_run import Run, pack
+from query.measures.quality_measures import Scores, parse_measures, pooled
+from query.trec_files.trec_run import Run, pack
 
 
 @contextmanager

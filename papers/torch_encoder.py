@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from onnx_export.hmde.trainable import Trainable, part_of
 
 from encoders.document import Document, Encoded, FloatArray, Passages, int8_rows, short_hash
 from encoders.text.tokens import Tokenizer
+from papers.trainable import Trainable, part_of
 
 
 class TorchEncoder:

@@ -28,7 +28,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import connect, open_database
 from indexer.stores.attached.attached_address import Attachment
 from onnx_export.models import open_named
-from query.calibration.table import all_calibrations
+from query.calibration.calibration_table import all_calibrations
 from query.cli import INTERRUPTED
 from trials.command import DRAGOMAN, environment_of
 from trials.fake_encoder import FakeEncoder

@@ -32,7 +32,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, reading
 from query.calibration.calibration import Calibration
-from query.calibration.table import CalibrationRow
+from query.calibration.calibration_table import CalibrationRow
 from trials import DEMO, ROOT
 
 _LIBRARY = """
@@ -106,7 +106,7 @@ _RUNNER = """
 import json, os, sys
 from query.cli import root, run
 import encoders.methods.method_registry, indexer.index_sources, indexer.stores.embedded, onnx_export.cr5_folder
-import query.fitting.calibrate, query.migration.finish, query.migration.migrate
+import query.calibration_fitting.calibration_fit, query.migration.document_reencoding, query.migration.query_migration
 
 for name in root.list_commands(None):
     root.get_command(None, name)

@@ -27,7 +27,7 @@ from papers.mappings import (
 )
 from papers.paper_table import PaperTable, data_json
 from papers.systems import System, open_log, say_logged
-from query.alignment.mates_table import Point, Sweep, mates_figure
+from query.alignment.mate_retrieval_sweep import Point, Sweep, mates_figure
 from query.commands.help import Command
 from query.commands.options import (
     PATH,

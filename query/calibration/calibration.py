@@ -21,8 +21,8 @@ from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
 from encoders.maps.space_maps import SpaceMaps
 from encoders.methods.vector_parts import VectorParts
+from query.calibration.comparison_space import PLAIN_SPACE, CorrectedQueries, Space, read_space, unit_or
 from query.calibration.margin import NEIGHBOURS, check_balance, neighbourhood
-from query.calibration.space import PLAIN_SPACE, CorrectedQueries, Space, read_space, unit_or
 
 _FORMAT = 3
 _EARLIER = 2

@@ -11,7 +11,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.index_runs import active_reencoding
 from indexer.workers.run_control import cancel
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 
 
 def migrated_to(engine: sa.Engine, name: str) -> str:

@@ -16,7 +16,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import collection_lock
 from indexer.ledger.database import read_database_id
 from indexer.stores.attached.attached_address import is_attached
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from query.evaluation import evaluation_log
 from query.query_log import judged_queries
 

@@ -19,7 +19,7 @@ from query.alignment.side_sources import Sides
 from query.commands.help import Command
 from query.commands.options import FILE, PATH, Number, common_options, device_option, encoder_option, method_option
 from query.commands.output.pairs import show_pairs
-from query.evaluation.output_files import require_writable
+from query.trec_files.output_files import require_writable
 
 
 @click.command("align", cls=Command)

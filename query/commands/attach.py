@@ -25,6 +25,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import is_away
 from indexer.stores.attached.attached_address import Attachment
 from onnx_export.models import DEFAULT
+from query.calibration_fitting.recalibration import is_calibrated, keep_calibrated
 from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import (
@@ -38,7 +39,6 @@ from query.commands.options import (
 )
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
-from query.fitting.upkeep import is_calibrated, keep_calibrated
 
 _logger = logging.getLogger("dragoman.attach")
 _MIN_CHANGED_SHARE = 0.1

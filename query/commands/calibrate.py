@@ -13,8 +13,10 @@ from encoders.methods.vector_parts import parsed_weights
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from query.calibration.lineage import cancel_abandoned_migration
+from query.calibration_fitting.calibration_fit import calibrate
+from query.calibration_fitting.calibration_request import CalibrationRequest, JudgedTopics
 from query.commands.help import Command
 from query.commands.options import (
     FILLED,
@@ -27,12 +29,10 @@ from query.commands.options import (
     stated_options,
 )
 from query.commands.output.calibrations import show_calibration, show_calibrations
-from query.evaluation.file_patterns import expand
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topic_set import read_queries
-from query.fitting.calibrate import calibrate
-from query.fitting.request import CalibrationRequest, JudgedTopics
 from query.query_log.judged_queries import logged_queries
+from query.trec_files.file_patterns import expand
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topic_set import read_queries
 
 
 @click.command("calibrate", cls=Command)

@@ -97,7 +97,7 @@ def _run_ids(engine: sa.Engine) -> list[str]:
 def _languages(engine: sa.Engine, context: click.Context) -> list[str]:
     """Languages in the stores of the home; of a store on a server, those of its calibrations."""
     from indexer.collection.collection import all_collections  # noqa: PLC0415
-    from query.calibration.table import all_calibrations  # noqa: PLC0415
+    from query.calibration.calibration_table import all_calibrations  # noqa: PLC0415
 
     settings = Settings.read(context.params.get("home"))
     named = context.params.get("name") or context.params.get("collection")

@@ -14,24 +14,24 @@ from encoders.folder.whole_folder import FILE_MODE
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.readers.source import ReadOptions
-from query.calibration.table import NONE
+from query.calibration.calibration_table import NONE
+from query.calibration_fitting.recalibration import UpkeepReport, keep_calibrated
 from query.commands.help import Command
 from query.commands.options import common_options
 from query.commands.output.calibrations import ranking_text
 from query.commands.output.evaluations import evaluation_json, show_evaluation
 from query.commands.output.hits import show_hits
 from query.commands.program import program
-from query.evaluation.evaluate import evaluate_collection
-from query.evaluation.fairness import OWN_LANGUAGE
-from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
+from query.evaluation.collection_evaluation import evaluate_collection
 from query.evaluation.scored_runs import EvaluationPlan
-from query.evaluation.topic_set import read_topic_set
-from query.evaluation.topics import read_topics
-from query.fitting.upkeep import UpkeepReport, keep_calibrated
-from query.ranking.hits import Hit, as_json
+from query.measures.fairness import OWN_LANGUAGE
+from query.measures.quality_measures import DEFAULT_MEASURES, parse_measures
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Hit, as_json
 from query.ranking.searcher import Searcher
 from query.report.compose import report
+from query.trec_files.topic_set import read_topic_set
+from query.trec_files.topics import read_topics
 
 COLLECTION = "demo"
 _HITS = 5

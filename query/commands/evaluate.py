@@ -26,16 +26,16 @@ from query.commands.options import (
 )
 from query.commands.output.evaluations import show_compared, show_weeks
 from query.evaluation import evaluation_log
-from query.evaluation.evaluate import evaluate_collection
-from query.evaluation.file_patterns import expand
-from query.evaluation.lexicons import read_lexicons
-from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
-from query.evaluation.output_files import require_writable, write_lines
+from query.evaluation.collection_evaluation import evaluate_collection
 from query.evaluation.scored_runs import Baseline, EvaluationPlan
-from query.evaluation.topic_set import read_topic_set
-from query.evaluation.topics import FIELDS, PARTS, Topic
+from query.lexical_baselines.lexicons import read_lexicons
+from query.measures.quality_measures import DEFAULT_MEASURES, parse_measures
 from query.query_log.judged_queries import logged_topic_set
 from query.ranking.ranking_options import RankingOptions
+from query.trec_files.file_patterns import expand
+from query.trec_files.output_files import require_writable, write_lines
+from query.trec_files.topic_set import read_topic_set
+from query.trec_files.topics import FIELDS, PARTS, Topic
 
 
 @click.command("evaluate", cls=Command)

@@ -15,6 +15,7 @@ from indexer.indexing.duplicates import ON_DUPLICATE, OnDuplicate
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
+from query.calibration_fitting.recalibration import is_upkeep_due, keep_calibrated
 from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import (
@@ -27,7 +28,6 @@ from query.commands.options import (
 )
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
-from query.fitting.upkeep import is_upkeep_due, keep_calibrated
 
 _HINT = "stored documents stay. Give the same command again to go on"
 

@@ -9,8 +9,8 @@ import click
 from encoders.console import Console
 from indexer.training.mapping_sources import AlignedSources
 from onnx_export.huggingface.hub_source import require_torch
-from query.alignment.mates import mates_by_method
-from query.alignment.mates_table import Sweep, mates_figure, run_sweep
+from query.alignment.mate_retrieval import mates_by_method
+from query.alignment.mate_retrieval_sweep import Sweep, mates_figure, run_sweep
 from query.commands.help import Command
 from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, sweep_options
 from query.commands.output.mates import show_mates, show_sweep

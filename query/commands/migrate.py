@@ -17,8 +17,8 @@ from query.commands.options import (
     seed_option,
 )
 from query.commands.output.migrations import show_migration, show_reencoding
-from query.migration.finish import finish_migration, is_migrating
-from query.migration.migrate import SAMPLE, migrate
+from query.migration.document_reencoding import finish_migration, is_migrating
+from query.migration.query_migration import SAMPLE, migrate
 
 
 @click.command("migrate", cls=Command)

@@ -25,10 +25,10 @@ from indexer.collection.settings import Settings
 from indexer.stores.collection_names import check_collection_name
 from query.commands import completion
 from query.commands.help import CommonOption
-from query.evaluation.output_files import PICTURES, require_writable
+from query.trec_files.output_files import PICTURES, require_writable
 
 if TYPE_CHECKING:
-    from query.alignment.mates import Method
+    from query.alignment.mate_retrieval import Method
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -435,7 +435,7 @@ def sweep_options(*, nca: bool) -> Callable[[Callable[..., Any]], Callable[..., 
 
     ``nca`` says whether NCA is among the methods by default.
     """
-    from query.alignment.mates_table import Sweep  # noqa: PLC0415
+    from query.alignment.mate_retrieval_sweep import Sweep  # noqa: PLC0415
 
     def sweep(
         methods: Sequence[Method], dimensions: Sequence[int], pairs: Sequence[int], splits: int, seed: int
@@ -506,7 +506,7 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> t
 
 def _map_methods(_context: click.Context, _option: click.Parameter, value: str) -> tuple[Method, ...]:
     """Methods of an option, names with commas between, in the order of ``METHODS``."""
-    from query.alignment.mates import METHODS  # noqa: PLC0415
+    from query.alignment.mate_retrieval import METHODS  # noqa: PLC0415
 
     names = [part.strip() for part in value.split(",") if part.strip()]
     if unknown := [name for name in names if name not in METHODS]:

@@ -12,8 +12,8 @@ from encoders.wording import counted
 from indexer.collection.settings import Settings
 from query.commands.help import Command
 from query.commands.options import FILE, collection_option, common_options
-from query.evaluation.output_files import require_writable, write_lines
 from query.query_log.judged_queries import require_searches, topic_lines
+from query.trec_files.output_files import require_writable, write_lines
 
 _SHOWN = 30
 

@@ -10,7 +10,7 @@ from encoders.console import Console
 from indexer.collection.settings import Settings
 from query.commands.help import Command
 from query.commands.options import FILE, FILLED, collection_option, common_options
-from query.evaluation.file_patterns import expand
+from query.trec_files.file_patterns import expand
 
 
 @click.command("report", cls=Command)

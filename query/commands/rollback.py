@@ -11,7 +11,7 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from query.calibration.lineage import leave_migration
 from query.commands.help import Command
 from query.commands.options import collection_option, common_options

@@ -23,18 +23,18 @@ from query.commands.output.evaluations import show_compared
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
 from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
 from query.evaluation import evaluation_log
-from query.evaluation.fairness import OWN_LANGUAGE, is_fairness
-from query.evaluation.file_patterns import expand
 from query.evaluation.foreign_run import document_languages, import_run
-from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures, standard_name
-from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.pair_matrix import MATRICES, pair_matrix, write_matrix
-from query.evaluation.qrels import read_qrels
 from query.evaluation.run_settings import differences
 from query.evaluation.run_table import TABLES, RunTable, TableRow
 from query.evaluation.scored_runs import EvaluationPlan
-from query.evaluation.significance import compare, corrected
-from query.evaluation.topic_set import read_topic_set
+from query.measures.fairness import OWN_LANGUAGE, is_fairness
+from query.measures.quality_measures import DEFAULT_MEASURES, JUDGED, parse_measures, standard_name
+from query.measures.significance import compare, corrected
+from query.trec_files.file_patterns import expand
+from query.trec_files.output_files import require_writable, write_lines
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topic_set import read_topic_set
 
 
 @click.group("runs", cls=Group, invoke_without_command=True)

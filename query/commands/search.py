@@ -14,8 +14,8 @@ from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import collection_option, common_options, device_option, filter_option, ranking_options
 from query.commands.output.hits import score_formula, show_detected, show_facets, show_hits, show_unread
-from query.ranking.hits import as_json
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import as_json
 
 
 def _one_text(ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from query.commands import completion
 from query.commands.help import Command
 from query.commands.options import collection_option, common_options, filter_option
 from query.commands.output.hits import show_hits
-from query.ranking.hits import as_json
+from query.ranking.search_hits import as_json
 
 
 @click.command("similar", cls=Command)

@@ -8,7 +8,7 @@ from encoders.console import Console
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from query.collections.status import describe
+from query.collections.collection_status import describe
 from query.commands.help import Command
 from query.commands.options import COLLECTION, common_options, seconds
 from query.commands.output.statuses import show_statuses

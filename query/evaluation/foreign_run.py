@@ -16,7 +16,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.evaluation import evaluation_log
-from query.evaluation.evaluate import (
+from query.evaluation.collection_evaluation import (
     Evaluation,
     read_earlier,
     score_earlier,
@@ -25,8 +25,8 @@ from query.evaluation.evaluate import (
 )
 from query.evaluation.foreign_scores import score_foreign
 from query.evaluation.scored_runs import EvaluationPlan, Judgements, languages_of
-from query.evaluation.topic_set import TopicSet
-from query.evaluation.trec_run import Run
+from query.trec_files.topic_set import TopicSet
+from query.trec_files.trec_run import Run
 
 
 def import_run(

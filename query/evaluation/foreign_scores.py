@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from encoders.errors import BadInput
-from query.evaluation.fairness import Fairness
-from query.evaluation.measures import Measure, relevant_topics
 from query.evaluation.scored_runs import (
     NOTHING_RELEVANT,
     Judgements,
@@ -19,9 +17,11 @@ from query.evaluation.scored_runs import (
     score_language,
     score_pairs,
 )
-from query.evaluation.topics import Topic, normalise_qid
-from query.evaluation.trec_run import Run, RunEntry
-from query.ranking.hits import Ranking
+from query.measures.fairness import Fairness
+from query.measures.quality_measures import Measure, relevant_topics
+from query.ranking.search_hits import Ranking
+from query.trec_files.topics import Topic, normalise_qid
+from query.trec_files.trec_run import Run, RunEntry
 
 
 def score_foreign(

@@ -1,6 +1,6 @@
 """The pair matrix: topics in each language against documents in each language, and a test against other runs.
 
-The tests are those of ``query.evaluation.significance``, with Holm's correction over all pairs of the matrix.
+The tests are those of ``query.measures.significance``, with Holm's correction over all pairs of the matrix.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from encoders.errors import BadInput
-from query.evaluation.output_files import require_writable, write_lines
 from query.evaluation.run_table import LATEX_MARKS, TABLES, booktabs
-from query.evaluation.significance import ALPHA, Comparison, Topics, compare, corrected
+from query.measures.significance import ALPHA, Comparison, Topics, compare, corrected
+from query.trec_files.output_files import require_writable, write_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

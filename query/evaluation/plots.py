@@ -12,8 +12,8 @@ import numpy as np
 from encoders.errors import BadInput
 from encoders.printable import one_line
 from encoders.wording import counted
-from query.evaluation.output_files import PICTURES
-from query.evaluation.significance import Comparison
+from query.measures.significance import Comparison
+from query.trec_files.output_files import PICTURES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

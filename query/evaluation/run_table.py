@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from query.evaluation.fairness import LPR, OWN_LANGUAGE
-from query.evaluation.measures import mean_name
-from query.evaluation.output_files import require_writable, write_lines
-from query.evaluation.significance import ALPHA, HIGHER, LOWER, Comparison
+from query.measures.fairness import LPR, OWN_LANGUAGE
+from query.measures.quality_measures import mean_name
+from query.measures.significance import ALPHA, HIGHER, LOWER, Comparison
+from query.trec_files.output_files import require_writable, write_lines
 
 TABLES = (".csv", ".tex")
 """Endings of a table's file."""

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
-from query.evaluation.bm25_baseline import rank_by_bm25
-from query.evaluation.fairness import Fairness, RelevantCounts, fairness, pooled_fairness
-from query.evaluation.lexical_runs import LexicalRuns, merged, rank_lexically, without_lexicon
-from query.evaluation.lexicons import Lexicons
-from query.evaluation.measures import Measure, Scores, pooled, relevant_topics, score
-from query.evaluation.topics import FIELDS, Topic, queries_of
-from query.evaluation.trec_run import Run, RunEntry, pack
-from query.ranking.hits import Ranking
+from query.lexical_baselines.bm25_baseline import rank_by_bm25
+from query.lexical_baselines.lexical_runs import LexicalRuns, merged, rank_lexically, without_lexicon
+from query.lexical_baselines.lexicons import Lexicons
+from query.measures.fairness import Fairness, RelevantCounts, fairness, pooled_fairness
+from query.measures.quality_measures import Measure, Scores, pooled, relevant_topics, score
+from query.ranking.search_hits import Ranking
+from query.trec_files.topics import FIELDS, Topic, queries_of
+from query.trec_files.trec_run import Run, RunEntry, pack
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

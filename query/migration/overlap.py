@@ -11,8 +11,8 @@ from encoders.errors import BadInput
 from indexer.collection.settings import Settings
 from indexer.stores.contract import read_existing
 from query.calibration.calibration import Calibration
-from query.fitting.sampling import draw
-from query.fitting.statistics import pseudo_queries
+from query.calibration_fitting.document_samples import draw
+from query.calibration_fitting.language_statistics import pseudo_queries
 from query.query_log.judged_queries import logged_queries
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher

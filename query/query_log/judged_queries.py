@@ -18,12 +18,12 @@ from encoders.folder.model_cache import file_hash
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from indexer.readers.record import clean_line
-from query.evaluation.measures import parse_measures, score
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topic_set import TopicSet, by_language
-from query.evaluation.topics import Topic, normalise_qid
-from query.evaluation.trec_run import Run
+from query.measures.quality_measures import parse_measures, score
 from query.query_log.tables import ClickRow, SearchRow
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topic_set import TopicSet, by_language
+from query.trec_files.topics import Topic, normalise_qid
+from query.trec_files.trec_run import Run
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

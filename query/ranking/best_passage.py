@@ -9,7 +9,7 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from encoders.text.words import word_around
 from indexer.stores.contract import EditedDocument
-from query.ranking.hits import Detail, Passage
+from query.ranking.search_hits import Detail, Passage
 
 
 def best_passages(

@@ -15,7 +15,7 @@ from encoders.document import BoolArray, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import LexicalHits, NearestDocuments
 from indexer.stores.matrix import Rows
-from query.calibration.space import CorrectedQueries
+from query.calibration.comparison_space import CorrectedQueries
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 
 

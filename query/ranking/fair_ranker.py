@@ -1,6 +1,6 @@
 """Fair ranking: search each target language with a corrected query, compare candidates by margin, then by passages.
 
-Mates among the candidates of the first stretch take part in each other's scores (``query/ranking/mates.py``).
+Mates among the candidates of the first stretch take part in each other's scores (``query/ranking/candidate_mates.py``).
 
 Queries of one language are ranked together, so that the stored vectors are read once for all of them. So are queries of
 several threads that differ in nothing else, if they wait because the process ranks as many as it may at once.
@@ -28,19 +28,19 @@ from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingD
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
+from query.calibration.comparison_space import CorrectedQueries
 from query.calibration.margin import best_of_languages, centring, exponent, language_neighbourhoods, margin
-from query.calibration.space import CorrectedQueries
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
+from query.ranking.candidate_mates import Mates, counterparts
 from query.ranking.candidates import (
     CandidateDocuments,
     CandidatesWithPassages,
     RetrievedDocuments,
 )
 from query.ranking.fusion import DEPTH
-from query.ranking.hits import Detail, Ranking
-from query.ranking.mates import Mates, counterparts
 from query.ranking.passages import with_passages
 from query.ranking.scores import ScoredCandidates
+from query.ranking.search_hits import Detail, Ranking
 
 
 class Stretch(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from encoders.document import Document, FloatArray
 from encoders.inference.cross_encoder import Reranker
-from query.ranking.hits import RERANKED, Hit
+from query.ranking.search_hits import RERANKED, Hit
 
 
 @dataclass

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from encoders.errors import BadInput
 from query.calibration.calibration import Calibration
+from query.calibration.calibration_table import NONE
 from query.calibration.margin import check_balance
-from query.calibration.table import NONE
 
 
 @dataclass(frozen=True)

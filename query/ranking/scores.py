@@ -12,10 +12,10 @@ from encoders.document import BoolArray, FloatArray
 from encoders.top_scores import largest
 from indexer.stores.contract import LexicalHits
 from indexer.stores.matrix import Rows
+from query.ranking.candidate_mates import Mates
 from query.ranking.candidates import CandidateDocuments, CosinesByPart
 from query.ranking.fusion import best_lexical_score, lexical_scores
-from query.ranking.hits import ScoreParts
-from query.ranking.mates import Mates
+from query.ranking.search_hits import ScoreParts
 
 
 @dataclass(frozen=True)

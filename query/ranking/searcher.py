@@ -26,14 +26,14 @@ from indexer.ledger.database import open_database
 from indexer.stores.contract import ChecksFields, Filters, LexicalQuery, MissingDocuments, VectorStore
 from indexer.text.language_detection import Detection, Detector
 from onnx_export.models import open_reranker
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
 from query.ranking.best_passage import best_passages
 from query.ranking.fair_ranker import MANY, STRETCHES, FairRanker
 from query.ranking.hit_reranker import HitReranker
-from query.ranking.hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, grouped
 from query.ranking.query_encoder import open_query_encoder, without_queries
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, grouped
 
 _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""

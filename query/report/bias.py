@@ -12,7 +12,7 @@ from encoders.document import FloatArray, unit_rows
 from indexer.stores.contract import VectorStore, read_existing
 from query.calibration.calibration import Calibration
 from query.calibration.margin import centring
-from query.fitting.sampling import draw_each
+from query.calibration_fitting.document_samples import draw_each
 
 SAMPLE = 2_000
 """Documents of a sample, over all languages; slightly more if there are many languages."""

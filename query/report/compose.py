@@ -19,19 +19,19 @@ from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.ledger.database import now, open_database
 from indexer.stores.contract import VectorStore
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.table import StoredCalibration
-from query.evaluation.measures import mean_name
-from query.evaluation.output_files import require_writable, write_lines
-from query.evaluation.qrels import read_qrels
+from query.calibration.calibration_table import StoredCalibration
 from query.evaluation.scored_runs import languages_of
+from query.measures.quality_measures import mean_name
 from query.report import sections
 from query.report.bias import VectorSample
-from query.report.evaluations import ShownEvaluation, by_topic, common_topics, evaluations, main_measure
 from query.report.first_hits import FirstHits
 from query.report.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
-from query.report.page import ReportPage, Section, Table, render
+from query.report.report_page import ReportPage, Section, Table, render
+from query.report.shown_evaluations import ShownEvaluation, by_topic, common_topics, evaluations, main_measure
+from query.trec_files.output_files import require_writable, write_lines
+from query.trec_files.qrels import read_qrels
 
 _SECTIONS = 4
 

@@ -10,7 +10,7 @@ import numpy as np
 from encoders.document import unit_rows
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
-from query.evaluation.fairness import own_language_share
+from query.measures.fairness import own_language_share
 from query.ranking.fair_ranker import FairRanker
 
 QUERIES = 128

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import LoggedRun
-from query.evaluation.trec_run import Run
 from query.report.first_hits import FirstHits
+from query.trec_files.trec_run import Run
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

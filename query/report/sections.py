@@ -11,14 +11,14 @@ import numpy as np
 
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
-from query.evaluation.measures import mean_name
-from query.evaluation.significance import Comparison
+from query.measures.quality_measures import mean_name
+from query.measures.significance import Comparison
 from query.report import bias
 from query.report.bias import NEIGHBOURS, VectorSample
 from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
 from query.report.first_hits import first_hits
 from query.report.language_pairs import PairTable, shares_by_pair
-from query.report.page import Section, Table
+from query.report.report_page import Section, Table
 
 LANGUAGES = "Where the languages lie"
 BALANCE = "What the balance does"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from indexer.stores.collection_names import NAME
-from query.ranking.hits import LANGUAGE_FACET, ScoreParts
+from query.ranking.search_hits import LANGUAGE_FACET, ScoreParts
 
 MOST = 1000
 """Maximum number of hits of one search."""

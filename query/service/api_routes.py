@@ -15,9 +15,9 @@ from encoders.errors import BadInput, DragomanError
 from encoders.methods.combined_encoder import SEPARATOR
 from indexer.ledger.database import storable
 from query.query_log.tables import SearchRow
-from query.ranking.hits import Hit, Hits, as_json
 from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Hit, Hits, as_json
 from query.ranking.searcher import Searcher
 from query.service.api_messages import (
     CalibrationAnswer,

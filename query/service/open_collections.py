@@ -23,7 +23,7 @@ from indexer.ledger.tables import IndexRun
 from indexer.text.language_detection import Detector
 from onnx_export.models import open_reranker
 from query.calibration.calibration import Calibration
-from query.calibration.table import NONE, CalibrationRow, load
+from query.calibration.calibration_table import NONE, CalibrationRow, load
 from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
 from query.ranking.ranking_options import RankingOptions

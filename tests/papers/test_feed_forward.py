@@ -7,7 +7,7 @@ pytestmark = pytest.mark.torch
 
 
 def test_prediction_is_a_tanh_network_without_dropout() -> None:
-    from onnx_export.feed_forward import FeedForward
+    from papers.feed_forward import FeedForward
 
     rng = np.random.default_rng(0)
     shapes = ((6, 10), (10, 8), (8, 3))
@@ -22,7 +22,7 @@ def test_prediction_is_a_tanh_network_without_dropout() -> None:
 
 def test_the_last_of_the_best_epochs_on_development_is_kept() -> None:
     """Development turns the classes round, so that accuracy falls while the network learns."""
-    from onnx_export.feed_forward import FeedForwardTraining, train
+    from papers.feed_forward import FeedForwardTraining, train
 
     rng = np.random.default_rng(0)
     classes = np.arange(60) % 2

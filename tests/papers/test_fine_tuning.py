@@ -67,7 +67,7 @@ def hmde(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFo
 
 
 def opened(folder: ModelFolder, method: str, checkpoint: Path | None) -> Any:
-    from onnx_export.hmde.trainable import open_trainable
+    from papers.trainable import open_trainable
 
     return open_trainable(str(folder.path), method, str(checkpoint) if checkpoint else None, "cpu", QUIET)
 
@@ -83,7 +83,8 @@ def test_it_begins_with_the_vectors_of_the_exported_encoder(
     method: str, exported: ModelFolder, hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
     import torch
-    from onnx_export.hmde.fine_tuning import load_documents
+
+    from papers.fine_tuning import load_documents
 
     folder = hmde if method == "hmde" else exported
     encoder = opened(folder, method, small_model)
@@ -162,7 +163,7 @@ def test_trainings_over_several_lower_encoders_are_fine_tuned(
 def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
     hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
-    from onnx_export.hmde.fine_tuning import Classifier, Examples, load_documents
+    from papers.fine_tuning import Classifier, Examples, load_documents
 
     encoder = opened(hmde, "hmde", small_model)
     rows = load_documents(encoder, pages)
@@ -180,7 +181,8 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
 
 def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
     import torch
-    from onnx_export.hmde.fine_tuning import Classifier, Examples
+
+    from papers.fine_tuning import Classifier, Examples
 
     vectors = torch.nn.Parameter(torch.eye(8))
     encoded: list[Sequence[int]] = []
@@ -200,7 +202,7 @@ def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
 
 
 def test_a_loss_that_is_no_number_is_told(hmde: ModelFolder, small_model: Path, pages: list[Document]) -> None:
-    from onnx_export.hmde.fine_tuning import Classifier, Examples, load_documents
+    from papers.fine_tuning import Classifier, Examples, load_documents
 
     encoder = opened(hmde, "hmde", small_model)
     examples = Examples(list(load_documents(encoder, pages[:8]).values()), ["a", "b"] * 4)
@@ -213,7 +215,7 @@ def test_dev_documents_whose_labels_training_lacks_can_t_choose_an_epoch(
     hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
     """Their loss would be 0, the smallest there is: the first epoch would always be the best."""
-    from onnx_export.hmde.fine_tuning import Classifier, Examples, load_documents
+    from papers.fine_tuning import Classifier, Examples, load_documents
 
     encoder = opened(hmde, "hmde", small_model)
     rows = list(load_documents(encoder, pages[:8]).values())
@@ -276,7 +278,8 @@ def test_an_encoder_that_was_exported_with_another_pooling_learns_with_it(
     small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
     import torch
-    from onnx_export.hmde.fine_tuning import load_documents
+
+    from papers.fine_tuning import load_documents
 
     target = tmp_path / "small"
     assert run(["export", str(small_model), "-o", str(target), "--precision", "fp32", "--pooling", "cls", "-q"]) == 0

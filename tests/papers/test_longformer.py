@@ -40,7 +40,8 @@ def tokens(model: Any, *lengths: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("shape", ["bert", "xlm-r"])
 def test_up_to_half_a_window_its_states_are_those_of_the_encoder(shape: str, hugging_face: Mapping[str, Path]) -> None:
     import torch
-    from onnx_export.hmde.lower_encoders.longformer import WholeText, converted
+
+    from papers.longformer import WholeText, converted
 
     base = base_of(hugging_face[shape])
     ids, mask = tokens(base, POSITIONS // 2 + 1, 9, 1)
@@ -54,7 +55,8 @@ def test_up_to_half_a_window_its_states_are_those_of_the_encoder(shape: str, hug
 @pytest.mark.parametrize("shape", ["bert", "xlm-r"])
 def test_what_comes_after_the_encoders_last_position_counts(shape: str, hugging_face: Mapping[str, Path]) -> None:
     import torch
-    from onnx_export.hmde.lower_encoders.longformer import TILES, WholeText, converted
+
+    from papers.longformer import TILES, WholeText, converted
 
     whole = WholeText(converted(base_of(hugging_face[shape])))
     assert whole.longest == TILES * POSITIONS
@@ -71,11 +73,10 @@ def test_what_comes_after_the_encoders_last_position_counts(shape: str, hugging_
 def test_as_an_encoder_short_texts_have_the_vectors_of_its_base_and_nothing_has_none(
     hugging_face: Mapping[str, Path],
 ) -> None:
-    from onnx_export.hmde.torch_encoder import TorchEncoder
-    from onnx_export.hmde.trainable import open_trainable
-
     from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
     from onnx_export.huggingface.hub_source import load, reference_vectors
+    from papers.torch_encoder import TorchEncoder
+    from papers.trainable import open_trainable
 
     folder = hugging_face["xlm-r"]
     encoder = TorchEncoder(open_trainable(str(folder), "longformer", None, "cpu", QUIET), "longformer")
@@ -95,8 +96,8 @@ def test_as_an_encoder_short_texts_have_the_vectors_of_its_base_and_nothing_has_
 def test_on_a_cpu_texts_are_encoded_one_by_one_to_the_vectors_that_they_have_together(
     hugging_face: Mapping[str, Path],
 ) -> None:
-    from onnx_export.hmde.torch_encoder import TorchEncoder
-    from onnx_export.hmde.trainable import open_trainable
+    from papers.torch_encoder import TorchEncoder
+    from papers.trainable import open_trainable
 
     trainable = open_trainable(str(hugging_face["xlm-r"]), "longformer", None, "cpu", QUIET)
     encoder, given = TorchEncoder(trainable, "longformer"), []
@@ -113,7 +114,8 @@ def test_on_a_cpu_texts_are_encoded_one_by_one_to_the_vectors_that_they_have_tog
 
 def test_another_kind_of_model_is_refused() -> None:
     import transformers
-    from onnx_export.hmde.lower_encoders.longformer import converted
+
+    from papers.longformer import converted
 
     config = transformers.T5Config(vocab_size=32, d_model=16, num_layers=1, num_heads=2, d_ff=8, d_kv=8)
     with pytest.raises(BadInput, match="of type t5 can't be made a Longformer; take a BERT or an XLM-R"):

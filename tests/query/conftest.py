@@ -21,8 +21,8 @@ from indexer.collection.store_location import StoreLocation
 from indexer.index_sources import index
 from indexer.ledger.database import connect, transaction
 from onnx_export.models import DEFAULT
+from query.calibration_fitting.calibration_fit import calibrate
 from query.cli import run
-from query.fitting.calibrate import calibrate
 from tests.query.synthetic import make_token_reranker, make_word_model
 from trials import DEMO
 from trials.servers.shared import once

@@ -17,7 +17,7 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index_sources import collection_lock
 from indexer.ledger.database import open_database
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from query.cli import _SECTIONS, root, run
 from query.commands import index as index_command
 from query.commands.options import COLLECTION

@@ -15,7 +15,7 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs
 from indexer.ledger.database import open_database
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from tests.conftest import skip_or_fail
 from trials import DEMO, ROOT
 from trials.clock import Clock

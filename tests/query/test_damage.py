@@ -63,8 +63,8 @@ def test_a_home_that_can_t_be_written_is_searched_and_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Commands that must write are refused before their work: no document is read, and no encoder opened."""
-    monkeypatch.setattr("query.fitting.calibrate.draw_samples", None)
-    monkeypatch.setattr("query.migration.migrate.open_named", None)
+    monkeypatch.setattr("query.calibration_fitting.calibration_fit.draw_samples", None)
+    monkeypatch.setattr("query.migration.query_migration.open_named", None)
     try:
         with unwritable(home, tmp_path / "view"):
             for command in (*SHOWN, ["status"]):

@@ -4,8 +4,8 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topics import read_topics
 from trials import DEMO
 
 LANGS = {"ar", "de", "en", "es", "fr", "ja", "pt", "ru", "tr", "zh"}

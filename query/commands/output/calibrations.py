@@ -8,10 +8,10 @@ from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection.collection import Collection
-from query.calibration.summary import MatesSummary, Summary
-from query.calibration.table import StoredCalibration
-from query.fitting.calibrate import CalibrationReport
-from query.fitting.upkeep import UpkeepReport
+from query.calibration.calibration_summary import MatesSummary, Summary
+from query.calibration.calibration_table import StoredCalibration
+from query.calibration_fitting.calibration_fit import CalibrationReport
+from query.calibration_fitting.recalibration import UpkeepReport
 
 _DECIDED_BY = {
     "judgements": "by your judgements",

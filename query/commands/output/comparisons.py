@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from encoders.console import Console
-from query.evaluation.significance import Comparison
+from query.measures.significance import Comparison
 
 _COMPARISON_NAMES = {
     "baseline": "a",

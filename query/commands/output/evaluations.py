@@ -10,11 +10,11 @@ from encoders.console import Console
 from query.commands.output.calibrations import show_taught
 from query.commands.output.comparisons import comparison_json, show_comparisons
 from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
-from query.evaluation.evaluate import Evaluation
-from query.evaluation.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, TLR_DEPTH, RelevantCounts, is_fairness
-from query.evaluation.measures import mean_name, pooled
+from query.evaluation.collection_evaluation import Evaluation
 from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, EvaluationPlan, RunKind, ScoredRuns
-from query.evaluation.significance import Comparison
+from query.measures.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, TLR_DEPTH, RelevantCounts, is_fairness
+from query.measures.quality_measures import mean_name, pooled
+from query.measures.significance import Comparison
 
 RELEVANT = "the relevant documents"
 """What an encoder is measured by in an evaluation."""

@@ -16,7 +16,7 @@ from encoders.printable import one_line
 from encoders.text.segmentation import cut_at_blanks
 from indexer.text.language_detection import SURE
 from query.calibration.margin import NEIGHBOURS, centring, exponent
-from query.ranking.hits import RERANKED, Facets, Hit, ScoreParts, good_hits
+from query.ranking.search_hits import RERANKED, Facets, Hit, ScoreParts, good_hits
 
 if TYPE_CHECKING:
     from query.calibration.calibration import Calibration

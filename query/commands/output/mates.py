@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.maps.mate_scores import MateScores
 from encoders.maps.parallel import Parallel
 from encoders.wording import counted
-from query.alignment.mates_table import Point, Sweep
+from query.alignment.mate_retrieval_sweep import Point, Sweep
 
 
 def show_mates(measured: Mapping[str, MateScores], name: str, parallel: Parallel, console: Console) -> None:

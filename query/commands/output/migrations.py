@@ -7,10 +7,10 @@ from dataclasses import asdict
 from encoders.console import Console, values_of
 from encoders.wording import counted
 from query.commands.output.calibrations import show_taught
-from query.migration.finish import ReencodingReport
-from query.migration.migrate import MigrationReport
+from query.migration.document_reencoding import ReencodingReport
 from query.migration.overlap import Comparison
-from query.migration.sample import FEWEST
+from query.migration.paired_sample import FEWEST
+from query.migration.query_migration import MigrationReport
 
 _KEPT = 0.95
 """Least share of re-encoding's mean reciprocal rank that a map should keep."""

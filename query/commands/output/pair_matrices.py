@@ -6,9 +6,9 @@ from typing import Any
 
 from encoders.console import Console
 from encoders.wording import counted
-from query.evaluation.measures import mean_name
 from query.evaluation.pair_matrix import PairMatrix
-from query.evaluation.significance import ALPHA, HIGHER, LOWER
+from query.measures.quality_measures import mean_name
+from query.measures.significance import ALPHA, HIGHER, LOWER
 
 
 def show_pair_matrix(matrix: PairMatrix, console: Console) -> None:

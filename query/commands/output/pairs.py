@@ -12,7 +12,7 @@ from encoders.wording import counted
 from query.alignment.gold import Gold, recall_of
 from query.alignment.mining import Mined
 from query.alignment.side import Side
-from query.evaluation.output_files import write_lines
+from query.trec_files.output_files import write_lines
 
 
 def show_pairs(

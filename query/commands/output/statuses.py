@@ -17,7 +17,7 @@ def show_statuses(statuses: Sequence[dict[str, Any]], settings: Settings, consol
     """Show where collections are kept and the status of each.
 
     Args:
-        statuses: of ``query.collections.status.describe``.
+        statuses: of ``query.collections.collection_status.describe``.
         settings: the home of the collections.
         console: shows all this.
         full: whether to show every calibration, run and note; otherwise the active calibration, the last run and the

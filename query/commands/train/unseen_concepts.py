@@ -23,9 +23,9 @@ from encoders.document import Document, Encoder, FloatArray, encode_in_batches
 from encoders.text.segmentation import first_sentence
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from query.evaluation.significance import ALPHA, errors_by_chance
-from query.fitting.statistics import draw_samples, fit_statistics
-from query.fitting.trial import FEWEST, Question, Trial
+from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
+from query.calibration_fitting.ranking_trial import FEWEST, Question, Trial
+from query.measures.significance import ALPHA, errors_by_chance
 
 PAGES = 512
 """Maximum pages; whole concepts are taken until so many are reached."""

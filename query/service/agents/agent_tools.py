@@ -24,7 +24,7 @@ from pydantic_core import ErrorDetails
 
 from encoders.printable import one_line
 from encoders.wording import counted
-from query.ranking.hits import ScoreParts
+from query.ranking.search_hits import ScoreParts
 from query.service.agents.tool_messages import (
     DOCUMENT_CHARACTERS,
     CollectionsArguments,

@@ -16,7 +16,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from query.ranking.hits import LANGUAGE_FACET
+from query.ranking.search_hits import LANGUAGE_FACET
 from query.service.api_messages import (
     LONGEST,
     MOST_FACETS,

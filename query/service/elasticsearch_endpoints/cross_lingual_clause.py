@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from query.ranking.hits import Hit
+from query.ranking.search_hits import Hit
 from query.service.api_messages import MOST, SearchRequest
 from query.service.refusals import Refused
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from encoders.errors import BadInput
 from query.calibration.calibration import Calibration, LanguageStatistics, Means
-from query.calibration.space import PLAIN_SPACE
+from query.calibration.comparison_space import PLAIN_SPACE
 
 SEPARATOR = "/"
 """Stands between a collection's name, which has none, and the id of its document."""

@@ -14,8 +14,8 @@ from fastapi import Request, Response
 
 from encoders.errors import DragomanError
 from indexer.collection.collection import NoCollection
-from query.calibration.table import NONE
-from query.ranking.hits import Hit
+from query.calibration.calibration_table import NONE
+from query.ranking.search_hits import Hit
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
 from query.service.access import Caller

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from fnmatch import translate
 from typing import Any
 
-from query.ranking.hits import Hit
+from query.ranking.search_hits import Hit
 from query.service.api_messages import MOST
 from query.service.elasticsearch_endpoints.cross_lingual_clause import CrossLingual, Highlight, InnerHits
 

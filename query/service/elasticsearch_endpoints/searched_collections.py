@@ -11,7 +11,7 @@ from encoders.errors import BadInput
 from indexer.cluster.source_values import values
 from indexer.stores.attached.companion_index import CompanionStore
 from indexer.stores.contract import ChecksFields, Filters, OnServer
-from query.ranking.hits import Hit
+from query.ranking.search_hits import Hit
 from query.ranking.searcher import Searcher
 from query.service.elasticsearch_endpoints import cross_lingual_clause
 from query.service.elasticsearch_endpoints.collection_places import Place

@@ -11,9 +11,9 @@ import numpy as np
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.summary import Summary
+from query.calibration.calibration_summary import Summary
 
 SETTINGS: dict[str, Any] = {
     "rank": 0,

@@ -15,9 +15,9 @@ from encoders.maps.space_maps import SpaceMaps
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
-from query.calibration.space import CommonSpace, MappedSpace
-from query.fitting.shrinkage import ShrunkMeans
-from query.fitting.statistics import CalibrationSamples, fit_statistics
+from query.calibration.comparison_space import CommonSpace, MappedSpace
+from query.calibration_fitting.language_statistics import CalibrationSamples, fit_statistics
+from query.calibration_fitting.shrinkage import ShrunkMeans
 
 DIM = 12
 PARTS = VectorParts.equal(DIM)

@@ -8,8 +8,8 @@ import numpy as np
 
 from encoders.document import Float64Array, FloatArray, unit_rows
 from query.calibration.calibration import Calibration
-from query.calibration.space import PLAIN_SPACE, CommonSpace
-from query.fitting.statistics import fit_statistics
+from query.calibration.comparison_space import PLAIN_SPACE, CommonSpace
+from query.calibration_fitting.language_statistics import fit_statistics
 from tests.query.calibration.test_calibration import DIM, samples, some
 
 LANGUAGES = {"de": slice(0, 4), "fr": slice(4, 9), "sw": slice(9, 11)}

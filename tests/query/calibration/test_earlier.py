@@ -10,9 +10,9 @@ import pytest
 
 from encoders.maps.space_maps import SpaceMaps
 from query.calibration.calibration import Calibration
-from query.calibration.space import CommonSpace, MappedSpace
-from query.calibration.summary import Summary
-from query.fitting.statistics import fit_statistics
+from query.calibration.calibration_summary import Summary
+from query.calibration.comparison_space import CommonSpace, MappedSpace
+from query.calibration_fitting.language_statistics import fit_statistics
 from tests.query.calibration.earlier import earlier_artifact, earlier_summary
 from tests.query.calibration.test_calibration import DIM, samples, some
 

@@ -15,7 +15,7 @@ from encoders.maps.networks import Networks, read_mapping
 from indexer.collection.settings import Settings
 from indexer.training.mapping_training import write
 from query.calibration.calibration import Calibration
-from query.calibration.space import MappedSpace
+from query.calibration.comparison_space import MappedSpace
 from query.cli import run
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.searcher import Searcher

@@ -15,12 +15,12 @@ from encoders.maps.space_maps import ANY, QueryEncoderSpec, SpaceMaps
 from indexer.collection.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
+from query.calibration.comparison_space import MappedSpace
 from query.calibration.margin import FLOOR
-from query.calibration.space import MappedSpace
+from query.calibration_fitting.calibration_fit import calibrate
+from query.calibration_fitting.calibration_request import CalibrationRequest
+from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.cli import run
-from query.fitting.calibrate import calibrate
-from query.fitting.request import CalibrationRequest
-from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher

@@ -14,11 +14,11 @@ from encoders.console import Console
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.calibration.calibration import BALANCE
-from query.calibration.summary import CommonSpaceSummary, DecidedBy, MatesSummary, Summary
-from query.calibration.table import StoredCalibration
+from query.calibration.calibration_summary import CommonSpaceSummary, DecidedBy, MatesSummary, Summary
+from query.calibration.calibration_table import StoredCalibration
+from query.calibration_fitting.calibration_fit import CalibrationReport
 from query.cli import run
 from query.commands.output.calibrations import show_calibration
-from query.fitting.calibrate import CalibrationReport
 from tests.query.conftest import SOURCES, copied
 from trials import DEMO
 

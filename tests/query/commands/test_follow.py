@@ -20,9 +20,9 @@ from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, StoreError
 from indexer.attaching.attached_collection import AttachedCollection
 from indexer.attaching.catch_up import AttachReport
+from query.calibration_fitting.recalibration import UpkeepReport
 from query.cli import run
 from query.commands import attach as attach_command
-from query.fitting.upkeep import UpkeepReport
 
 LOOKS = 6
 

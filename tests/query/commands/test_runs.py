@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from query import cli
-from query.evaluation.trec_run import Run
 from query.ranking.searcher import Searcher
+from query.trec_files.trec_run import Run
 from tests.query.evaluation.test_scored_runs import word_searcher
 
 Command = Callable[..., str]

@@ -18,11 +18,11 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
 from query.calibration.calibration import Calibration
-from query.calibration.table import CalibrationRow
+from query.calibration.calibration_table import CalibrationRow
 from query.cli import run
 from query.commands.output.hits import parts_line, score_formula, show_hits
-from query.ranking.hits import Hit, Passage, ScoreParts, as_json, good_hits
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Hit, Passage, ScoreParts, as_json, good_hits
 from query.ranking.searcher import Searcher
 from tests.query.calibration.earlier import earlier_artifact, earlier_summary
 from tests.query.conftest import copied

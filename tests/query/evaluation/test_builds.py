@@ -17,10 +17,10 @@ from onnx_export.graphs import device_check
 from onnx_export.graphs.device_check import check_device
 from onnx_export.graphs.parity import read_texts
 from onnx_export.models import default_folder as default_build
-from query.evaluation.measures import parse_measures, score
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
-from query.evaluation.trec_run import Run
+from query.measures.quality_measures import parse_measures, score
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topics import read_topics
+from query.trec_files.trec_run import Run
 from tests.conftest import read_documents
 
 COLLECTIONS = {"lohelp": "index", "ntrex": "headline"}

@@ -11,14 +11,14 @@ from ir_measures import Qrel
 from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import Base
 from query.evaluation import evaluation_log
-from query.evaluation.evaluate import Earlier, read_earlier
+from query.evaluation.collection_evaluation import Earlier, read_earlier
 from query.evaluation.evaluation_log import Setup
-from query.evaluation.fairness import RelevantCounts
-from query.evaluation.measures import Scores, parse_measures, pooled, score
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRun
-from query.evaluation.topic_set import TopicSet
-from query.evaluation.trec_run import Run, pack
+from query.measures.fairness import RelevantCounts
+from query.measures.quality_measures import Scores, parse_measures, pooled, score
 from query.report.language_pairs import logged_rankings
+from query.trec_files.topic_set import TopicSet
+from query.trec_files.trec_run import Run, pack
 
 MEASURES = parse_measures(["AP", "P@10"])
 GERMAN = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)], "2": [("c", 0.5)]})

@@ -11,11 +11,11 @@ import pytest
 from encoders.console import Console
 from encoders.errors import BadInput
 from query.commands.output.pair_matrices import show_pair_matrix
-from query.evaluation.measures import parse_measures
 from query.evaluation.pair_matrix import PairRun, as_csv, as_latex, pair_matrix, write_matrix
 from query.evaluation.scored_runs import EvaluationPlan, rank_and_score
-from query.evaluation.significance import compare, holm
-from query.evaluation.topic_set import by_language
+from query.measures.quality_measures import parse_measures
+from query.measures.significance import compare, holm
+from query.trec_files.topic_set import by_language
 from tests.query.evaluation.test_scored_runs import QRELS, TOPICS, word_searcher
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from encoders.errors import BadInput
 from query.evaluation.run_table import RunTable, TableRow
-from query.evaluation.significance import compare, corrected
+from query.measures.significance import compare, corrected
 
 PLAIN = {str(qid): {"AP": 0.2, "P@10": 0.5} for qid in range(14)}
 FAIR = {str(qid): {"AP": 0.4, "P@10": 0.5} for qid in range(14)}

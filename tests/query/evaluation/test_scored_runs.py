@@ -14,13 +14,13 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from query.evaluation.foreign_scores import score_foreign
-from query.evaluation.lexicons import Lexicons
-from query.evaluation.measures import parse_measures
 from query.evaluation.scored_runs import EvaluationPlan, Judgements, rank_and_score
-from query.evaluation.topic_set import by_language
-from query.evaluation.topics import Topic
-from query.evaluation.trec_run import Run, unpack
+from query.lexical_baselines.lexicons import Lexicons
+from query.measures.quality_measures import parse_measures
 from query.ranking.searcher import Searcher
+from query.trec_files.topic_set import by_language
+from query.trec_files.topics import Topic
+from query.trec_files.trec_run import Run, unpack
 
 DOCUMENTS = [
     Document("en:flood", "en", "flood elbe river water"),

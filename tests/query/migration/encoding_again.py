@@ -8,8 +8,8 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect
-from query.calibration import table as calibration_table
-from query.ranking.hits import Hits
+from query.calibration import calibration_table
+from query.ranking.search_hits import Hits
 from query.ranking.searcher import Searcher
 
 DOCUMENTS = 235

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
-from query.fitting.sampling import shares
+from query.calibration_fitting.document_samples import shares
 from query.migration.candidate_maps import MapQuality, MapRecipe, PairedSample, learn_map, map_learner
 
 LANGS = ("de", "en", "fr")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from encoders.document import FloatArray
-from query.ranking.hits import Hit, Ranking
+from query.ranking.search_hits import Hit, Ranking
 
 
 def assert_same(one: Ranking, other: Ranking, tolerance: float = 1e-5) -> None:

@@ -11,7 +11,7 @@ import pytest
 from encoders.document import FloatArray, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Bank
-from query.calibration.space import CorrectedQueries
+from query.calibration.comparison_space import CorrectedQueries
 from query.ranking import bank_neighbourhoods
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidates import CandidateDocuments

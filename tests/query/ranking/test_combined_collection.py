@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
+from query.calibration_fitting import calibration_fit as calibrating
+from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.cli import root, run
-from query.fitting import calibrate as calibrating
-from query.fitting.request import CalibrationRequest
-from query.ranking.hits import Hits
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Hits
 from query.ranking.searcher import Searcher
 from query.service.service_options import ServiceOptions
 from tests.query.conftest import copied, moved

@@ -16,7 +16,7 @@ from encoders.errors import BadInput
 from indexer.collection.settings import Settings
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from query.ranking.hits import Facets
+from query.ranking.search_hits import Facets
 from query.ranking.searcher import Searcher
 from tests.query.conftest import copied
 

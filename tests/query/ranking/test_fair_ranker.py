@@ -24,21 +24,21 @@ from indexer.index_sources import index
 from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import BALANCE, Calibration
-from query.calibration.space import PLAIN_SPACE
+from query.calibration.comparison_space import PLAIN_SPACE
+from query.calibration_fitting.calibration_fit import calibrate
+from query.calibration_fitting.calibration_request import CalibrationRequest
+from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.commands.output.hits import parts_line, score_formula
-from query.evaluation.measures import parse_measures, score
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
-from query.evaluation.trec_run import Run
-from query.fitting.calibrate import calibrate
-from query.fitting.request import CalibrationRequest
-from query.fitting.statistics import draw_samples, fit_statistics
+from query.measures.quality_measures import parse_measures, score
 from query.ranking import fair_ranker as ranking_module
 from query.ranking.fair_ranker import FairRanker, Stretch
-from query.ranking.hits import Ranking
 from query.ranking.passages import opening_lengths
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Ranking
 from query.ranking.searcher import Searcher
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topics import read_topics
+from query.trec_files.trec_run import Run
 from tests.query.ranking.same_ranking import assert_same, assert_same_hits
 from tests.query.synthetic import TopicEncoder, filled, page
 from trials import DEMO, ROOT

@@ -8,7 +8,7 @@ import pytest
 
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
-from query.fitting.statistics import fit_statistics
+from query.calibration_fitting.language_statistics import fit_statistics
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from tests.query.calibration.test_calibration import samples

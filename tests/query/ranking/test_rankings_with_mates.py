@@ -16,7 +16,7 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.fitting.statistics import draw_samples, fit_statistics
+from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranker_module
 from query.ranking.fair_ranker import FairRanker, Stretch
 from tests.query.ranking.same_ranking import assert_same

@@ -16,12 +16,12 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
 from query.ranking.best_passage import best_passages
-from query.ranking.hits import Detail, ScoreParts
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Detail, ScoreParts
 from query.ranking.searcher import Searcher
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topics import read_topics
 from trials import DEMO, ROOT
 
 

@@ -18,7 +18,7 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.stores.contract import MissingDocuments, StoredDocument
-from query.calibration.space import PLAIN_SPACE
+from query.calibration.comparison_space import PLAIN_SPACE
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import NoDocument, Searcher
 

@@ -17,9 +17,9 @@ from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput
 from indexer.stores.contract import VectorQuery
 from indexer.text.language_detection import Detector
-from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.hits import Detail, Hit, Ranking, ScoreParts, as_json, grouped
+from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Detail, Hit, Ranking, ScoreParts, as_json, grouped
 from query.ranking.searcher import Searcher
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from ir_measures import AP, Qrel
 
 from encoders.printable import one_line
-from query.evaluation.measures import score
 from query.evaluation.plots import difference_figure, save_figure
-from query.evaluation.significance import compare, corrected
-from query.evaluation.trec_run import Run
+from query.measures.quality_measures import score
+from query.measures.significance import compare, corrected
 from query.report import bias
 from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
 from query.report.first_hits import FirstHits
 from query.report.language_pairs import PairTable, average_precisions, map_by_pair, shares_by_pair
+from query.trec_files.trec_run import Run
 
 
 def clusters(count: int, languages: int) -> tuple[np.ndarray, np.ndarray]:

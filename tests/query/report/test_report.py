@@ -19,20 +19,20 @@ from indexer.collection.store_location import StoreLocation
 from indexer.index_sources import index
 from indexer.ledger.database import connect, transaction
 from indexer.stores.contract import StoredDocument
-from query.calibration.table import use
+from query.calibration.calibration_table import use
+from query.calibration_fitting.calibration_fit import calibrate
+from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.cli import run
 from query.evaluation import evaluation_log
-from query.evaluation.evaluate import evaluate_collection
+from query.evaluation.collection_evaluation import evaluate_collection
 from query.evaluation.evaluation_log import EvaluationRow
-from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.scored_runs import EvaluationPlan
-from query.evaluation.topic_set import read_topic_set
-from query.fitting.calibrate import calibrate
-from query.fitting.request import CalibrationRequest
+from query.measures.quality_measures import DEFAULT_MEASURES, parse_measures
 from query.ranking.ranking_options import RankingOptions
 from query.report import sections
 from query.report.compose import report
 from query.report.language_pairs import PairTable
+from query.trec_files.topic_set import read_topic_set
 from tests.conftest import skip_or_fail
 from tests.query.conftest import copied
 from trials import DEMO, page_attacks

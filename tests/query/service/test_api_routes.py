@@ -17,11 +17,11 @@ import pytest
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from onnx_export.models import DEFAULT
-from query.calibration import table as calibration_table
-from query.migration.migrate import migrate
+from query.calibration import calibration_table
+from query.migration.query_migration import migrate
 from query.query_log.judged_queries import logged_searches
-from query.ranking.hits import Hit, as_json
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Hit, as_json
 from query.ranking.searcher import Searcher
 from query.service.service_options import ServiceOptions
 from trials.servers.service import serving

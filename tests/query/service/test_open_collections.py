@@ -22,10 +22,10 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.ledger.database import now, open_database, transaction
 from indexer.stores.embedded import EmbeddedStore
-from query.calibration import table as calibration_table
+from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.summary import Summary
-from query.calibration.table import CalibrationRow
+from query.calibration.calibration_summary import Summary
+from query.calibration.calibration_table import CalibrationRow
 from query.collections.removal import remove_collection
 from query.ranking.fair_ranker import MANY
 from query.ranking.query_encoder import open_query_encoder

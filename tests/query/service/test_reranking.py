@@ -15,8 +15,8 @@ from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
-from query.ranking.hits import as_json
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import as_json
 from query.ranking.searcher import Searcher
 from query.service.agents.agent_tools import AgentTools
 from query.service.api_messages import SearchAnswer, SearchRequest

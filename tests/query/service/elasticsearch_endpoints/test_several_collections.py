@@ -9,8 +9,8 @@ import pytest
 
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
-from query.ranking.hits import Hit
 from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Hit
 from query.ranking.searcher import Searcher
 from query.service.elasticsearch_endpoints.pooled_calibration import CalibratedCollection, pooled
 from query.service.elasticsearch_endpoints.several_collections import joined, name_and_id

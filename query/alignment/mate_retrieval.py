@@ -1,0 +1,156 @@
+"""Methods to compare documents of two languages, learnt from other documents and evaluated by mate retrieval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from encoders.console import Progress
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+from encoders.maps.lca import LCA, ridge_path
+from encoders.maps.lcc import LCC
+from encoders.maps.mate_scores import Comparer, MateScores, centred, mates, over_pairs
+from encoders.maps.networks import Networks, read_mapping
+from encoders.maps.parallel import ConceptSplit, Parallel
+from encoders.maps.ridge_path import RIDGES, AlignedMoments, RidgePath
+from encoders.maps.space_maps import SpaceMaps
+from indexer.training.nca_training import train_networks
+from query.calibration.comparison_space import check_model
+
+Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc-published", "lcc", "nca"]
+METHODS: tuple[Method, ...] = get_args(Method)
+CODES = 200
+"""Default number of dimensions of LCC's codes."""
+_Rows = tuple[FloatArray, FloatArray]
+
+
+def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None = None, seed: int = 0) -> Comparer:
+    """A comparer learnt from the training concepts, its ridge chosen on the validation concepts.
+
+    Args:
+        method: ``raw``: vectors as the encoder made them; ``centred``: each language's training mean subtracted;
+            ``lca-published``: documents mapped into the queries' space by the pseudo-inverse of vectors that are not
+            centred; ``lca``: by a ridge regression of centred vectors; ``lca-stay``: by a ridge regression towards the
+            identity; ``lcc-published``: codes of a pair of languages, as wide as the vectors; ``lcc``: codes of all
+            languages; ``nca``: a network for each direction.
+        split: the concepts.
+        dimensions: number of principal axes that each language is cut to first; number of dimensions of LCC's codes;
+            for the published methods the number of a vector's first coordinates that count, as in the paper's figures.
+        seed: seed of the networks.
+    """
+    if method == "raw":
+        return _raw
+    if method == "nca":
+        return train_networks(split, seed, Progress()).compared
+    if method in {"lca-published", "lcc-published"}:
+        return _published(method, split.training, dimensions)
+    aligned = split.training.aligned()
+    if method == "lcc":
+        return _codes(aligned, split, dimensions or CODES)
+    if method == "centred":
+        return centred({lang: aligned.mean(lang).astype(np.float32) for lang in aligned.parts})
+    paths = {} if dimensions else {lang: ridge_path(aligned, lang) for lang in aligned.parts}
+
+    def fit(query_lang: str, doc_lang: str, ridge: float) -> LCA:
+        lca = LCA(ridge, dimensions, stay=method == "lca-stay")
+        return lca.fit_moments(aligned, doc_lang, query_lang, paths.get(doc_lang))
+
+    return _by_pair(split, fit)
+
+
+def _raw(_query_lang: str, _doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+    return queries, documents
+
+
+def _published(method: Method, training: Parallel, dimensions: int | None) -> Comparer:
+    """LCA or LCC as published; vectors are cut to their first coordinates."""
+    rows = {lang: vectors[:, :dimensions] for lang, vectors in training.rows.items()}
+    aligned = Parallel(training.concepts, rows).aligned()
+
+    @cache
+    def lcc(first: str, second: str) -> LCC:
+        return LCC.published(rows[first], rows[second])
+
+    def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+        queries, documents = queries[:, :dimensions], documents[:, :dimensions]
+        if method == "lca-published":
+            return _mapped(LCA.published(aligned, doc_lang, query_lang), queries, documents)
+        first, second = sorted((query_lang, doc_lang))
+        codes, names = lcc(first, second), {first: "x", second: "y"}
+        return codes.transform(queries, names[query_lang]), codes.transform(documents, names[doc_lang])
+
+    return compare
+
+
+def _by_pair(split: ConceptSplit, fit: Callable[[str, str, float], LCA]) -> Comparer:
+    """Map documents into the queries' space, by a map for each pair with the ridge that is best on validation."""
+    maps: dict[tuple[str, str], LCA] = {}
+
+    def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+        if (query_lang, doc_lang) not in maps:
+            fits = [fit(query_lang, doc_lang, ridge) for ridge in RIDGES]
+            maps[query_lang, doc_lang] = max(fits, key=lambda lca: validation_mrr(lca, query_lang, doc_lang))
+        return _mapped(maps[query_lang, doc_lang], queries, documents)
+
+    def validation_mrr(lca: LCA, query_lang: str, doc_lang: str) -> float:
+        rows = split.validation.rows
+        return mates(*_mapped(lca, rows[query_lang], rows[doc_lang])).mrr
+
+    return compare
+
+
+def _mapped(lca: LCA, queries: FloatArray, documents: FloatArray) -> _Rows:
+    return (queries - lca.target_mean_).astype(np.float32), lca.transform(documents)
+
+
+def _codes(aligned: AlignedMoments, split: ConceptSplit, dimensions: int) -> Comparer:
+    """Compare by the LCC codes of all languages, with the ridge that is best on validation."""
+    paths: dict[str, RidgePath] = {lang: ridge_path(aligned, lang) for lang in aligned.parts}
+    comparers = [partial(_coded, LCC(dimensions, ridge).fit_moments(aligned, paths)) for ridge in RIDGES]
+    return max(comparers, key=lambda comparer: over_pairs(comparer, split.validation).mrr)
+
+
+def _coded(lcc: LCC, query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+    return lcc.transform(queries, query_lang), lcc.transform(documents, doc_lang)
+
+
+def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, MateScores], list[str]]:
+    """Mate retrieval over all ordered pairs of languages by method, and the languages that the mapping does not know.
+
+    The methods are raw, centred, and the mapping's method, each over all documents. Linear maps are applied to vectors
+    centred by the documents' own means, as in a search; networks have stored means. A language that a linear map does
+    not know is left unmapped, or is mapped by the mean of the known languages' maps.
+
+    Raises:
+        BadInput: no concept is in all languages, the folder holds no mapping, or the mapping lacks a pair of languages.
+        ModelMismatch: the mapping is for vectors of another model.
+    """
+    if not parallel.concepts:
+        raise BadInput(
+            f"no concept is in all of {', '.join(parallel.rows)}, so there is nothing to find; "
+            "name languages that have documents of the same concepts: --languages"
+        )
+    maps = read_mapping(folder)
+    check_model(maps, model, next(iter(parallel.rows.values())).shape[1])
+    comparers: dict[str, Comparer] = {
+        "raw": _raw,
+        "centred": centred({lang: rows.mean(axis=0) for lang, rows in parallel.rows.items()}),
+        str(maps.about["method"]): _by_mapping(maps),
+    }
+    unknown = [lang for lang in parallel.rows if not maps.knows(lang)]
+    return {method: over_pairs(comparer, parallel) for method, comparer in comparers.items()}, unknown
+
+
+def _by_mapping(maps: SpaceMaps | Networks) -> Comparer:
+    if isinstance(maps, Networks):
+        return maps.compared
+
+    def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+        return maps.compared(query_lang, doc_lang, queries - queries.mean(axis=0), documents - documents.mean(axis=0))
+
+    return compare

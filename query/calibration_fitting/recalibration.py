@@ -1,0 +1,87 @@
+"""Keep a collection's calibration while it fits the documents, and calibrate again when it does not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from encoders.console import Console
+from encoders.machine.placement import Device
+from indexer.collection.settings import Settings
+from indexer.indexing.pipeline import IndexReport
+from query.calibration import calibration_table
+from query.calibration.calibration import Calibration
+from query.calibration.calibration_table import StoredCalibration
+from query.calibration_fitting.calibration_fit import CalibrationReport, calibrate_open
+from query.calibration_fitting.calibration_request import CalibrationRequest
+from query.calibration_fitting.drift import drift
+from query.calibration_fitting.open_collection import OpenCollection
+
+DRIFT = 0.25
+"""Least drift of a language that makes a collection be calibrated again; drift of unchanged documents is below half of
+this (docs/methods/fair-ranking.md)."""
+
+
+class UpkeepReport(NamedTuple):
+    """The report of a collection's new calibration, none if the old one stays; and why."""
+
+    report: CalibrationReport | None
+    reason: str
+
+
+def is_upkeep_due(report: IndexReport, name: str, settings: Settings) -> bool:
+    """Whether an index run changed a collection, or left it without a calibration for all its languages."""
+    return bool(report.encoded or report.pruned or report.resumed) or not is_calibrated(name, settings)
+
+
+def is_calibrated(name: str, settings: Settings) -> bool:
+    """Whether a calibration knows all languages of a collection, or a person chose to search without a calibration."""
+    with OpenCollection.open(name, settings) as opened:
+        return _left_without(opened) or not _misfit(opened, opened.stored_calibration(), opened.calibration())
+
+
+def keep_calibrated(
+    name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
+) -> UpkeepReport:
+    """Calibrate a collection again after documents were added or deleted, unless the active calibration still fits.
+
+    It does not fit if there is none, if an earlier version made it, if it lacks a language, or if the documents have
+    drifted. The new calibration takes over a person's input to the old one: a balance, a decision by judgements, logged
+    queries.
+    """
+    with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
+        if _left_without(opened):
+            return UpkeepReport(None, "it is searched without a calibration, as you chose")
+        stored, active = opened.stored_calibration(), opened.calibration()
+        reason = _misfit(opened, stored, active)
+        if active and not reason:
+            shares = drift(opened.store, active)
+            worst = max(shares, key=shares.__getitem__, default="")
+            if not worst:
+                return UpkeepReport(None, "it has no pseudo-queries to measure drift with")
+            reason = (
+                f"a new calibration would change the first ten hits of {shares[worst]:.0%} of the pseudo-queries in "
+                f"{worst}; no language has more (changes that chance explains are not counted)"
+            )
+            if shares[worst] < DRIFT:
+                return UpkeepReport(None, reason)
+        request = CalibrationRequest()
+        return UpkeepReport(calibrate_open(opened, request.after(stored, active) if stored else request), reason)
+
+
+def _left_without(opened: OpenCollection) -> bool:
+    """Whether a person chose that none of the calibrations of a collection's model is active."""
+    calibrations = calibration_table.all_calibrations(opened.engine, opened.collection.name)
+    of_model = [stored for stored in calibrations if stored.model == opened.collection.model]
+    return bool(of_model) and not any(stored.active for stored in of_model)
+
+
+def _misfit(opened: OpenCollection, stored: StoredCalibration | None, active: Calibration | None) -> str:
+    """Why a collection needs another calibration, whatever its drift; empty: the active calibration may stay."""
+    if stored is None:
+        return "it had no calibration"
+    if stored.summary.is_earlier:
+        return "an earlier version of Dragoman made its calibration, with settings that are gone"
+    if active is None:
+        return "its calibration can't be read"
+    new = sorted(opened.store.count().keys() - active.languages.keys())
+    return f"new languages: {', '.join(new)}" if new else ""

@@ -1,0 +1,323 @@
+"""Evaluate a collection: rank every topic, score the rankings, log them, compare them with another run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from encoders.console import Console
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED
+from encoders.machine.placement import Device
+from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database, require_writable
+from onnx_export.models import taught_shares
+from query.evaluation import evaluation_log
+from query.evaluation.foreign_scores import by_topic_language, score_foreign, without_languages
+from query.evaluation.pair_matrix import PairMatrix, PairRun, pair_matrix
+from query.evaluation.run_settings import default_tag
+from query.evaluation.scored_runs import (
+    EvaluationPlan,
+    Judgements,
+    RunKind,
+    ScoredRun,
+    ScoredRuns,
+    languages_of,
+    rank_and_score,
+    rounds,
+)
+from query.measures.quality_measures import JUDGED
+from query.measures.significance import Comparison, Topics, compare, corrected
+from query.ranking.query_encoder import encoders_with_methods
+from query.ranking.ranking_options import RankingOptions
+from query.ranking.searcher import Searcher
+from query.trec_files.topic_set import TopicSet
+from query.trec_files.trec_run import Run
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """A run that was scored before.
+
+    Attributes:
+        run: id of a logged run, or the tag of a run file.
+        name: the run's name in its evaluation.
+        measures: names of its measures.
+        scores: by topic id and measure.
+        judged_by: hash of its evaluation's qrels, and languages of the documents whose judgements counted there (none:
+            all languages); none: the judgements of the evaluation that it is compared with.
+        documents_in: as in ``LoggedRun``.
+    """
+
+    run: str
+    name: str
+    measures: Sequence[str]
+    scores: Topics
+    judged_by: tuple[str, list[str] | None] | None = None
+    documents_in: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an evaluation is compared with.
+
+    Attributes:
+        name: number of a logged evaluation, or the tag of a run file.
+        runs: one run or more.
+        pairs: the runs of pairs of languages.
+    """
+
+    name: str
+    runs: Sequence[EarlierRun]
+    pairs: Sequence[PairRun] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation that was logged.
+
+    Attributes:
+        earlier: what it is compared with; none if nothing was named.
+    """
+
+    number: int
+    setup: evaluation_log.Setup
+    plan: EvaluationPlan
+    topic_set: TopicSet
+    scored_runs: ScoredRuns
+    earlier: Earlier | None
+
+    @property
+    def means(self) -> Mapping[str, float]:
+        """Mean of each measure over the topics of the main run: over all languages of topics, or the only one."""
+        return self.scored_runs.main.scores.means
+
+    @property
+    def taught(self) -> Mapping[str, float]:
+        """Share of the relevant documents that taught an encoder, by the encoder's name."""
+        return dict(self.setup.settings.get("taught", {}))
+
+    def pair_matrix(self) -> PairMatrix | None:
+        """The matrix of the first measure over the pairs of languages; none if there are no pairs.
+
+        Pairs are tested against the earlier evaluation's where that has this measure.
+        """
+        name, measure = str(self.number), str(self.plan.measures[0])
+        runs = pair_runs(name, self.scored_runs.runs)
+        if not runs:
+            return None
+        pairs = {run.pair for run in runs}
+        earlier = [
+            run
+            for run in (self.earlier.pairs if self.earlier else ())
+            if run.pair in pairs and any(measure in values for values in run.scores.values())
+        ]
+        return pair_matrix(name, measure, runs, self.earlier.name if self.earlier and earlier else "", earlier)
+
+    def psq_pair_matrix(self) -> PairMatrix | None:
+        """The matrix of the first measure over PSQ's pairs of languages; none if there are none."""
+        runs = pair_runs(str(self.number), self.scored_runs.runs, "psq-pair")
+        return pair_matrix(f"{self.number}, PSQ", str(self.plan.measures[0]), runs) if runs else None
+
+    def comparisons(self) -> list[Comparison]:
+        """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.
+
+        Runs of the same name without a common topic are left out.
+
+        Raises:
+            BadInput: the runs to compare with have none of the topics or none of the measures.
+        """
+        if self.earlier is None:
+            return []
+        measures = [str(measure) for measure in self.plan.measures if str(measure) != JUDGED]
+        by_name = {scored_run.name: scored_run for scored_run in self.scored_runs.runs}
+        matched = [
+            (earlier, by_name[earlier.name])
+            for earlier in self.earlier.runs
+            if earlier.name in by_name and earlier.scores.keys() & by_name[earlier.name].scores.topics.keys()
+        ]
+        comparisons: list[Comparison] = []
+        for earlier, scored_run in matched or [(self.earlier.runs[0], self.scored_runs.main)]:
+            shared = [measure for measure in measures if measure in earlier.measures]
+            if not shared:
+                raise BadInput(
+                    f"run {earlier.run} has none of these measures; choose one of {', '.join(earlier.measures)}"
+                )
+            name = f"{self.number}.{scored_run.name}"
+            comparisons += compare(
+                earlier.run, earlier.scores, name, scored_run.scores.topics, shared, topic=scored_run.topic
+            )
+        return corrected(comparisons)
+
+
+def evaluate_collection(
+    collection: str,
+    topic_set: TopicSet,
+    settings: Settings,
+    plan: EvaluationPlan,
+    *,
+    ranking: RankingOptions | None = None,
+    compared_with: str = "",
+    device: Device = "auto",
+    console: Console | None = None,
+) -> Evaluation:
+    """Rank every topic against a collection, score the rankings, and log them.
+
+    The encoder's name and how it ranks replace an empty tag of the plan; the options ``ranking`` replace those of the
+    calibration. The results are compared with ``compared_with``, a logged run or a TREC run file. ``device`` is where
+    topics are encoded.
+
+    Raises:
+        BadInput: there is no such collection or run, or no topic has a relevant document.
+        StoreError: the log can't be written.
+    """
+    console = console or Console(quiet=True)
+    warn_of_undetermined(topic_set, console)
+    with open_database(settings.database) as engine:
+        require_writable(engine, evaluation_log.EvaluationRow)
+        named = read_earlier(engine, compared_with, topic_set, plan) if compared_with else None
+        with Searcher.open(
+            collection, settings, device=device, ranking=ranking, console=console, to=plan.to
+        ) as searcher:
+            to = plan.to and searcher.targets(plan.to)
+            plan = replace(
+                plan, tag=plan.tag or default_tag(searcher, to, named=bool(ranking and ranking.calibration)), to=to
+            )
+            total = rounds(plan, searcher.targets(plan.to)) * sum(map(len, topic_set.topics.values()))
+            with console.progress("evaluating", total, "topics") as advance:
+                scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
+            row = collections.find(engine, collection)
+            encoders = encoders_with_methods(row, searcher.calibration) if row else []
+            taught = taught_shares(encoders, lambda: _relevant_texts(searcher, topic_set, scored_runs), console)
+            setup = _setup(searcher, plan, topic_set, taught)
+            earlier = _earlier(named, searcher, topic_set, scored_runs, plan) if isinstance(named, Run) else named
+            warn_of_differences(earlier, setup, plan, scored_runs.runs, console)
+        number = evaluation_log.log(engine, setup, scored_runs.runs)
+    return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
+
+
+def _earlier(
+    run: Run, searcher: Searcher, topic_set: TopicSet, scored_runs: ScoredRuns, plan: EvaluationPlan
+) -> Earlier:
+    """The run of a TREC file, scored by the judgements of an evaluation, without documents that were not searched."""
+    targets = searcher.targets(plan.to)
+    doc_ids = run.doc_ids | {qrel.doc_id for qrel in scored_runs.qrels}
+    langs = languages_of(searcher.store, searcher.stored_model, doc_ids)
+    if plan.to is not None:
+        run = without_languages(run, langs, targets)
+    return score_earlier(run, topic_set, Judgements(scored_runs.qrels, langs), targets, plan)
+
+
+def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet, plan: EvaluationPlan) -> Run | Earlier:
+    """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked.
+
+    Raises:
+        BadInput: there is no such run, or the file has none of the topics.
+    """
+    if Path(name).is_file():
+        run = Run.read_trec(name)
+        by_topic_language(run, topic_set.topics)
+        return run
+    named_run = evaluation_log.find(engine, name)
+    runs = [named_run]
+    if "." not in name:
+        members = evaluation_log.members(engine, named_run.evaluation)
+        runs = [run for run in members if run.kind in {"language", "pooled"}] or runs
+    return Earlier(
+        str(named_run.evaluation),
+        [
+            EarlierRun(
+                run.id,
+                run.name,
+                list(run.means),
+                evaluation_log.scores(engine, run.id),
+                (run.setup.qrels_hash, run.setup.judged_languages),
+                run.documents_in,
+            )
+            for run in runs
+        ],
+        evaluation_log.pairs(engine, named_run) if plan.pairs else (),
+    )
+
+
+def score_earlier(
+    run: Run, topic_set: TopicSet, judgements: Judgements, targets: Sequence[str], plan: EvaluationPlan
+) -> Earlier:
+    """Score the run of a TREC file by the judgements of the evaluation that is compared with it."""
+    scored = score_foreign(run, topic_set.topics, judgements, plan.measures, targets=targets, pairs=plan.pairs)
+    main = scored.main
+    earlier_run = EarlierRun(run.tag, main.name, list(main.scores.means), main.scores.topics)
+    return Earlier(run.tag, [earlier_run], pair_runs(run.tag, scored.runs))
+
+
+def pair_runs(name: str, runs: Sequence[ScoredRun], kind: RunKind = "pair") -> list[PairRun]:
+    """The pairs of languages of a kind among an evaluation's runs, by ids that begin with ``name``."""
+    return [
+        PairRun(f"{name}.{run.name}", run.lang, run.documents, run.scores.topics) for run in runs if run.kind == kind
+    ]
+
+
+def _relevant_texts(searcher: Searcher, topic_set: TopicSet, scored_runs: ScoredRuns) -> list[str]:
+    """Hashes of the texts of the documents that are relevant for the topics."""
+    qids = {topic.qid for topics in topic_set.topics.values() for topic in topics}
+    doc_ids = {qrel.doc_id for qrel in scored_runs.qrels if qrel.relevance > 0 and qrel.query_id in qids}
+    stamps = searcher.store.stamps(searcher.stored_model, sorted(doc_ids))
+    return [stamp.text_hash for stamp in stamps.values()]
+
+
+def warn_of_undetermined(topic_set: TopicSet, console: Console) -> None:
+    """Warn if topics name no language."""
+    if UNDETERMINED in topic_set.topics:
+        console.warn("there are topics that name no language; say which with --lang en")
+
+
+def warn_of_differences(
+    earlier: Earlier | None,
+    setup: evaluation_log.Setup,
+    plan: EvaluationPlan,
+    runs: Sequence[ScoredRun],
+    console: Console,
+) -> None:
+    """Warn if an earlier run was scored by other judgements than the runs of a setup, or has no pairs to compare."""
+    if earlier is None:
+        return
+    has_namesake = {run.name for run in earlier.runs} & {run.name for run in runs}
+    is_restricted = earlier.runs[0].documents_in and not has_namesake  # it is compared with the main run
+    if is_restricted or earlier.runs[0].judged_by not in (None, (setup.qrels_hash, setup.judged_languages)):
+        run = earlier.runs[0].run
+        console.warn(f"run {run} was scored by other qrels or another --to; part of the difference is theirs")
+    if plan.pairs and not earlier.pairs:
+        console.warn(f"evaluation {earlier.name} was made without --pairs, so that its pairs can't be compared")
+    elif plan.pairs and not any(
+        str(plan.measures[0]) in values for run in earlier.pairs for values in run.scores.values()
+    ):
+        console.warn(f"the pairs of {earlier.name} were not measured with {plan.measures[0]} and can't be compared")
+
+
+def _setup(
+    searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet, taught: Mapping[str, float]
+) -> evaluation_log.Setup:
+    plan_settings = {
+        "fields": list(plan.fields),
+        "to": plan.to and list(plan.to),
+        "targets": len(searcher.targets(plan.to)),
+        "depth": plan.depth,
+        "taught": dict(taught),
+        **({"lexicons": list(plan.lexicons.names)} if plan.lexicons.names else {}),
+        **({"reranking_seconds": round(searcher.reranker.seconds, 3)} if searcher.reranker else {}),
+    }
+    return evaluation_log.Setup(
+        collection=searcher.collection,
+        tag=plan.tag,
+        model=searcher.spec.model,
+        build=searcher.spec.build,
+        space=searcher.space,
+        settings={**searcher.describe(), **plan_settings},
+        topics=topic_set.name,
+        topics_hash=topic_set.topics_hash,
+        qrels_hash=topic_set.qrels_hash,
+    )

@@ -1,0 +1,1 @@
+"""Rankings without an encoder: BM25, and PSQ by lexicons."""

@@ -1,0 +1,108 @@
+"""Runs of the lexical baselines, RM3 and PSQ, over a collection's documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.text.words import words
+from indexer.text.terms import analyser
+from query.lexical_baselines.lexicons import Lexicons
+from query.lexical_baselines.structured_queries import QueryTranslation, TermCounts
+from query.ranking.search_hits import Ranking
+from query.trec_files.trec_run import Run, RunEntry
+
+if TYPE_CHECKING:
+    from query.ranking.searcher import Searcher
+
+
+@dataclass(frozen=True)
+class LexicalRuns:
+    """Runs without an encoder.
+
+    Attributes:
+        rm3: by language of topics, which is that of the documents.
+        psq: by language of topics, and by language of documents.
+    """
+
+    rm3: dict[str, Run] = field(default_factory=dict)
+    psq: dict[str, dict[str, Run]] = field(default_factory=dict)
+
+
+def rank_lexically(
+    searcher: Searcher,
+    queries: Mapping[str, Sequence[Document]],
+    targets: Sequence[str],
+    lexicons: Lexicons,
+    *,
+    rm3: bool,
+    k: int,
+) -> LexicalRuns:
+    """Rank the documents of each target language for queries by language; one language's terms are in memory at a time.
+
+    PSQ ranks in the languages that there are lexicons for, and in the queries' own language without translation. A
+    language of queries without a lexicon has no runs of PSQ. ``rm3``: also rank by RM3 within the queries' language.
+
+    Raises:
+        BadInput: there are lexicons, and none is for a language of queries and a target language.
+    """
+    lexical_runs = LexicalRuns()
+    pairs = [(lang, documents) for lang in queries for documents in targets if lexicons.has(lang, documents)]
+    translated = {lang for lang, documents in pairs if lang != documents}
+    if lexicons.names and not translated:
+        raise BadInput(
+            f"no lexicon is from a language of the topics ({', '.join(queries)}) to another of the documents "
+            f"({', '.join(targets)}); give one with --lexicon, such as en-de=FILE"
+        )
+    for documents in targets:
+        langs = [lang for lang in queries if lang in translated and (lang == documents or (lang, documents) in pairs)]
+        expands = rm3 and documents in queries
+        if not langs and not expands:
+            continue
+        items = chain.from_iterable(searcher.store.scan(searcher.stored_model, lang=documents))
+        counts = TermCounts((item.document for item in items), documents)
+        for lang in langs:
+            rankings = _rank_by_psq(counts, queries[lang], lang, documents, lexicons, k)
+            lexical_runs.psq.setdefault(lang, {})[documents] = Run("PSQ", rankings)
+        if expands:
+            terms = {query.doc_id: analyser(documents).query_terms(query.content) for query in queries[documents]}
+            rankings = {qid: counts.rank_by_rm3(query_terms, k) for qid, query_terms in terms.items()}
+            lexical_runs.rm3[documents] = Run("RM3", rankings)
+    return lexical_runs
+
+
+def _rank_by_psq(
+    counts: TermCounts, queries: Sequence[Document], lang: str, documents: str, lexicons: Lexicons, k: int
+) -> dict[str, list[RunEntry]]:
+    query_words = list(chain.from_iterable(words(query.content, lang) for query in queries))
+    translation = QueryTranslation(lexicons.translations(lang, documents, query_words), lang, documents)
+    return {query.doc_id: counts.rank(translation.query(query.content), k) for query in queries}
+
+
+def merged(by_documents: Mapping[str, Run], k: int) -> tuple[Run, dict[str, Ranking]]:
+    """One run over all languages of documents, by raw scores: the ``k`` best, also with the languages of the hits."""
+    rankings: dict[str, Ranking] = {}
+    for qid in dict.fromkeys(chain.from_iterable(run.rankings for run in by_documents.values())):
+        hits = [(*hit, lang) for lang, run in by_documents.items() for hit in run.rankings[qid]]
+        hits = sorted(hits, key=lambda hit: -hit[1])[:k]
+        scores = np.array([score for _, score, _ in hits], dtype=np.float32)
+        rankings[qid] = Ranking([doc_id for doc_id, _, _ in hits], [lang for _, _, lang in hits], scores)
+    entries = {
+        qid: list(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True)) for qid, ranking in rankings.items()
+    }
+    return Run("PSQ", entries), rankings
+
+
+def without_lexicon(lang: str, targets: Sequence[str], by_documents: Mapping[str, Run]) -> Iterator[str]:
+    """The remark on target languages that PSQ has no lexicon for."""
+    missing = [documents for documents in targets if documents not in by_documents]
+    if missing and by_documents:
+        yield f"there is no lexicon from {lang} to {', '.join(missing)}; PSQ finds no documents there"
+    elif missing:
+        yield f"there is no lexicon from {lang}; its topics have no run of PSQ"

@@ -1,0 +1,1 @@
+"""Measures of rankings: quality, fairness between languages, significance."""

@@ -1,0 +1,265 @@
+"""Fairness of a run's rankings between the languages of documents.
+
+The own-language share is the share of the first n hits, for n languages searched, that are in the topic's own language.
+
+PEER says whether equally relevant documents are expected at equal ranks whatever their language (Yang, Jänich, Mayfield
+and Lawrie, *Language Fairness in Multilingual Information Retrieval*, SIGIR 2024), as the authors' package
+``peer_measure`` computes it.
+
+TLR, target-languages recall, is the share of a topic's relevant documents in other languages than its own that are
+among the first hits (Jang, Hong, Moon and Lim, *SHIFT*, Findings of EMNLP 2026, section 4.3).
+
+LPR, language preference rate, is the share of topics whose first relevant hit is in the topic's own language, over the
+topics that have relevant documents in their own and in another language. (Jang, Hong, Moon and Lim, *MLAIRE*, 2026,
+measure it over parallel passages, where all languages have the same relevant documents.)
+
+Last, the share of each language's relevant documents that are among the first hundred hits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from query.ranking.search_hits import Ranking
+
+DEPTH = 100
+"""Number of hits that PEER and the share of relevant documents look at."""
+TLR_DEPTH = 20
+"""Number of hits that TLR looks at; nDCG@20 is what SHIFT reports beside it."""
+OWN_LANGUAGE, PEER, TLR, LPR = "own-language", f"PEER@{DEPTH}", f"TLR@{TLR_DEPTH}", "LPR"
+
+Judged = Mapping[str, int]
+"""Level of relevance by document id; 0 is not relevant."""
+_NO_HITS = Ranking((), (), np.zeros(0, dtype=np.float32))
+
+
+@dataclass(frozen=True)
+class RelevantCounts:
+    """Counts of the relevant documents of one language, over all topics.
+
+    Attributes:
+        retrieved: number of relevant documents among the first hundred of their topic's ranking.
+        relevant: number of relevant documents.
+    """
+
+    retrieved: int
+    relevant: int
+
+    @property
+    def share(self) -> float:
+        """Share of the relevant documents that were retrieved; 0 if there are none."""
+        return self.retrieved / self.relevant if self.relevant else 0.0
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """How a run treats the languages of documents.
+
+    Attributes:
+        targets: number of languages of documents that were searched.
+        own_language: by topic id, the share of the topic's language in the first ``targets`` hits; empty if no
+            documents of that language were searched.
+        peer: PEER by topic id.
+        target_recall: TLR by topic id; topics without relevant documents in other languages are missing.
+        preference: LPR by topic id, 0 or 1; topics without relevant documents in both are missing.
+        relevant_counts: counts of relevant documents by language of documents.
+    """
+
+    targets: int
+    own_language: Mapping[str, float] = field(default_factory=dict)
+    peer: Mapping[str, float] = field(default_factory=dict)
+    target_recall: Mapping[str, float] = field(default_factory=dict)
+    preference: Mapping[str, float] = field(default_factory=dict)
+    relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
+
+    def measures(self) -> dict[str, Mapping[str, float]]:
+        """Values by measure and topic: ``own-language``, ``PEER@100``, ``TLR@20`` and ``LPR``."""
+        values_by_measure = {
+            OWN_LANGUAGE: self.own_language,
+            PEER: self.peer,
+            TLR: self.target_recall,
+            LPR: self.preference,
+        }
+        return {name: values for name, values in values_by_measure.items() if values}
+
+
+OLD_PEER = f"PEER-0.1.0@{DEPTH}"
+"""PEER as version 0.1.0 computed it, of ranks among the relevant documents."""
+
+
+def current_name(measure: str, *, is_old: bool) -> str:
+    """The name of a logged measure.
+
+    Version 0.1.0 had ``own-language@9`` where nine languages were searched, and another PEER.
+    """
+    if is_old and measure == PEER:
+        return OLD_PEER
+    return OWN_LANGUAGE if measure.startswith(f"{OWN_LANGUAGE}@") else measure
+
+
+def is_fairness(measure: str) -> bool:
+    """Whether a name is that of a measure of ``Fairness.measures``."""
+    return measure in {OWN_LANGUAGE, PEER, OLD_PEER, TLR, LPR}
+
+
+def fairness(
+    rankings: Mapping[str, Ranking],
+    relevance: Mapping[str, Judged],
+    langs: Mapping[str, str],
+    lang: str,
+    targets: Sequence[str],
+) -> Fairness:
+    """The fairness of one topic language's rankings, over the topics of ``relevance``.
+
+    The rankings are of documents in the languages ``targets``. A topic without a ranking has no hits; judged documents
+    without a language in ``langs`` don't count.
+    """
+    hits = {qid: rankings.get(qid, _NO_HITS) for qid in relevance}
+    own_shares = {}
+    if lang in targets:
+        own_shares = {qid: own_language_share(ranking.langs, lang, len(targets)) for qid, ranking in hits.items()}
+    return Fairness(
+        targets=len(targets),
+        own_language=own_shares,
+        peer={qid: peer(hits[qid].doc_ids, judged, langs) for qid, judged in relevance.items()},
+        target_recall=_known(
+            {qid: target_recall(hits[qid].doc_ids, judged, langs, lang) for qid, judged in relevance.items()}
+        ),
+        preference=_known(
+            {qid: preference(hits[qid].doc_ids, judged, langs, lang) for qid, judged in relevance.items()}
+        ),
+        relevant_counts=relevant_by_language({qid: ranking.doc_ids for qid, ranking in hits.items()}, relevance, langs),
+    )
+
+
+def pooled_fairness(parts: Mapping[str, Fairness]) -> Fairness:
+    """The fairness of all topic languages' runs, over the same targets, as of one run whose topics are ``qid.lang``."""
+    relevant_counts: dict[str, RelevantCounts] = {}
+    for part in parts.values():
+        for lang, counts in part.relevant_counts.items():
+            total = relevant_counts.get(lang, RelevantCounts(0, 0))
+            relevant_counts[lang] = RelevantCounts(total.retrieved + counts.retrieved, total.relevant + counts.relevant)
+    return Fairness(
+        max((part.targets for part in parts.values()), default=0),
+        _pooled({lang: part.own_language for lang, part in parts.items()}),
+        _pooled({lang: part.peer for lang, part in parts.items()}),
+        _pooled({lang: part.target_recall for lang, part in parts.items()}),
+        _pooled({lang: part.preference for lang, part in parts.items()}),
+        dict(sorted(relevant_counts.items())),
+    )
+
+
+def _pooled(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Values by topic language and topic → by ``qid.lang``."""
+    return {f"{qid}.{lang}": value for lang, of_lang in values.items() for qid, value in of_lang.items()}
+
+
+def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {qid: value for qid, value in values.items() if value is not None}
+
+
+def target_recall(
+    doc_ids: Sequence[str], judged: Judged, langs: Mapping[str, str], lang: str, depth: int = TLR_DEPTH
+) -> float | None:
+    """TLR of one topic in ``lang``: recall of relevant documents in other languages; none if there are none.
+
+    Documents without a language in ``langs`` don't count.
+    """
+    relevant = {doc_id for doc_id, level in judged.items() if level > 0 and langs.get(doc_id, lang) != lang}
+    return len(relevant & set(doc_ids[:depth])) / len(relevant) if relevant else None
+
+
+def preference(doc_ids: Sequence[str], judged: Judged, langs: Mapping[str, str], lang: str) -> float | None:
+    """LPR of one topic in ``lang``: 1 if its first relevant hit is in ``lang``, 0 if not or if there is none.
+
+    None for a topic without relevant documents in its own language or without any in another.
+    """
+    relevant = {doc_id: langs[doc_id] for doc_id, level in judged.items() if level > 0 and doc_id in langs}
+    if lang not in relevant.values() or set(relevant.values()) == {lang}:
+        return None
+    return float(next((relevant[doc_id] == lang for doc_id in doc_ids if doc_id in relevant), False))
+
+
+def own_language_share(langs: Sequence[str], lang: str, depth: int) -> float:
+    """Share of the first ``depth`` hits that are in ``lang``; 0 if there are no hits.
+
+    ``langs`` has the (n,) languages of the hits, best first.
+    """
+    first_langs = list(langs[:depth])
+    return first_langs.count(lang) / len(first_langs) if first_langs else 0.0
+
+
+def relevant_by_language(
+    rankings: Mapping[str, Sequence[str]], relevance: Mapping[str, Judged], langs: Mapping[str, str], depth: int = DEPTH
+) -> dict[str, RelevantCounts]:
+    """Count each language's relevant documents, and those among the first ``depth`` of their topic's ranking.
+
+    Judged documents without a language in ``langs`` don't count.
+    """
+    retrieved: Counter[str] = Counter()
+    relevant: Counter[str] = Counter()
+    for qid, judged in relevance.items():
+        top_ids = set(rankings.get(qid, ())[:depth])
+        relevant_ids = [doc_id for doc_id, level in judged.items() if level > 0 and doc_id in langs]
+        relevant.update(langs[doc_id] for doc_id in relevant_ids)
+        retrieved.update(langs[doc_id] for doc_id in relevant_ids if doc_id in top_ids)
+    return {lang: RelevantCounts(retrieved[lang], relevant[lang]) for lang in sorted(relevant)}
+
+
+def peer(
+    doc_ids: Sequence[str],
+    judged: Judged,
+    langs: Mapping[str, str],
+    *,
+    depth: int = DEPTH,
+    weights: Mapping[int, float] | None = None,
+) -> float:
+    """Probability of equal expected rank of one topic: 1 fair … 0 unfair.
+
+    PEER is a weighted mean over the levels of relevance (Yang et al. 2024). A level's value is the p of a
+    Kruskal–Wallis test that the positions of the level's documents don't depend on their language; documents that are
+    not among the first ``depth`` hits share a position. A level gives 1 if all of its documents are in one language or
+    no document was retrieved. Like every test, PEER shows little with few documents.
+
+    Documents without a language in ``langs`` don't count. By default all levels of the topic weigh the same.
+    """
+    position_of = {doc_id: position for position, doc_id in enumerate(doc_ids[:depth], start=1)}
+    levels: dict[int, dict[str, list[int | None]]] = {}
+    for doc_id, level in judged.items():
+        if level > 0 and doc_id in langs:
+            positions = levels.setdefault(level, {}).setdefault(langs[doc_id], [])
+            positions.append(position_of.get(doc_id))
+    level_weights = {level: weights.get(level, 0.0) if weights is not None else 1.0 for level in levels}
+    total = sum(level_weights.values())
+    if not total > 0.0:
+        return 1.0
+    return (
+        sum(weight * _equal_ranks(levels[level].values()) for level, weight in level_weights.items() if weight) / total
+    )
+
+
+def _equal_ranks(groups: Iterable[Sequence[int | None]]) -> float:
+    """The p of the Kruskal–Wallis test over positions as ``peer_measure`` 0.0.1 computes it; none: not retrieved.
+
+    H is computed of the positions in the whole ranking, not of ranks among these documents. Of n documents of which u
+    were not retrieved, these stand at (2n + u + 1) / 2.
+    """
+    samples = list(groups)
+    positions = [position for sample in samples for position in sample]
+    missing = positions.count(None)
+    if len(samples) < 2 or missing == len(positions):
+        return 1.0
+    last = (2 * len(positions) + missing + 1) / 2
+    values = [np.array([last if position is None else position for position in sample]) for sample in samples]
+    mean = np.concatenate(values).mean()
+    between = sum(len(sample) * (sample.mean() - mean) ** 2 for sample in values)
+    total = sum(((sample - mean) ** 2).sum() for sample in values)
+    if not total:
+        return 1.0
+    from scipy.stats import chi2  # noqa: PLC0415 - half a second
+
+    return float(chi2.sf((len(positions) - 1) * between / total, len(samples) - 1))

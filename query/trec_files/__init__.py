@@ -1,0 +1,1 @@
+"""Topics, judgements and runs: what is in TREC's files."""

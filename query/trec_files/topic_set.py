@@ -1,0 +1,86 @@
+"""Topics of an evaluation with their relevance judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.folder.model_cache import file_hash
+from query.trec_files.file_patterns import expand
+from query.trec_files.qrels import read_qrels
+from query.trec_files.topics import Topic, queries_of, read_topics
+
+if TYPE_CHECKING:
+    from ir_measures import Qrel
+
+
+@dataclass(frozen=True)
+class TopicSet:
+    """Topics and judgements, with the names and hashes of their files.
+
+    Attributes:
+        name: names of the topics' files.
+        topics_hash: hash of the topics' files; ``qrels_hash`` is that of the judgements' files.
+    """
+
+    topics: Mapping[str, Sequence[Topic]]
+    qrels: Sequence[Qrel]
+    name: str
+    topics_hash: str
+    qrels_hash: str
+
+
+def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str, list[Topic]]:
+    """Topics by their language, in the order of the wanted languages ``langs``; without these all languages, sorted.
+
+    Raises:
+        BadInput: a wanted language has no topic, or a topic occurs twice in one language.
+    """
+    by_lang: dict[str, dict[str, Topic]] = {}
+    for topic in topics:
+        if topic.qid in by_lang.setdefault(topic.lang, {}):
+            raise BadInput(f"topic {topic.qid} in {topic.lang} stands in two of the topics' files; give one of them")
+        by_lang[topic.lang][topic.qid] = topic
+    for lang in langs:
+        if lang not in by_lang:
+            raise BadInput(f"there is no topic in {lang!r}; the topics are in {', '.join(sorted(by_lang))}")
+    return {lang: list(by_lang[lang].values()) for lang in langs or sorted(by_lang)}
+
+
+def read_topic_set(
+    topic_paths: Sequence[Path],
+    qrel_paths: Sequence[Path],
+    *,
+    langs: Sequence[str] = (),
+    lang: str = "",
+    encoding: str = "",
+) -> TopicSet:
+    """Read files of topics and of judgements; ``langs`` are as in ``by_language``, the rest as in ``read_topics``.
+
+    Raises:
+        BadInput: a file can't be read, a wanted language has no topic, or a topic occurs twice.
+    """
+    topics = [topic for path in topic_paths for topic in read_topics(path, lang=lang, encoding=encoding)]
+    return TopicSet(
+        by_language(topics, langs),
+        read_qrels(qrel_paths),
+        ", ".join(path.name for path in topic_paths),
+        file_hash(*topic_paths),
+        file_hash(*qrel_paths),
+    )
+
+
+def read_queries(files: Sequence[str], kind: str) -> list[Document]:
+    """Queries of topics' files, which messages call ``kind``; files, folders and patterns are as in ``expand``.
+
+    Raises:
+        BadInput: a file can't be read, or no topic of the files has a title or a description.
+    """
+    queries = queries_of([topic for path in expand(files, kind) for topic in read_topics(path)])
+    if files and not queries:
+        raise BadInput(f"none of the {kind} has a title or a description to ask with")
+    return queries

@@ -1,0 +1,112 @@
+"""The mate retrieval harness: splits by concept, sweeps, a table and a picture."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.errors import BadInput
+from encoders.maps.mate_scores import over_pairs
+from encoders.maps.parallel import ConceptSplit
+from indexer.collection.settings import Settings
+from query.alignment.mate_retrieval import METHODS, Method, learn_comparer
+from query.cli import run
+from tests.query.synthetic import rotated
+
+
+def test_a_split_is_by_concept_three_fifths_one_and_one() -> None:
+    parallel = rotated(50)
+    split = ConceptSplit.of(parallel, 3)
+    sizes = [len(part.concepts) for part in (split.training, split.validation, split.test)]
+    assert sizes == [30, 10, 10]
+    named = [set(part.concepts) for part in (split.training, split.validation, split.test)]
+    assert set.union(*named) == set(parallel.concepts)
+    row = split.test.concepts[0]
+    np.testing.assert_array_equal(split.test.rows["de"][0], parallel.rows["de"][int(row)])
+    assert ConceptSplit.of(parallel, 3).test.concepts == split.test.concepts
+    assert ConceptSplit.of(parallel, 4).test.concepts != split.test.concepts
+    assert len(split.shortened(7).training.concepts) == 7
+
+
+def test_too_few_concepts_are_said() -> None:
+    with pytest.raises(BadInput, match="14 concepts are in all of en, de, fr"):
+        ConceptSplit.of(rotated(14), 0)
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method not in {"raw", "nca"}])
+def test_what_is_learnt_finds_more_mates_than_the_raw_vectors(method: str) -> None:
+    split = ConceptSplit.of(rotated(200), 0)
+    raw = over_pairs(learn_comparer("raw", split), split.test)
+    dimensions = None if method.endswith("published") else 12
+    found = over_pairs(learn_comparer(method, split, dimensions), split.test)  # type: ignore[arg-type]
+    assert found.mrr > raw.mrr
+    if method != "centred":
+        assert found.rate > 0.95
+
+
+@pytest.mark.parametrize("method", ["lca-published", "lcc-published"])
+def test_published_methods_see_the_first_coordinates_alone(method: Method) -> None:
+    split = ConceptSplit.of(rotated(200), 0)
+    cut = {lang: rows[:, :5] for lang, rows in split.test.rows.items()}
+    queries, documents = learn_comparer(method, split, 5)("en", "de", split.test.rows["en"], split.test.rows["de"])
+    assert queries.shape[1] == documents.shape[1] == 5
+    of_cut = learn_comparer(method, split, 5)("en", "de", cut["en"], cut["de"])
+    np.testing.assert_array_equal(queries, of_cut[0])
+    np.testing.assert_array_equal(documents, of_cut[1])
+
+
+@pytest.mark.torch
+def test_networks_are_trained_exported_and_run_without_torch() -> None:
+    pytest.importorskip("torch")
+    split = ConceptSplit.of(rotated(300), 0)
+    found = over_pairs(learn_comparer("nca", split), split.test)
+    assert found.rate > over_pairs(learn_comparer("raw", split), split.test).rate
+
+
+def test_the_command_sweeps_and_draws(
+    demo_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(demo_by_words.home))
+    picture = tmp_path / "mates.svg"
+    asked = ["mates", "-c", "demo", "--languages", "en,de,fr", "--splits", "2", "--plot", str(picture), "--json", "-q"]
+    assert run([*asked, "--pairs", "5,10"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["languages"] == ["en", "de", "fr"]
+    assert {(one["method"], one["value"]) for one in told["points"]} >= {("raw", None), ("lca", 5), ("lcc", 10)}
+    assert all(len(one["pairs"]) == 6 for one in told["points"])
+    assert picture.read_text().startswith("<?xml")
+    assert run([*asked, "--dimensions", "4,8", "--methods", "lca,centred"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["method"], one["value"]) for one in told["points"]] == [("centred", None), ("lca", 4), ("lca", 8)]
+    assert run([*asked, "--methods", "magic"]) == 2
+    assert run([*asked, "--pairs", "0"]) == 2
+
+
+@pytest.mark.torch
+def test_networks_are_written_and_measured_elsewhere(
+    demo: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(demo.home))
+    folder = tmp_path / "networks"
+    learn = ["train", "mapping", "-c", "demo", "--languages", "en,de", "-o", str(folder), "-q"]
+    assert run([*learn, "--method", "nca", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["method"], told["concepts"]) == ("nca", 13)
+    assert sorted(path.name for path in (folder / "nca").iterdir()) == ["de-en.onnx", "en-de.onnx", "means.npz"]
+    assert run(["mates", "-c", "demo", "--languages", "en,de", "--map", str(folder), "--json", "-q"]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert [one["method"] for one in points] == ["raw", "centred", "nca"]
+    assert points[2]["rate"] > 0.5
+    assert run(["mates", "-c", "demo", "--languages", "en,fr", "--map", str(folder), "-q"]) == 1
+    assert "the mapping has no network from" in capsys.readouterr().err
+    assert run([*learn, "--method", "nca", "--ridge", "0"]) == 2
+    (folder / "nca" / "de-en.onnx").unlink()
+    assert run(["mates", "-c", "demo", "--languages", "en,de", "--map", str(folder), "-q"]) == 1
+    assert "make them again: dragoman train mapping" in capsys.readouterr().err
+    assert run(learn) == 0  # linear maps take the networks' place
+    capsys.readouterr()
+    assert run(["mates", "-c", "demo", "--languages", "en,de", "--map", str(folder), "--json", "-q"]) == 0
+    assert [one["method"] for one in json.loads(capsys.readouterr().out)["points"]] == ["raw", "centred", "lca"]
+    assert run(["mates", "-c", "demo", "--map", str(folder), "--pairs", "5"]) == 2

@@ -1,0 +1,173 @@
+"""A common space is learnt where mates teach it something that holds for others, and nowhere else."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from encoders.document import Document, FloatArray
+from indexer.collection.settings import Settings
+from indexer.index_sources import index
+from query.calibration.calibration_summary import CommonSpaceSummary
+from query.calibration.comparison_space import PLAIN_SPACE, CommonSpace
+from query.calibration_fitting import common_space_maps
+from query.calibration_fitting.calibration_fit import calibrate
+from query.calibration_fitting.common_space_maps import learn_common_space
+from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
+from query.calibration_fitting.mined_mates import mine_mates
+from query.cli import run
+from query.ranking.searcher import Searcher
+from tests.query.synthetic import DIM, TopicEncoder, direction, filled, page
+
+LANGUAGES = ("de", "en", "fr", "ja")
+
+
+class TwistedEncoder(TopicEncoder):
+    """Writes each language in another way: a part of each topic's direction is turned by a map of the language."""
+
+    def __init__(self, twist: float) -> None:
+        super().__init__(bias=1.0, noise=0.6)
+        self.twist = np.float32(twist)
+
+    def _sentence(self, text: str, lang: str) -> FloatArray:
+        topic = direction(text.split(maxsplit=1)[0])
+        seed = sum(map(ord, lang))
+        turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((DIM, DIM)))[0].astype(np.float32)
+        own = self.noise * direction(f"noise {lang} {text}") + self.bias * direction(f"language {lang}")
+        return np.asarray(topic + self.twist * (topic @ turn) + own, dtype=np.float32)
+
+
+def learnt(
+    folder: Path, encoder: TopicEncoder, documents: Sequence[Document]
+) -> tuple[CommonSpace, CommonSpaceSummary] | None:
+    store = filled(folder, encoder, documents)
+    samples = draw_samples(store, encoder)
+    statistics = fit_statistics(samples, encoder.spec.model)
+    return learn_common_space(store, statistics, mine_mates(store, statistics, samples))
+
+
+def counterparts(topics: int) -> list[Document]:
+    return [page(lang, f"t{number}") for lang in LANGUAGES for number in range(topics)]
+
+
+def test_no_query_that_judges_has_taught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other judging queries would make the same maps to judge, and other learning queries would not."""
+    learnt_from: list[tuple[Any, ...]] = []
+    judged: set[bytes] = set()
+    paths, ranks = common_space_maps._paths, common_space_maps._reciprocal_ranks
+
+    def noted_paths(*arguments: Any) -> Any:
+        learnt_from.append(arguments)
+        return paths(*arguments)
+
+    def noted_ranks(space: Any, questions: Sequence[Any], vectors: Any) -> Any:
+        judged.update(question.query.tobytes() for question in questions)
+        return ranks(space, questions, vectors)
+
+    monkeypatch.setattr(common_space_maps, "_paths", noted_paths)
+    monkeypatch.setattr(common_space_maps, "_reciprocal_ranks", noted_ranks)
+    assert learnt(tmp_path, TwistedEncoder(1.0), counterparts(250))
+    questions, *others = learnt_from[0]  # the maps that are judged; the last are learnt from all
+    assert 100 < len(judged) < len(questions) - 100
+    maps = common_space_maps._space(paths(questions, *others), 1.0).maps
+    for judges in (True, False):
+        changed = [
+            replace(question, query=-question.query) if (question.query.tobytes() in judged) == judges else question
+            for question in questions
+        ]
+        again = common_space_maps._space(paths(changed, *others), 1.0).maps
+        assert all(np.array_equal(maps[lang], again[lang]) == judges for lang in LANGUAGES)
+
+
+def test_mates_teach_what_differs_between_languages(tmp_path: Path) -> None:
+    encoder = TwistedEncoder(1.0)
+    result = learnt(tmp_path, encoder, counterparts(250))
+    assert result is not None
+    space, summary = result
+    assert set(space.maps) == set(LANGUAGES)
+    assert summary.after > summary.before + 0.02
+    # held-out mates judged the ridge; titles of topics that no document is about say the same
+    unseen = [page(lang, f"unseen{number}") for lang in LANGUAGES for number in range(100)]
+    statistics = fit_statistics(draw_samples(filled(tmp_path / "s", encoder, counterparts(250)), encoder), "topics")
+    made = replace(statistics, space=space)
+    documents = encoder.encode_documents([one for one in unseen if one.lang == "ja"]).vectors
+    rows = {"ja": slice(0, 100)}
+    queries = encoder.encode_queries([Document("", "de", one.title) for one in unseen if one.lang == "de"])
+    corrected = made.correct_documents(documents, rows)
+    asked = made.correct_queries(queries, "de")
+    with_maps, without = (
+        float((cosines.argmax(axis=0) == np.arange(100)).mean())
+        for cosines in (
+            calibration.compared(asked, "de").cosines(corrected, rows, made.vector_parts)
+            for calibration in (made, statistics)
+        )
+    )
+    assert with_maps > without
+
+
+def test_without_counterparts_nothing_is_learnt(tmp_path: Path) -> None:
+    pages = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(200)]
+    assert learnt(tmp_path, TwistedEncoder(1.0), pages) is None
+
+
+def test_few_subjects_teach_nothing(tmp_path: Path) -> None:
+    assert learnt(tmp_path, TwistedEncoder(1.0), counterparts(25)) is None
+
+
+def test_where_nothing_differs_but_the_mean_no_map_is_kept(tmp_path: Path) -> None:
+    """Such mates are found first already, and no map can do better."""
+    assert learnt(tmp_path, TopicEncoder(bias=1.0, noise=0.1), counterparts(80)) is None
+
+
+def test_of_vectors_of_several_parts_nothing_is_learnt(tmp_path: Path) -> None:
+    encoder = TwistedEncoder(1.0)
+    encoder.spec = replace(encoder.spec, widths=(DIM // 2, DIM // 2))
+    assert learnt(tmp_path, encoder, counterparts(250)) is None
+
+
+@pytest.mark.long
+def test_package_descriptions_learn_one_by_themselves(
+    settings: Settings, tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without their concepts; Japanese titles ask for English and Ukrainian descriptions."""
+    languages = ("en", "ja", "uk")
+    records = {}
+    for lang in languages:
+        with gzip.open(data_dir / "ddtp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            records[lang] = {record["concept"]: record for record in map(json.loads, lines)}
+    concepts = sorted(set.intersection(*(set(of_lang) for of_lang in records.values())))[:400]
+    source = tmp_path / "docs.jsonl"
+    documents = [
+        {"id": f"{lang}:{concept}", "lang": lang} | {name: records[lang][concept][name] for name in ("title", "text")}
+        for lang in languages
+        for concept in concepts
+    ]
+    source.write_text("\n".join(map(json.dumps, documents)), encoding="utf-8")
+    index([str(source)], "packages", settings=settings, device="cpu")
+    space = calibrate("packages", settings, device="cpu").stored.summary.common_space
+    assert space is not None
+    assert space.after > space.before
+    assert run(["status", "-c", "packages", "--home", str(settings.home)]) == 0
+    assert "asked through maps: a common space" in capsys.readouterr().out
+    found = {}
+    with Searcher.open("packages", settings, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert searcher.calibration.space.name == "common space"
+        in_space = replace(searcher.calibration, mates=False)
+        for calibration in (in_space, replace(in_space, space=PLAIN_SPACE)):
+            asked = replace(searcher, calibration=calibration)
+            queries = [Document(concept, "ja", records["ja"][concept]["title"]) for concept in concepts]
+            rankings = asked.rank(queries, k=3, to=["en", "uk"])
+            found[calibration.space.name] = sum(
+                f"{lang}:{query.doc_id}" in ranking.doc_ids
+                for query, ranking in zip(queries, rankings, strict=True)
+                for lang in ("en", "uk")
+            )
+    assert found["common space"] > found[""]

@@ -1,0 +1,242 @@
+"""Mates that are mined: right where documents have counterparts, not believed where they have none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.document import Document
+from encoders.machine import cores
+from indexer.stores.contract import NearestDocuments, VectorQuery, VectorStore
+from indexer.stores.embedded import EmbeddedStore
+from query.calibration.calibration import BAR
+from query.calibration_fitting import mined_mates
+from query.calibration_fitting.language_statistics import CalibrationSamples, draw_samples, fit_statistics
+from query.calibration_fitting.mined_mates import MinedMates, mine_mates
+from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
+
+ENCODER = TopicEncoder(bias=1.0, noise=1.0)
+MODEL = ENCODER.spec.model
+LANGUAGES = ("de", "en", "fr", "ja")
+ROOT = Path(__file__).parents[3]
+
+
+def counterparts(topics: int, languages: Sequence[str] = LANGUAGES) -> list[Document]:
+    return [page(lang, f"t{number}") for lang in languages for number in range(topics)]
+
+
+def mined(store: VectorStore) -> MinedMates:
+    samples = draw_samples(store, ENCODER)
+    return mine_mates(store, fit_statistics(samples, MODEL), samples)
+
+
+def topic_of(doc_id: str) -> str:
+    return doc_id.split(":")[1]
+
+
+@pytest.mark.parametrize("languages", [2, 3, 4])
+def test_counterparts_are_mates_and_sure(tmp_path: Path, languages: int) -> None:
+    mates = mined(filled(tmp_path, ENCODER, counterparts(40, LANGUAGES[:languages])))
+    assert mates.sure
+    assert len(mates.mates) > 0.95 * len(mates.queries)
+    pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
+    right = sum(topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs) / len(pairs)
+    assert right > 0.95
+    if languages == 2:
+        assert mates.confirmed_share is None  # there is no third language to check by
+    else:
+        assert mates.confirmed_share == pytest.approx(right, abs=0.08)
+
+
+def test_mates_are_the_same_on_any_number_of_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled(tmp_path, ENCODER, counterparts(40))
+    mates = []
+    for count in (1, 3):
+        monkeypatch.setattr(cores, "available_cores", lambda count=count: count)
+        mates.append(mined(store))
+    assert mates[0] == mates[1]
+
+
+@pytest.mark.parametrize("languages", [2, 4])
+def test_documents_without_counterparts_have_no_sure_mates(tmp_path: Path, languages: int) -> None:
+    pages = [page(lang, f"{lang}{number}") for lang in LANGUAGES[:languages] for number in range(60)]
+    store = filled(tmp_path, ENCODER, pages)
+    assert not mined(store).sure
+
+
+def of_mates(mates: Mapping[str, Mapping[str, str]]) -> MinedMates:
+    return MinedMates([], {}, mates, 0.9, sure=True, bar=0.5)
+
+
+def test_a_wrong_mate_does_not_make_one_subject_of_two() -> None:
+    """A French page takes the Japanese page of another subject for its mate."""
+    mates = {
+        f"{lang}:t{at}": {other: f"{other}:t{at}" for other in LANGUAGES if other != lang}
+        for at in range(2)
+        for lang in LANGUAGES
+    }
+    mates["fr:t0"]["ja"] = "ja:t1"
+    subjects = of_mates(mates).subjects()
+    assert len({(subject, topic_of(doc_id)) for doc_id, subject in subjects.items()}) == 2
+    assert len(set(subjects.values())) == 2
+
+
+def test_documents_with_the_same_mates_are_one_subject_whether_they_are_each_others_or_not() -> None:
+    """German and English pages whose link nothing confirmed; and a page with eight mates beside one with two."""
+    unlinked = of_mates({lang: {"fr": "fr", "ja": "ja"} for lang in ("de", "en")})
+    assert len(set(unlinked.subjects().values())) == 1
+    eight = {f"l{at}": f"page{at}" for at in range(8)}
+    of_two_sizes = of_mates({"de": eight, "page0": {"de": "de", "l1": "page1"}})
+    assert len(set(of_two_sizes.subjects().values())) == 1
+
+
+def test_sampled_documents_that_are_mates_are_one_subject(tmp_path: Path) -> None:
+    """Or the half of the subjects that judges would know the answers of the other half."""
+    mates = mined(filled(tmp_path, ENCODER, counterparts(40)))
+    assert len(mates.mates) > 100
+    subjects = {(subject, topic_of(doc_id)) for doc_id, subject in mates.subjects().items()}
+    assert len(set(mates.subjects().values())) == len(subjects) == 40
+
+
+def test_the_sample_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mined_mates, "SAMPLE", 60)
+    mates = mined(filled(tmp_path, ENCODER, counterparts(40)))
+    assert len(mates.queries) == 60
+    assert {query.lang for query in mates.queries} == set(LANGUAGES)
+    assert mates.mates.keys() <= {query.doc_id for query in mates.queries}
+
+
+def test_a_handful_of_documents_has_nothing_to_check(tmp_path: Path) -> None:
+    assert not mined(filled(tmp_path, ENCODER, [page("de", "t0"), page("fr", "t0"), page("ja", "t1")])).sure
+
+
+@pytest.mark.parametrize("pages", [[], [page("de", "t0")], [page("de", f"t{number}") for number in range(30)]])
+def test_where_there_is_no_other_language_there_are_no_mates(tmp_path: Path, pages: list[Document]) -> None:
+    store = filled(tmp_path, ENCODER, counterparts(30))
+    samples = draw_samples(store, ENCODER)
+    calibration = fit_statistics(samples, MODEL)
+    store.delete(list({document.doc_id for document in counterparts(30)} - {document.doc_id for document in pages}))
+    mates = mine_mates(store, calibration, samples)
+    assert (mates.mates, mates.sure, mates.subjects()) == ({}, False, {})
+
+
+def test_an_empty_sample_has_no_mates(tmp_path: Path) -> None:
+    store = filled(tmp_path, ENCODER, counterparts(30))
+    mates = mine_mates(store, fit_statistics(draw_samples(store, ENCODER), MODEL), CalibrationSamples())
+    assert (mates.mates, mates.sure, mates.queries) == ({}, False, [])
+
+
+def test_a_language_whose_documents_are_deleted_meanwhile_has_no_mates(tmp_path: Path) -> None:
+    store = filled(tmp_path, ENCODER, counterparts(40))
+    samples = draw_samples(store, ENCODER)
+    store.delete([f"ja:t{number}:0" for number in range(40)])
+    mates = mine_mates(store, fit_statistics(samples, MODEL), samples)
+    assert mates.sure
+    assert {doc_id[:2] for doc_id in mates.mates} == {"de", "en", "fr"}
+    assert {lang for by_lang in mates.mates.values() for lang in by_lang} == {"de", "en", "fr"}
+
+
+def test_hundreds_of_languages_with_a_document_each_have_no_mates_and_take_no_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each such document would be the mate of all."""
+    searched: list[str] = []
+    search = EmbeddedStore.search
+
+    def counted(self: EmbeddedStore, query: VectorQuery) -> Mapping[str, Sequence[NearestDocuments]]:
+        searched.extend(query.vectors)
+        return search(self, query)
+
+    monkeypatch.setattr(EmbeddedStore, "search", counted)
+    small = [page(f"{first}{second}", "t0") for first in "bcg" for second in "bcdghjklmpqrtvwxyz"]
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(40), *small]))
+    assert mates.sure
+    assert {doc_id[:2] for doc_id in mates.mates} == set(LANGUAGES)
+    assert set(searched) == set(LANGUAGES)
+    assert max(Counter(searched).values()) <= 6  # there, back, and to check; of a few documents, and of all
+
+
+def test_mates_are_sought_in_the_languages_with_the_most_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mined_mates, "_MOST_LANGUAGES", 3)
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(40, ("de", "ja", "ru")), *counterparts(39, ("en", "fr"))]))
+    assert {query.lang for query in mates.queries} == {"de", "ja", "ru"}
+    assert {lang for by_lang in mates.mates.values() for lang in by_lang} == {"de", "ja", "ru"}
+
+
+def test_where_some_documents_have_counterparts_a_bar_leaves_out_most_of_the_others(tmp_path: Path) -> None:
+    """Two thirds of the pages are about something that no other page is about."""
+    alone = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(60)]
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(30), *alone]))
+    assert mates.sure
+    pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
+    right = np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs])
+    assert right > 0.95
+
+
+def test_only_confirmed_mates_count(tmp_path: Path) -> None:
+    """Half of the subjects are in two languages, so that no third confirms them."""
+    in_two_languages = [page(lang, f"two{number}") for lang in ("de", "en") for number in range(30)]
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(30), *in_two_languages]))
+    assert mates.sure
+    pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
+    assert np.mean([topic_of(doc_id).startswith("two") for doc_id, _ in pairs]) < 0.1
+    assert np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs]) > 0.9
+
+
+_MINING = """
+from pathlib import Path
+from tests.query.calibration_fitting.test_mined_mates import ENCODER, counterparts, mined
+from tests.query.synthetic import filled, page
+pages = [*counterparts(20), *(page(lang, f"{lang}{n}") for lang in ("de", "en", "fr", "ja") for n in range(20))]
+mates = mined(filled(Path("."), ENCODER, pages))
+print(mates.confirmed_share)
+print(sorted((doc_id, sorted(by_lang.items())) for doc_id, by_lang in mates.mates.items()))
+"""
+
+
+def test_the_same_collection_has_the_same_mates_in_every_process(tmp_path: Path) -> None:
+    """There, a set of languages has another order."""
+    processes = []
+    for seed in ("1", "3"):
+        (tmp_path / seed).mkdir()
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", _MINING]
+        processes.append(subprocess.Popen(command, cwd=tmp_path / seed, env=environment, stdout=subprocess.PIPE))
+    first, second = (process.communicate()[0] for process in processes)
+    assert first
+    assert first == second
+
+
+def test_documents_that_are_deleted_while_mates_are_mined_are_left_out(tmp_path: Path) -> None:
+    filled(tmp_path, ENCODER, counterparts(40)).close()
+    with closing(LosingStore(tmp_path, "synthetic")) as store:
+        samples = draw_samples(store, ENCODER)
+        lost = len(store.lost)
+        mates = mine_mates(store, fit_statistics(samples, MODEL), samples)
+        assert len(store.lost) > lost
+        assert mates.sure
+
+
+@pytest.mark.parametrize(("noise", "near"), [(1.0, True), (2.5, False)])
+def test_two_thirds_of_the_mates_reach_the_bar_where_mates_are_near(tmp_path: Path, noise: float, near: bool) -> None:
+    encoder = TopicEncoder(bias=0.5, noise=noise)
+    store = filled(tmp_path, encoder, counterparts(40))
+    samples = draw_samples(store, encoder)
+    mates = mine_mates(store, fit_statistics(samples, MODEL), samples)
+    store.close()
+    cosines = [
+        float(mates.vectors[doc_id] @ mates.vectors[mate]) for doc_id, of in mates.mates.items() for mate in of.values()
+    ]
+    assert (mates.bar > BAR) == near
+    if near:
+        assert np.mean(np.array(cosines) >= mates.bar) == pytest.approx(2 / 3, abs=0.01)

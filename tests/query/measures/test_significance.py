@@ -1,0 +1,164 @@
+"""The paired tests, against plain enumeration and scipy."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from encoders.errors import BadInput
+from query.measures.significance import (
+    EXACT_TOPICS,
+    compare,
+    corrected,
+    holm,
+    is_sure,
+    means_by_topic,
+    randomisation_test,
+    t_test,
+)
+
+differences = st.lists(st.integers(-20, 20).map(lambda whole: whole / 20), min_size=1, max_size=8)
+
+
+def enumerated(values: list[float]) -> float:
+    observed = abs(sum(values))
+    signs = list(product([1, -1], repeat=len(values)))
+    extreme = [abs(sum(sign * value for sign, value in zip(some, values, strict=True))) for some in signs]
+    return sum(value >= observed - 1e-9 for value in extreme) / len(signs)
+
+
+@given(differences)
+def test_few_topics_are_tested_exactly(values: list[float]) -> None:
+    assert randomisation_test(np.array(values)[:, None])[0] == pytest.approx(enumerated(values))
+
+
+def test_many_topics_are_tested_by_drawing_signs() -> None:
+    values = np.random.default_rng(5).normal(0.15, 1, size=(60, 3))
+    ours = randomisation_test(values)
+    for column in range(3):
+        theirs = stats.permutation_test(
+            (values[:, column],),
+            lambda sample, axis: np.mean(sample, axis=axis),
+            permutation_type="samples",
+            n_resamples=20_000,
+            vectorized=True,
+            rng=np.random.default_rng(1),
+        )
+        assert ours[column] == pytest.approx(theirs.pvalue, abs=0.015)
+
+
+def test_the_drawn_p_meets_the_exact_one_at_the_border() -> None:
+    values = np.random.default_rng(2).normal(0.4, 1, size=EXACT_TOPICS + 1)
+    drawn = randomisation_test(values[:, None])[0]
+    assert drawn == pytest.approx(enumerated(values.tolist()), abs=0.005)
+
+
+def test_the_same_comparison_gives_the_same_p_again() -> None:
+    values = np.random.default_rng(2).normal(0.1, 1, size=(40, 1))
+    assert randomisation_test(values) == randomisation_test(values.copy())
+
+
+def test_p_is_never_zero_and_one_where_nothing_differs() -> None:
+    assert randomisation_test(np.full((200, 1), 0.5))[0] == pytest.approx(1 / 100_001)
+    assert randomisation_test(np.zeros((200, 1)))[0] == 1.0
+    assert randomisation_test(np.zeros((3, 1)))[0] == 1.0
+
+
+@given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=30))
+def test_the_t_test_is_scipys_wherever_differences_vary(values: list[float]) -> None:
+    array = np.array(values)
+    p = t_test(array)
+    assert p is not None
+    assert 0 <= p <= 1
+    if array.std() > 1e-3:
+        assert p == pytest.approx(stats.ttest_rel(array, np.zeros_like(array)).pvalue)
+
+
+def test_the_t_test_says_nothing_of_one_topic_and_never_nan() -> None:
+    assert t_test(np.array([0.3])) is None
+    assert t_test(np.zeros(5)) == 1.0
+    assert t_test(np.full(5, 0.1)) == 0.0
+    assert t_test(np.array([0.1, 0.3 - 0.2, 0.1])) == 0.0
+
+
+@pytest.mark.parametrize("by_chance", [0.05, 0.01])
+@given(st.lists(st.integers(-20, 20).map(lambda whole: whole / 20), min_size=2, max_size=12))
+def test_a_gain_is_sure_where_scipys_one_sided_test_says_so(by_chance: float, values: list[float]) -> None:
+    gains = np.array(values)
+    if np.ptp(gains):
+        p = float(stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue)
+        assume(abs(p - by_chance) > 1e-9)
+        assert is_sure(gains, by_chance) == (p < by_chance)
+
+
+def test_a_single_gain_is_not_sure_and_equal_gains_are() -> None:
+    assert not is_sure(np.array([1.0]), 0.05)
+    assert is_sure(np.array([0.5, 0.5]), 0.05)
+    assert not is_sure(np.zeros(9), 0.05)
+
+
+def test_a_topics_gains_are_one_observation_however_many_they_are() -> None:
+    noise = np.tile([0.5, -0.4], 20)
+    assert means_by_topic(noise, ["b", "a"] * 20) == pytest.approx([-0.4, 0.5])
+    assert not is_sure(means_by_topic(noise, range(40)))
+    assert is_sure(means_by_topic(noise + 0.3, range(40)))
+    often = np.repeat(noise[:10] + 0.3, 40), np.repeat(range(10), 40).tolist()
+    assert is_sure(often[0], 0.0125)
+    assert not is_sure(means_by_topic(*often), 0.0125)
+
+
+def test_holm_worked_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_a_comparison_counts_wins_losses_and_ties_over_common_topics() -> None:
+    a = {"1": {"AP": 0.5}, "2": {"AP": 0.5}, "3": {"AP": 0.5}, "only a": {"AP": 1.0}}
+    b = {"1": {"AP": 0.7}, "2": {"AP": 0.4}, "3": {"AP": 0.5}}
+    (one,) = compare("1", a, "2", b, ["AP"])
+    assert (one.wins, one.losses, one.ties, one.left_out) == (1, 1, 1, 1)
+    assert one.baseline_mean == pytest.approx(0.5)
+    assert one.difference == pytest.approx(0.1 / 3)
+    assert one.effect == pytest.approx((0.1 / 3) / np.std([0.2, -0.1, 0.0], ddof=1))
+    assert one.exact
+    assert one.differences == pytest.approx({"1": 0.2, "2": -0.1, "3": 0.0})
+
+
+def test_versions_of_one_topic_are_one_observation() -> None:
+    """Three languages that agree are no three times stronger evidence."""
+    dice = np.random.default_rng(4)
+    by_topic = {f"{qid}": value for qid, value in enumerate(dice.normal(0.05, 0.1, size=10))}
+    a = {f"{qid}.{lang}": {"AP": 0.5} for qid in by_topic for lang in ("de", "fi", "ja")}
+    b = {f"{qid}.{lang}": {"AP": 0.5 + value} for qid, value in by_topic.items() for lang in ("de", "fi", "ja")}
+    single_a = {qid: {"AP": 0.5} for qid in by_topic}
+    single_b = {qid: {"AP": 0.5 + value} for qid, value in by_topic.items()}
+    (pooled,) = compare("1", a, "2", b, ["AP"], topic=lambda qid: qid.rpartition(".")[0])
+    (single,) = compare("1", single_a, "2", single_b, ["AP"])
+    assert pooled.observations == 10
+    assert pooled.p_randomisation == pytest.approx(single.p_randomisation)
+    assert pooled.p_t == pytest.approx(single.p_t)
+    assert pooled.wins + pooled.losses == 30
+
+
+def test_all_comparisons_shown_together_are_corrected_together() -> None:
+    dice = np.random.default_rng(9)
+    runs = [{f"{qid}": {"AP": dice.random(), "P@10": dice.random()} for qid in range(8)} for _ in range(3)]
+    raw = [
+        one
+        for name, run in zip("bc", runs[1:], strict=True)
+        for one in compare("a", runs[0], name, run, ["AP", "P@10"])
+    ]
+    done = corrected(raw)
+    assert [one.p_holm for one in done] == holm([one.p_randomisation for one in raw])
+    assert all(one.p_holm >= one.p_randomisation for one in done)
+
+
+def test_runs_that_share_nothing_are_refused() -> None:
+    with pytest.raises(BadInput, match="share no topic"):
+        compare("1", {"1": {"AP": 1.0}}, "2", {"2": {"AP": 1.0}}, ["AP"])
+    with pytest.raises(BadInput, match="run 2 was not measured with P@10"):
+        compare("1", {"1": {"AP": 1.0, "P@10": 0.1}}, "2", {"1": {"AP": 1.0}}, ["P@10"])

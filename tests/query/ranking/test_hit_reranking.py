@@ -1,0 +1,251 @@
+"""The best hits in the order of a reranker, the same in a search and in an evaluation."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.document import Document, FloatArray
+from encoders.errors import BadInput
+from encoders.folder.model_cache import model_cache
+from encoders.folder.model_folder import ModelFolder
+from encoders.inference.cross_encoder import Reranker
+from indexer.collection.settings import Settings
+from indexer.stores.contract import MissingDocuments, VectorQuery
+from onnx_export import models
+from query.cli import run
+from query.ranking.fair_ranker import FairRanker
+from query.ranking.hit_reranker import HitReranker, read_text
+from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import RERANKED, Hit
+from query.ranking.searcher import Searcher
+from tests.encoders.gpus import Library, install_cards, install_provider
+from trials import DEMO
+
+QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
+
+
+def opened(settings: Settings, reranker: ModelFolder, **options: object) -> Searcher:
+    ranking = RankingOptions(rerank=str(reranker.path), **options)  # type: ignore[arg-type]
+    return Searcher.open("demo", settings, device="cpu", ranking=ranking)
+
+
+def with_mates(settings: Settings, reranker: ModelFolder, *, mates: bool) -> Searcher:
+    """The same, by a calibration of which mates count or do not."""
+    searcher = opened(settings, reranker)
+    assert searcher.calibration
+    return replace(searcher, calibration=replace(searcher.calibration, mates=mates))
+
+
+@pytest.mark.parametrize("mates", [False, True])
+def test_the_best_thirty_are_ordered_by_the_rerankers_scores_and_the_rest_stays(
+    calibrated_by_words: Settings, reranker: ModelFolder, mates: bool
+) -> None:
+    """Mates take part in these scores, too."""
+    with with_mates(calibrated_by_words, reranker, mates=mates) as searcher:
+        assert searcher.calibration
+        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40, explain=True)
+        reranked = searcher.search(QUERY, lang="de", k=40, explain=True)
+        scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in base[:RERANKED]])
+        query = Document("q", "de", QUERY)
+        (ranking,) = replace(searcher, reranker=None).rank([query], k=RERANKED)
+        expected = FairRanker(searcher.store, searcher.calibration).with_mates(ranking, scores, "de")
+        assert np.array_equal(expected, scores) != mates
+    order = np.argsort(-expected, kind="stable")
+    assert [hit.doc_id for hit in reranked[:RERANKED]] == [base[row].doc_id for row in order]
+    assert [hit.doc_id for hit in reranked[RERANKED:]] == [hit.doc_id for hit in base[RERANKED:]]
+    assert [hit.doc_id for hit in reranked] != [hit.doc_id for hit in base]
+    assert [hit.score for hit in reranked] == [hit.score for hit in base]
+    shown = [hit.parts.reranked for hit in reranked if hit.parts]
+    np.testing.assert_allclose(np.array(shown[:RERANKED], dtype=float), expected[order], rtol=1e-5)
+    assert shown[RERANKED:] == [None] * 10
+    assert reranked.reranking
+    assert base.reranking is None
+
+
+def test_a_search_can_leave_the_fair_ranking_as_it_is(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40)
+        fair = searcher.search(QUERY, lang="de", k=40, ranking=RankingOptions())
+    assert len(base) == 40
+    assert fair == base
+    assert fair.reranking is None
+
+
+def test_a_search_of_another_ranking_may_ask_for_the_reranker(
+    calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        usual = searcher.search(QUERY, lang="de", k=40)
+        options = RankingOptions(balance=searcher.ranking.balance, rerank=searcher.ranking.rerank)
+        stated = searcher.search(QUERY, lang="de", k=40, ranking=options)
+    assert stated == usual
+    assert stated.reranking
+
+
+def test_mates_take_part_in_the_rerankers_scores_by_their_differences(
+    calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    """Whatever number all scores have in common; where mates don't count, scores stay."""
+    with opened(calibrated_by_words, reranker) as searcher:
+        (ranking,) = replace(searcher, reranker=None).rank([Document("q", "de", QUERY)], k=RERANKED)
+        scores = np.random.default_rng(1).normal(-4, 3, RERANKED).astype(np.float32)
+        assert searcher.calibration
+        counting, alone = (
+            FairRanker(searcher.store, replace(searcher.calibration, mates=mates)) for mates in (True, False)
+        )
+        helped, shifted = (counting.with_mates(ranking, given, "de") for given in (scores, scores + 100))
+        np.testing.assert_array_equal(alone.with_mates(ranking, scores, "de"), scores)
+    assert (helped != scores).any()
+    np.testing.assert_allclose(shifted - 100, helped, atol=1e-4)
+
+
+@pytest.mark.parametrize("k", [3, 60])
+def test_an_evaluation_ranks_what_a_search_shows(k: int, calibrated_by_words: Settings, reranker: ModelFolder) -> None:
+    """Without mates, which may have equal scores."""
+    with with_mates(calibrated_by_words, reranker, mates=False) as searcher:
+        hits = searcher.search(QUERY, lang="de", k=k)
+        other, ranking = searcher.rank([Document("p", "de", "Sauerteig"), Document("q", "de", QUERY)], k=k)
+    assert [hit.doc_id for hit in hits] == list(ranking.doc_ids)
+    assert [hit.lang for hit in hits] == list(ranking.langs)
+    assert len(other.doc_ids) == k
+
+
+def test_without_a_calibration_scores_are_taken_as_they_are(
+    calibrated_by_words: Settings, reranker: ModelFolder
+) -> None:
+    with opened(calibrated_by_words, reranker, calibration="none") as searcher:
+        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=RERANKED)
+        hits = searcher.search(QUERY, lang="de", k=RERANKED)
+    assert len(base) == RERANKED
+    scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in base])
+    assert [hit.doc_id for hit in hits] == [base[row].doc_id for row in np.argsort(-scores, kind="stable")]
+
+
+def test_a_document_that_is_deleted_meanwhile_is_left_out(
+    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(calibrated_by_words, reranker) as searcher:
+        query = Document("q", "de", QUERY)
+        (whole,) = replace(searcher, reranker=None).rank([query], k=RERANKED + 21)
+        gone, read = whole.doc_ids[2], searcher.store.get
+
+        def get(doc_ids: Sequence[str]) -> list[Document]:
+            if gone in doc_ids:
+                raise MissingDocuments([gone], {})
+            return read(doc_ids)
+
+        monkeypatch.setattr(searcher.store, "get", get)
+        (ranking,) = searcher.rank([query], k=RERANKED + 20)
+    assert gone not in ranking.doc_ids
+    assert set(ranking.doc_ids) <= set(whole.doc_ids)
+
+
+@pytest.mark.parametrize("k", [10, 100])
+def test_a_search_for_subjects_is_reranked_once(
+    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
+    """The hits of the first stretch are about fewer than a hundred subjects, so more are ranked."""
+    with with_mates(calibrated_by_words, reranker, mates=True) as searcher:
+        assert searcher.reranker
+        score, scored = searcher.reranker.scores, []
+
+        def scores(query: Document, hits: Sequence[Hit]) -> FloatArray:
+            scored.append(len(hits))
+            return score(query, hits)
+
+        monkeypatch.setattr(searcher.reranker, "scores", scores)
+        search, searches = searcher.store.search, []
+
+        def counted(query: VectorQuery) -> object:
+            searches.append(query.k)
+            return search(query)
+
+        monkeypatch.setattr(searcher.store, "search", counted)
+        heads = searcher.search(QUERY, lang="de", k=k, subjects=True)
+    assert 10 <= len(heads) <= k
+    assert len(searches) == (1 if k == 10 else 2)
+    assert scored == [RERANKED]
+    assert heads.reranking
+
+
+def test_the_reranker_reads_title_and_passage(calibrated_by_words: Settings) -> None:
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
+        hit = searcher.search(QUERY, lang="de", k=1)[0]
+    assert hit.passage
+    assert read_text(hit) == f"{hit.document.title}\n{hit.passage.text}"
+    assert read_text(replace(hit, passage=None)) == hit.document.content
+    assert read_text(replace(hit, document=replace(hit.document, title=""))) == hit.passage.text
+
+
+def test_an_encoder_is_no_reranker_and_a_reranker_no_encoder(
+    calibrated_by_words: Settings,
+    reranker: ModelFolder,
+    word_model: ModelFolder,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    place = ["--home", str(calibrated_by_words.home)]
+    assert run(["search", QUERY, "-c", "demo", "--rerank", str(word_model.path), *place]) == 1
+    assert "is an encoder and scores no pairs; --rerank takes a folder" in capsys.readouterr().err
+    source = str(DEMO / "docs.de.jsonl")
+    assert run(["index", source, "-c", "new", "--encoder", str(reranker.path), "--home", str(tmp_path)]) == 1
+    assert "is a reranker, which makes no vectors; name an encoder" in capsys.readouterr().err
+    assert run(["search", QUERY, "-c", "demo", "--rerank", "nowhere", *place]) == 1
+    assert "there is no reranker 'nowhere'" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="is an encoder and scores no pairs"):
+        HitReranker(Reranker(word_model))
+
+
+def test_the_commands_say_how_long_it_took(
+    calibrated_by_words: Settings, reranker: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["-c", "demo", "--home", str(calibrated_by_words.home), "--rerank", str(reranker.path)]
+    assert run(["search", QUERY, "--lang", "de", *options, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["reranking"]["seconds"] > 0
+    assert run(["search", QUERY, "--lang", "de", *options, "--explain", "-k", "1"]) == 0
+    said = capsys.readouterr()
+    assert "reranking took" in said.err
+    assert "; by the reranker " in said.out
+    judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
+    assert run(["evaluate", *judged, "--baseline", "none", *options, "--json"]) == 0
+    evaluation = json.loads(capsys.readouterr().out)
+    assert evaluation["tag"] == "words-fair-rerank-tokens"
+    settings = evaluation["settings"]
+    assert (settings["reranker"], settings["reranker_build"]) == ("tokens", reranker.config.build_id)
+    assert settings["reranking_seconds"] > 0
+    assert run(["runs", "list", "--json", "--home", str(calibrated_by_words.home)]) == 0
+    listed = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert listed["ranking"].endswith(", reranked by tokens")
+
+
+def test_a_card_gets_the_reranker_s_build_for_cards(
+    reranker: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install_cards(monkeypatch, Library(["H100"]))
+    sessions = install_provider(monkeypatch)
+    monkeypatch.setattr("encoders.console._warned", set())
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
+    builds: dict[str, Path] = {}
+    for precision in ("int8", "fp16"):
+        builds[precision] = model_cache() / f"mine-{precision}"
+        shutil.copytree(reranker.path, builds[precision])
+        config = builds[precision] / "config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "precision": precision}))
+        if precision == "int8":
+            models.open_reranker("mine-int8", Console(), "auto")
+            assert "mine-int8 works on the CPU: it is in int8" in capsys.readouterr().err
+    models.open_reranker("mine-int8", Console(), "auto")
+    assert "works on the H100, in fp16" in capsys.readouterr().err
+    assert [(Path(graph).parent, len(providers)) for graph, providers in sessions.asked] == [
+        (builds["int8"], 1),
+        (builds["fp16"], 2),
+    ]

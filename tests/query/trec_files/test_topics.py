@@ -1,0 +1,196 @@
+"""Topics in the forms of CLEF and TREC, TSV and JSON lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from encoders.errors import BadInput
+from query.trec_files.topics import Topic, normalise_qid, read_topics
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("qid", "normal"),
+    [
+        ("C141", "141"),
+        ("c041", "41"),
+        ("141-AH", "141"),
+        ("10.2452/451-AH", "451"),
+        (" 141 ", "141"),
+        ("LI001", "LI001"),
+        ("NH001", "NH001"),
+        ("001", "1"),
+        ("000", "0"),
+        ("C", "C"),
+        ("C12a", "C12a"),
+        ("AC141", "AC141"),
+        ("141-AHX", "141-AHX"),
+        ("10.1000/1-AH", "10.1000/1-AH"),
+    ],
+)
+def test_a_clef_topic_has_one_id_however_it_is_written(qid: str, normal: str) -> None:
+    assert normalise_qid(qid) == normal
+
+
+def test_clef_topics_with_language_prefixes_are_read(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "de.txt",
+        """<top>
+<num> C141 </num>
+<DE-title> Brücken & Fähren über
+den Fluß </DE-title>
+<DE-desc> Welche Brücken gibt es? </DE-desc>
+<DE-narr> Relevant ist &quot;alles&quot;. </DE-narr>
+</top>
+
+<top>
+<num> C142 </num>
+<DE-title> Mühlen </DE-title>
+</top>
+""",
+        "latin-1",
+    )
+    assert read_topics(path) == [
+        Topic("141", "de", "Brücken & Fähren über den Fluß", "Welche Brücken gibt es?", 'Relevant ist "alles".'),
+        Topic("142", "de", "Mühlen"),
+    ]
+
+
+def test_a_clef_topic_in_several_languages_is_one_topic_in_each(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "t.txt",
+        "<top><num>C041<EN-title>Mills<FR-title>Moulins<EN-desc>Which?<FR-desc>Lesquels ?</top>",
+    )
+    assert read_topics(path) == [Topic("41", "en", "Mills", "Which?"), Topic("41", "fr", "Moulins", "Lesquels ?")]
+
+
+def test_russian_topics_are_read_in_the_encoding_of_their_language(tmp_path: Path) -> None:
+    text = "<top><num>C143</num><RU-title>Мельницы и мосты на реке</RU-title></top>"
+    for encoding in ("utf-8", "koi8-r", "windows-1251"):
+        assert read_topics(write(tmp_path / "ru.txt", text, encoding), lang="ru")[0].title == "Мельницы и мосты на реке"
+
+
+@pytest.mark.parametrize(("stated", "said"), [("utf-8", r"t\.txt can't be read: .*utf-8"), ("klingon", "no encoding")])
+def test_topics_in_another_encoding_than_stated_are_refused(tmp_path: Path, stated: str, said: str) -> None:
+    path = write(tmp_path / "t.txt", "<top><num>1</num><title>Mühlen</title></top>", "latin-1")
+    with pytest.raises(BadInput, match=said):
+        read_topics(path, encoding=stated)
+
+
+def test_topics_that_no_encoding_of_their_language_explains_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.txt", "<top><num>1</num><title>Mühlen</title></top>", "latin-1")
+    with pytest.raises(BadInput, match=r"t\.txt can't be read"):
+        read_topics(path, lang="ja")
+
+
+def test_xml_topics_are_read(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "t.xml",
+        """<?xml version="1.0" encoding="ISO-8859-2"?>
+<topics>
+<topic lang="hu">
+ <identifier>251-AH</identifier>
+ <title>Tűzijáték</title>
+ <description>Mikor &amp; hol?</description>
+ <narrative><![CDATA[<b> is jó]]></narrative>
+</topic>
+<topic xml:lang="en"><identifier>10.2452/451-AH</identifier><title>Fireworks</title><description/><narrative/></topic>
+</topics>""",
+        "iso-8859-2",
+    )
+    assert read_topics(path) == [
+        Topic("251", "hu", "Tűzijáték", "Mikor & hol?", "<b> is jó"),
+        Topic("451", "en", "Fireworks"),
+    ]
+
+
+def test_trec_topics_with_their_leading_words_are_read(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "t.txt",
+        "<top>\n<head> Tipster\n<num> Number: 051\n<title> Topic: Mills\n\n<desc> Description:\nWhich mills?\n\n"
+        "<narr> Narrative:\nAll of them.\n</top>\n",
+    )
+    assert read_topics(path, lang="en") == [Topic("51", "en", "Mills", "Which mills?", "All of them.")]
+
+
+def test_tsv_topics_are_read_by_their_header(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "t.tsv",
+        'qid\tlang\ttitle\tdescription\nLI001\tpt-BR\t"Um"\tdois\nLI001\tde\tEins\t\nLI002\tde\tZwei\n',
+    )
+    assert read_topics(path) == [
+        Topic("LI001", "pt", '"Um"', "dois"),
+        Topic("LI001", "de", "Eins"),
+        Topic("LI002", "de", "Zwei"),
+    ]
+
+
+def test_two_columns_without_a_header_are_ids_and_texts(tmp_path: Path) -> None:
+    path = write(tmp_path / "queries.tsv", "1048585\twhat is paula deen's brother\n2\tandrogen receptor define\n")
+    assert read_topics(path, lang="en") == [
+        Topic("1048585", "en", "what is paula deen's brother"),
+        Topic("2", "en", "androgen receptor define"),
+    ]
+
+
+def test_json_topics_are_read(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "t.jsonl", '{"qid": 7, "title": "Mills", "lang": "en", "x": 1}\n\n{"id": "b", "title": "Ö"}\n'
+    )
+    assert read_topics(path) == [Topic("7", "en", "Mills"), Topic("b", "und", "Ö")]
+
+
+def test_the_text_of_a_topic_is_the_parts_asked_for() -> None:
+    topic = Topic("1", "en", "Mills", "", "All.")
+    assert topic.text() == "Mills"
+    assert topic.text(("title", "description", "narrative")) == "Mills All."
+    with pytest.raises(BadInput, match="no 'headline'"):
+        topic.text(("headline",))
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "reason"),
+    [
+        ("", "", "holds no topic|header of topics"),
+        ("qid\tlang\ttitle\n", "", "holds no topic"),
+        ("id\tname\n1\tx\n", ":1", "no header"),
+        ("qid\ttitle\n1\tx\n\ty\n", ":3", "no id"),
+        ("qid\ttitle\n1\t\n", ":2", "no title, description or narrative"),
+        ("qid\ttitle\na b\tx\n", ":2", "holds a blank"),
+        ("qid\ttitle\n1\tx\ty\n", ":2", "3 columns"),
+        ("qid\tlang\ttitle\n1\tklingonisch\tx\n", ":2", "'klingonisch' is no"),
+        ("qid\tlang\ttitle\n1\tde\tx\n1\tger\ty\n", ":3", "on line 2 already"),
+        ("C141 x\n", ":1", "no header"),
+        ("1\tx\n2\ty\tz\n", ":2", "3 columns"),
+        ('{"qid": "1", "title": "x"}\n{"qid": "2"\n', ":2", "not valid JSON"),
+        ('{"qid": "1", "title": "x"}\n[1]\n', ":2", "no JSON object"),
+        ('{"qid": "1", "title": 5}\n', ":1", "title is a int"),
+        ("<top>\n<num>1</num>\n<title>x</title>\n</top>\n<top>\n<title>y</title>\n</top>", ":5", "no id"),
+        ("<top><num>C1</num><EN-title> </EN-title></top>", ":1", "no title"),
+        ("<html></html>", "", "no <top> or <topic>"),
+        ("a\0b", "", "binary"),
+    ],
+)
+def test_a_bad_topic_is_refused_by_file_and_line(tmp_path: Path, text: str, where: str, reason: str) -> None:
+    path = write(tmp_path / "t.txt", text)
+    with pytest.raises(BadInput, match=reason) as caught:
+        read_topics(path)
+    assert f"{path}{where}" in str(caught.value)
+
+
+def test_topics_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"nowhere can't be read.*No such file"):
+        read_topics(tmp_path / "nowhere")
+
+
+@pytest.mark.data
+def test_the_open_topics_are_read(data_dir: Path) -> None:
+    topics = read_topics(data_dir / "lohelp" / "topics.index.tsv")
+    assert len({topic.qid for topic in topics}) == 311
+    assert topics[0] == Topic("LI001", "en", "3D objects", "inserting; generating")

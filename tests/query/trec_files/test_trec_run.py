@@ -1,0 +1,109 @@
+"""TREC runs: what is written, what comes back."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoders.errors import BadInput
+from query.trec_files.trec_run import Run
+
+ids = st.text(min_size=1, max_size=12)
+awkward = st.text(alphabet=" %2052a\u00a0\u3000\t\nCE80", min_size=1, max_size=12)
+scores = st.floats(-1e6, 1e6, width=32)
+rankings = st.dictionaries(
+    ids | awkward,
+    st.lists(st.tuples(ids | awkward, scores), min_size=1, max_size=8, unique_by=lambda scored: scored[0]),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(tag=ids | awkward, rankings=rankings)
+def test_a_run_comes_back_as_it_was_written(tag: str, rankings: dict[str, list[tuple[str, float]]]) -> None:
+    run = Run(tag, rankings)
+    assert Run.from_trec(run.to_trec().split("\n"), "run.txt") == run
+
+
+@given(rankings=rankings)
+def test_ranks_follow_the_order_given_whatever_the_scores(rankings: dict[str, list[tuple[str, float]]]) -> None:
+    run = Run("tag", rankings)
+    for qid, ranking in rankings.items():
+        assert [doc_id for doc_id, _ in run.rankings[qid]] == [doc_id for doc_id, _ in ranking]
+        values = np.array([score for _, score in run.rankings[qid]], dtype=np.float32)
+        assert (np.diff(values) < 0).all()
+
+
+def test_falling_scores_are_left_alone() -> None:
+    assert Run("tag", {"1": [("a", 3.5), ("b", 0.25), ("c", -2.0)]}).rankings["1"] == [
+        ("a", 3.5),
+        ("b", 0.25),
+        ("c", -2.0),
+    ]
+
+
+def test_trec_eval_sees_ties_in_our_order_though_it_breaks_them_by_id() -> None:
+    ranking = [("a", 1.0), ("z", 1.0), ("b", 1.0 - 1e-9)]
+    values = dict(Run("tag", {"1": ranking}).rankings["1"])
+    for position, (relevant, _) in enumerate(ranking, start=1):
+        evaluator = pytrec_eval.RelevanceEvaluator({"1": {relevant: 1}}, {"recip_rank"})
+        assert evaluator.evaluate({"1": values})["1"]["recip_rank"] == pytest.approx(1 / position)
+
+
+def test_a_line_is_six_columns_with_blanks_encoded() -> None:
+    run = Run("my tag", {"141": [("LA 1994/01\u00a0x", 0.5), ("50%", 0.25), ("a%20b", 0.125)]})
+    assert run.to_trec() == (
+        "141 Q0 LA%201994/01%C2%A0x 1 0.5 my%20tag\n141 Q0 50% 2 0.25 my%20tag\n141 Q0 a%2520b 3 0.125 my%20tag\n"
+    )
+
+
+def test_a_foreign_run_is_read_in_trec_evals_order(tmp_path: Path) -> None:
+    file = tmp_path / "run.txt"
+    file.write_text(
+        "\ufeff1 Q0 b 1 0.5 sys\n\n1\tQ0\ta 2  0.9 sys\r\n1 Q0 c 3 0.5 sys\n2 Q0 http://x/%C3%A9 1 7 sys\n", "utf-8"
+    )
+    run = Run.read_trec(file)
+    assert run.tag == "sys"
+    assert [doc_id for doc_id, _ in run.rankings["1"]] == ["a", "c", "b"]
+    assert run.rankings["2"] == [("http://x/%C3%A9", 7.0)]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("1 Q0 a 1 0.5", "run.txt:2 has 5 columns"),
+        ("1 Q0 a b 1 0.5 sys", "run.txt:2 has 7 columns"),
+        ("1 Q0 a 1 high sys", "run.txt:2 has the score 'high'; put a number there"),
+        ("1 Q0 a 1 nan sys", "run.txt:2 has the score nan; put a finite number there"),
+        ("1 Q0 a 1 1e99 sys", "run.txt:2 has the score 1e99; put a finite number there"),
+        ("1 Q0 first 1 0.5 sys", "run.txt:2 ranks 'first' for topic 1 a second time"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "run.txt").write_text(f"1 Q0 first 1 0.9 sys\n{line}\n", "utf-8")
+    with pytest.raises(BadInput) as caught:
+        Run.read_trec(tmp_path / "run.txt")
+    assert said in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"nowhere\.txt can't be read"):
+        Run.read_trec(tmp_path / "nowhere.txt")
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(BadInput, match="is empty"):
+        Run.read_trec(tmp_path / "empty.txt")
+    (tmp_path / "latin.txt").write_bytes(b"1 Q0 caf\xe9 1 0.5 sys\n")
+    with pytest.raises(BadInput, match="not UTF-8"):
+        Run.read_trec(tmp_path / "latin.txt")
+
+
+def test_what_cannot_be_a_run_is_refused() -> None:
+    with pytest.raises(BadInput, match="document 'a' twice"):
+        Run("tag", {"1": [("a", 1.0), ("a", 0.5)]})
+    with pytest.raises(BadInput, match="no finite number"):
+        Run("tag", {"1": [("a", float("nan"))]})
+    with pytest.raises(BadInput, match="document id is empty"):
+        Run("tag", {"1": [("", 1.0)]}).to_trec()
