@@ -128,7 +128,7 @@ def test_the_papers_table_is_made_by_it_opened_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from onnx_export.hmde.lower_encoders import longformer
+    from papers import longformer
 
     made, opened = longformer.converted, []
 
