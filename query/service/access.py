@@ -9,11 +9,10 @@ import os
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import overload
 
 from encoders.errors import BadInput
 
@@ -89,7 +88,7 @@ def distinct(tokens: Iterable[Token]) -> tuple[Token, ...]:
     return tokens
 
 
-class TokenFile(Sequence[Token]):
+class TokenFile(Iterable[Token]):
     """The tokens of a file, which is read again when it changes, and tokens from elsewhere.
 
     A file that is gone, or has no token any more, leaves the tokens from elsewhere. A file that can't be read, or has a
@@ -137,23 +136,9 @@ class TokenFile(Sequence[Token]):
         """True: a service with a file of tokens is open to nobody else, even if the file has no token any more."""
         return True
 
-    @overload
-    def __getitem__(self, index: int) -> Token: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Token]: ...
-
-    def __getitem__(self, index: int | slice) -> Token | Sequence[Token]:
-        """A token of the file as it is now."""
-        return self._current()[index]
-
     def __iter__(self) -> Iterator[Token]:
         """The tokens of the file as it is now."""
         return iter(self._current())
-
-    def __len__(self) -> int:
-        """Number of tokens of the file as it is now."""
-        return len(self._current())
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from indexer.collection.collection import NoCollection
 from query.ranking.searcher import NoDocument
 
 _logger = logging.getLogger("dragoman.service")
+UNREADABLE_PATH = "the path can't be read; write every name in it once and percent-encoded"
 _UNAVAILABLE = "the collection can't be searched now; try again, the log says why"
 _ERROR_TYPES = {401: "security_exception", 403: "security_exception", 404: "resource_not_found_exception",
           429: "es_rejected_execution_exception"}  # fmt: skip

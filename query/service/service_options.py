@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from encoders.machine.cores import available_cores
@@ -28,7 +28,7 @@ class ServiceOptions:
         device: where queries are encoded.
         hybrid: index the words of collections at the start, and search with them unless a request says otherwise.
         rerank: folder of a reranker, or its name in the cache, for searches that ask for it; none: there is none.
-        tokens: of the callers; empty: everybody who reaches the port may call.
+        tokens: of the callers; false: everybody who reaches the port may call.
         hosts: names that requests may call the service by; empty: any.
         rate: requests a minute of one token, or of one address if there are no tokens; 0: no bound.
         threads: number of searches at once.
@@ -45,7 +45,7 @@ class ServiceOptions:
     device: Device = "auto"
     hybrid: bool = False
     rerank: str | None = None
-    tokens: Sequence[Token] = ()
+    tokens: Iterable[Token] = ()
     hosts: tuple[str, ...] = LOOPBACK
     rate: int = 0
     threads: int = 4

@@ -23,13 +23,13 @@ from query.service.api_routes import Api
 from query.service.cluster_client import Cluster
 from query.service.collection_watch import CollectionWatch
 from query.service.elasticsearch_endpoints.search_endpoints import SearchEndpoints
-from query.service.middleware import OWN_PATHS, AccessMiddleware, is_elastic
 from query.service.open_collections import OpenCollections
 from query.service.query_log_writer import QueryLog
 from query.service.refusals import Refused
 from query.service.search_threads import SearchThreads
 from query.service.service_metrics import Metrics
 from query.service.service_options import ServiceOptions
+from query.web_server.request_checks import OWN_PATHS, AccessMiddleware, is_elastic
 from query.web_server.search_page import SearchPage
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import uvicorn
 
 from encoders.errors import BadInput
-from query.service.bounded_connection import BoundedConnection
 from query.service.service_options import ServiceOptions
 from query.web_server.application import Service
+from query.web_server.bounded_connection import BoundedConnection
 
 _logger = logging.getLogger("dragoman.service")
 

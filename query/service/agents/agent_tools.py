@@ -31,7 +31,6 @@ from query.service.agents.tool_messages import (
     DocumentArguments,
     SearchArguments,
     SimilarArguments,
-    ToolCollection,
     ToolCollectionsAnswer,
     ToolDocumentAnswer,
     ToolFacets,
@@ -92,10 +91,9 @@ class _AgentTool(Generic[_Arguments, _Answer]):
             stated = {name: value for name, value in arguments.items() if value is not None}
             answer = await self.call(_validated(self.arguments, stated))
         except Exception as error:  # noqa: BLE001 - a failure is an answer; its details are in the log
-            return _text_result(str(refusal(error)), is_error=True)
-        result = _text_result(self.text(answer))
-        result.structured_content = answer.model_dump(mode="json")
-        return result
+            return CallToolResult(content=[TextContent(text=str(refusal(error)))], is_error=True)
+        structured = answer.model_dump(mode="json")
+        return CallToolResult(content=[TextContent(text=self.text(answer))], structured_content=structured)
 
 
 class AgentTools:
@@ -172,51 +170,25 @@ class AgentTools:
         own = {"explain": True, "subjects": True, "log": False}
         request = _validated(SearchRequest, {**arguments.model_dump(), **optional, **own})
         answer = await self._api.search(request)
-        return ToolSearchAnswer(
-            collection=answer.collection,
-            lang=answer.lang,
-            unread=answer.unread,
-            reranking=answer.reranking,
-            hits=[_tool_hit(hit) for hit in answer.hits],
-            facets=short_facets(answer.facets) if answer.facets else None,
-        )
+        facets = short_facets(answer.facets) if answer.facets else None
+        return ToolSearchAnswer(**{**vars(answer), "hits": list(map(_tool_hit, answer.hits)), "facets": facets})
 
     async def _similar(self, arguments: SimilarArguments) -> ToolSimilarAnswer:
         request = _validated(SimilarRequest, {**arguments.model_dump(), "to": arguments.to or None})
         answer = await self._api.similar(request)
-        hits = [_tool_hit(hit) for hit in answer.hits]
-        return ToolSimilarAnswer(collection=answer.collection, id=answer.id, lang=answer.lang, hits=hits)
+        return ToolSimilarAnswer(**{**vars(answer), "hits": list(map(_tool_hit, answer.hits))})
 
     async def _document(self, arguments: DocumentArguments) -> ToolDocumentAnswer:
         answer = await self._api.document(arguments.id, arguments.collection)
         content = f"{answer.title}\n{answer.text}" if answer.title else answer.text
         start = min(arguments.start, len(content))
         fields, omitted = short_fields(answer.fields)
-        text = content[start : start + DOCUMENT_CHARACTERS]
-        return ToolDocumentAnswer(
-            id=answer.id,
-            lang=answer.lang,
-            title=answer.title,
-            text=text,
-            start=start,
-            end=start + len(text),
-            length=len(content),
-            fields=fields,
-            omitted_fields=omitted,
-        )
+        end = min(start + DOCUMENT_CHARACTERS, len(content))
+        part = {"text": content[start:end], "start": start, "end": end, "length": len(content)}
+        return ToolDocumentAnswer(**{**vars(answer), **part, "fields": fields, "omitted_fields": omitted})
 
     async def _collections(self, _: CollectionsArguments) -> ToolCollectionsAnswer:
-        answer = await self._api.collections()
-        collections = [
-            ToolCollection(
-                name=collection.name,
-                documents=collection.documents,
-                languages=collection.languages,
-                reranker=collection.reranker,
-            )
-            for collection in answer.collections
-        ]
-        return ToolCollectionsAnswer(collections=collections, away=answer.away)
+        return ToolCollectionsAnswer(**(await self._api.collections()).model_dump())
 
 
 def explanation(parts: ScoreParts, lang: str) -> str:
@@ -241,20 +213,11 @@ def explanation(parts: ScoreParts, lang: str) -> str:
 
 def _tool_hit(hit: HitAnswer) -> ToolHit:
     fields, omitted = short_fields(hit.fields)
-    return ToolHit(
-        id=hit.id,
-        lang=hit.lang,
-        title=hit.title,
-        passage=hit.passage.text if hit.passage else "",
-        start=hit.passage.start if hit.passage else 0,
-        score=hit.score,
-        why=explanation(hit.parts, hit.lang)
-        if hit.parts
-        else f"Its similarity, with what its mates add, is {hit.score:.3f}.",
-        fields=fields,
-        omitted_fields=omitted,
-        also=[ToolVersion(id=other.id, lang=other.lang, title=other.title) for other in hit.also],
-    )
+    similarity = f"Its similarity, with what its mates add, is {hit.score:.3f}."
+    why = explanation(hit.parts, hit.lang) if hit.parts else similarity
+    passage, start = (hit.passage.text, hit.passage.start) if hit.passage else ("", 0)
+    own = {"passage": passage, "start": start, "why": why, "fields": fields, "omitted_fields": omitted}
+    return ToolHit(**{**vars(hit), **own, "also": [ToolVersion(**vars(version)) for version in hit.also]})
 
 
 def _hits_text(hits: Sequence[ToolHit]) -> list[str]:
@@ -323,10 +286,6 @@ def _lines(*lines: str) -> str:
 
 def _paragraphs(paragraphs: Sequence[str]) -> str:
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
-
-
-def _text_result(text: str, *, is_error: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
 
 
 def _validated(model: type[_Arguments], arguments: dict[str, Any]) -> _Arguments:

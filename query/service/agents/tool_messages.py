@@ -71,6 +71,9 @@ def _check_filter(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         raise ValueError("a filter's value must be a string, a number, true, false, or a list of these") from None
 
 
+_Collection = Annotated[
+    CollectionName, Field(description="Name of the collection; may be left out if there is only one.")
+]
 _Count = Annotated[int, Field(ge=1, le=100), BeforeValidator(as_integer)]
 _Filters = Annotated[
     dict[str, Annotated[Scalar | list[Scalar], WrapValidator(_check_filter)]],
@@ -88,7 +91,7 @@ class SearchArguments(StrictModel):
     query: Annotated[str, Field(max_length=LONGEST), AfterValidator(check_query)] = Field(
         description="What to look for: a question, a sentence or words, in any language."
     )
-    collection: CollectionName = Field("", description="Name of the collection; may be left out if there is only one.")
+    collection: _Collection = ""
     lang: str = Field("", description="Language of the query, such as ja; detected if left out.")
     to: list[str] = Field([], description='Languages of the documents, such as ["en", "ja"]; all if left out.')
     k: _Count = Field(10, description="Number of hits.")
@@ -106,7 +109,7 @@ class SimilarArguments(StrictModel):
     """Arguments of the tool similar."""
 
     id: DocumentId = Field(description="Id of the document, as a hit has it.")
-    collection: CollectionName = Field("", description="Name of the collection; may be left out if there is only one.")
+    collection: _Collection = ""
     to: list[str] = Field([], description="Languages of the similar documents; all but the document's own if left out.")
     k: _Count = Field(10, description="Number of documents.")
     filters: _Filters
@@ -116,7 +119,7 @@ class DocumentArguments(StrictModel):
     """Arguments of the tool document."""
 
     id: DocumentId = Field(description="Id of the document, as a hit has it.")
-    collection: CollectionName = Field("", description="Name of the collection; may be left out if there is only one.")
+    collection: _Collection = ""
     start: Annotated[int, Field(ge=0), BeforeValidator(as_integer)] = Field(
         0, description="First character to return, such as a hit's start."
     )

@@ -14,8 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
 from query.service.api_messages import has_surrogate
-from query.service.middleware import UNREADABLE_PATH
-from query.service.refusals import Refused
+from query.service.refusals import UNREADABLE_PATH, Refused
 
 _ENDPOINTS = ("_search", "_count", "_msearch")
 _INDEX = re.compile(r"[^_\s/\\?\"<>|#][^\s/\\?\"<>|#]{0,1000}")

@@ -11,13 +11,13 @@ from encoders.errors import BadInput
 from indexer.cluster.source_values import values
 from indexer.stores.attached.companion_index import CompanionStore
 from indexer.stores.contract import ChecksFields, Filters, OnServer
+from query.collections.several_collections import joined, name_and_id
 from query.ranking.search_hits import Hit
 from query.ranking.searcher import Searcher
 from query.service.elasticsearch_endpoints import cross_lingual_clause
 from query.service.elasticsearch_endpoints.collection_places import Place
 from query.service.elasticsearch_endpoints.cross_lingual_clause import CrossLingual
 from query.service.elasticsearch_endpoints.search_response import Group, ShownDocument, collapsed
-from query.service.elasticsearch_endpoints.several_collections import joined, name_and_id
 from query.service.refusals import Refused
 
 

@@ -13,10 +13,10 @@ from indexer.cluster.cluster_address import Credentials
 from indexer.collection.settings import Settings
 from query.service import cluster_client
 from query.service.cluster_client import Cluster
-from query.service.middleware import AccessMiddleware
 from query.service.refusals import Refused
 from query.service.service_metrics import Metrics
 from query.service.service_options import ServiceOptions
+from query.web_server.request_checks import AccessMiddleware
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 WRONG = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}"

@@ -10,10 +10,10 @@ import pytest
 
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
+from query.collections.several_collections import joined
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.service.elasticsearch_endpoints.search_response import collapsed
-from query.service.elasticsearch_endpoints.several_collections import joined
 from query.service.service_options import ServiceOptions
 from trials.servers.service import serving
 
