@@ -29,7 +29,7 @@ OTHER = $(if $(filter gpu,$(RUNTIME)),onnxruntime,onnxruntime_gpu)
 
 # each tier runs the tier before it, too
 check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
-	$(PYTEST) -m 'not parts and not long' --seconds 5 $(ARGS)
+	$(PYTEST) -m 'not parts and not long' --seconds 15 $(ARGS)
 
 test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; half an hour
 	$(PYTEST) -m 'not train and not long' $(ARGS)

@@ -31,7 +31,7 @@ from encoders.methods.method_registry import open_encoder
 from encoders.text.words import words
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from indexer.readers.documents import Sources
+from indexer.readers.source_documents import Sources
 from indexer.training.cr5_training import Cr5Report, train_cr5
 
 Vector = npt.NDArray[np.float64]

@@ -28,7 +28,7 @@ from encoders.methods.method_registry import open_encoder
 from encoders.text.words import folded
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from indexer.readers.documents import Sources
+from indexer.readers.source_documents import Sources
 from indexer.training.cr5_training import train_cr5
 from papers.retrieval import RANKS, Precision, precision
 from query.calibration_fitting.calibration_fit import calibrate

@@ -28,12 +28,12 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.readers.source import ReadOptions
+from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints
-from indexer.workers.metrics import Metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
-from indexer.workers.worker import ChunkWorker
+from indexer.workers.worker_metrics import Metrics
 from onnx_export.models import DEFAULT, find_model
 from trials.servers.elastic import running as elastic_running
 from trials.servers.postgres import PostgresServer

@@ -28,7 +28,7 @@ from encoders.machine.placement import Device
 from encoders.tlaser.joint_vocabulary import PAD_ID, learn_vocabulary
 from encoders.tlaser.tlaser_settings import NAMES, Preset, TlaserPlan, Variant, preset
 from encoders.tlaser.token_corpus import Corpus
-from indexer.parallel.source import AlignedSentence
+from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.training.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_per_token
 from onnx_export.graphs.parity import GateText
 from onnx_export.tlaser.fit import fit

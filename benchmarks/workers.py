@@ -25,15 +25,15 @@ from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger
 from indexer.readers.source import ReadOptions
 from indexer.workers import registry
+from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints
 from indexer.workers.leases import Leases
-from indexer.workers.metrics import Metrics
 from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeps import send_hints
-from indexer.workers.worker import ChunkWorker
+from indexer.workers.worker_metrics import Metrics
 from onnx_export.models import DEFAULT, find_model
 from trials import ROOT
 from trials.command import DRAGOMAN, environment_of

@@ -21,10 +21,10 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks
 from indexer.indexing.storing import existing_documents
 from indexer.ledger.index_runs import runs
 from indexer.ledger.ledger import Ledger
+from indexer.ledger.spool import pack_ids
 from indexer.ledger.tables import DONE, OF_COLLECTION, PAUSED, RUNNING
 from indexer.stores.contract import VectorStore
 from indexer.workers.handout import hand_out_chunks
-from indexer.workers.spool import pack_ids
 
 
 def reencode(

@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.readers.documents import whole_data
 from indexer.readers.files import text_lines
 from indexer.readers.source import ReadOptions
+from indexer.readers.source_documents import whole_data
 from indexer.readers.tasks import COMMENTARY, LANGUAGE, LETT, parse_page
 
 

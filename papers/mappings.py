@@ -19,10 +19,10 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.readers.documents import whole_data
 from indexer.readers.files import SourceFile, UnreadableFileError
-from indexer.readers.markup import Tag, tokens
+from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.source import ReadOptions
+from indexer.readers.source_documents import whole_data
 from indexer.readers.tasks import JRC
 from indexer.training.aligned_documents import AlignedVectors, add_encoded
 from papers.systems import mean_scores

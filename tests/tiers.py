@@ -21,8 +21,6 @@ ELASTIC = frozenset({"elastic", "secured", "killable"})
 """Fixtures that start Elasticsearch."""
 PARTS = ELASTIC | {"postgres", "killable_postgres", "redis", "rabbitmq", "browser"}
 """Fixtures that start a real part."""
-_QUICK_SECONDS = 0.06
-"""Seconds that a quick core takes to add five million numbers: an AMD EPYC with AVX-512, while nobody shares it."""
 _TIERS = {"long": "make test-all", "train": "make test-train", "parts": "make test", "": "make check"}
 
 
@@ -36,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seconds",
         type=float,
-        help="a test that takes longer on a quick core fails; what is made once does not count",
+        help="a test that takes longer fails; what is made once does not count",
     )
 
 
@@ -54,28 +52,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         first[item.path] = min(first.get(item.path, len(order)), order.index(tier(item)))
     items.sort(key=lambda item: first[item.path])
-
-
-def _own_time() -> float:
-    """Seconds on the clock, less the seconds this thread waited for a core; only Linux tells the latter."""
-    try:
-        waited = int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1])
-    except OSError:
-        waited = 0
-    return time.monotonic() - waited / 1e9
-
-
-def _slowness() -> float:
-    """How many times longer than a quick core this one takes for work in Python; 1 at least.
-
-    The slowest of five times counts, as a core is slower while a test beside this one has the core's other thread.
-    """
-    times = []
-    for _ in range(5):
-        started = time.thread_time()
-        sum(range(5_000_000))
-        times.append(time.thread_time() - started)
-    return max(1.0, max(times) / _QUICK_SECONDS)
 
 
 class Bounds:
@@ -98,7 +74,7 @@ class Bounds:
         """Begin, unless torch is here already."""
         if self._collected_torch:
             pytest.fail("a file of tests imports torch: import it in the tests that are marked `torch`", pytrace=False)
-        self._started, self._shared = _own_time(), 0.0
+        self._started, self._shared = time.monotonic(), 0.0
         self._torch = "torch" in sys.modules
         ServerProcess.allowed = bool(tier(item))
 
@@ -108,12 +84,12 @@ class Bounds:
         if fixturedef.scope != "session" or self._depth:
             return (yield)
         self._depth += 1
-        started = _own_time()
+        started = time.monotonic()
         try:
             return (yield)
         finally:
             self._depth -= 1
-            self._shared += _own_time() - started
+            self._shared += time.monotonic() - started
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -123,10 +99,10 @@ class Bounds:
             return
         if not self._torch and "torch" in sys.modules:
             pytest.fail("imports torch, which `make check` does without: mark it `torch`, for `make test`")
-        taken = _own_time() - self._started - self._shared
-        if self._seconds and taken > self._seconds and taken > self._seconds * _slowness():
+        taken = time.monotonic() - self._started - self._shared
+        if self._seconds and taken > self._seconds:
             pytest.fail(
-                f"took {taken:.1f} s, and a test of `make check` takes {self._seconds:g} s of a quick core: mark it "
+                f"took {taken:.1f} s, and a test of `make check` takes {self._seconds:g} s at most: mark it "
                 "`parts` (`make test` runs it), or `long` (`make test-all` runs it) and leave a quick test behind"
             )
 

@@ -1,12 +1,18 @@
-"""Load the encoder of a collection's vectors, and refuse an encoder that makes others."""
+"""The encoder of a collection's vectors, and of the work that it has for workers."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
+from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.ledger.index_runs import active_reencoding
 from onnx_export.models import open_named
 
 
@@ -33,3 +39,27 @@ def open_encoder_of(
         raise
     collection.check(encoder.spec)
     return encoder
+
+
+class EncoderChoice(NamedTuple):
+    """Name or folder of an encoder, and its method."""
+
+    encoder: str
+    method: str
+
+
+def encoder_of_work(engine: sa.Engine, name: str) -> EncoderChoice:
+    """The encoder of the work that a collection has for workers.
+
+    It is the encoder that its own documents are encoded again by, else that of the generation that is being built, else
+    that of the searched generation.
+
+    Raises:
+        BadInput: there is no such collection.
+    """
+    collection = collections.require(engine, name)
+    run = active_reencoding(engine, name)
+    named = (run.again if run else None) or collection.building
+    if named:
+        return EncoderChoice(named["encoder"], named["method"])
+    return EncoderChoice(collection.encoder, collection.method)

@@ -7,8 +7,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from encoders.errors import BadInput
-from indexer.parallel.source import NOT_UTF8, AlignedSentence, decoded
-from indexer.parallel.tables import language
+from indexer.parallel.aligned_sentence import NOT_UTF8, AlignedSentence, decoded
+from indexer.parallel.aligned_tables import language
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.source import Refusal
 

@@ -6,8 +6,8 @@ import io
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from indexer.parallel.source import AlignedSentence, row
-from indexer.parallel.tables import language
+from indexer.parallel.aligned_sentence import AlignedSentence, row
+from indexer.parallel.aligned_tables import language
 from indexer.readers.files import RECORD_LIMIT, SourceFile, UnreadableFileError
 from indexer.readers.source import Refusal
 

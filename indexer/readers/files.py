@@ -10,6 +10,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -164,7 +165,8 @@ class SourceFile:
         if is_zip:
             raise UnreadableFileError("it is a zip archive; unpack it first")
 
-    def first_bytes(self) -> bytes:
+    @cached_property
+    def start(self) -> bytes:
         """The first ``FIRST_BYTES``, decompressed; fewer if the file ends or can't be read on before."""
         first = b""
         with self.open() as stream:

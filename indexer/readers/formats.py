@@ -18,12 +18,12 @@ from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.encodings import known_encoding
 from indexer.readers.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
 from indexer.readers.jsonl import read_jsonl
-from indexer.readers.mediawiki import is_table, items_table, read_mediawiki
-from indexer.readers.sgml import read_sgml
+from indexer.readers.newspapers.sgml import read_sgml
 from indexer.readers.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
 from indexer.readers.standard_input import STANDARD_INPUT, kept_input
 from indexer.readers.tasks import COMMENTARY, JRC, read_commentary, read_jrc, read_lett
 from indexer.readers.whole_files import read_html, read_text
+from indexer.readers.wikis.mediawiki import is_table, items_table, read_mediawiki
 
 _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "jsonl": read_jsonl,
@@ -156,7 +156,7 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
             if not options.format and is_table(file.path):
                 yield Remark(file.shown, "it is a table or an index of a wiki's dump and no document")
                 continue
-            start = file.first_bytes()
+            start = file.start
             if not start.strip():
                 blank = f"its first {FIRST_BYTES:,} bytes are blank; remove them, or see that it has documents"
                 yield Refusal(file.shown, EMPTY_FILE if len(start) < FIRST_BYTES else blank)

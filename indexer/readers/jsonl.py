@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from indexer.readers.files import LONG_LINE, RECORD_LIMIT, SourceFile
-from indexer.readers.json_array import ArrayError, elements
 from indexer.readers.record import id_remark, lacks_id, make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 _MAX_BRACKETS = 1_000_000
 """Maximum ``[`` and ``{`` of a record: each may become a list or an object, which takes thirty times its bytes."""
 _WHOLE_FILE = b"{"
+_CHUNK = 64 << 10
+_STRUCTURE = re.compile(rb'[\[\]{},"]')
+_STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
+"""Change of the depth by a bracket."""
+_IN_STRING = re.compile(rb'["\\]')
+
+
+class _ArrayError(Exception):
+    """The file is no complete array; the message says why, without the file's name."""
 
 
 class _InvalidRecordError(Exception):
@@ -25,7 +34,7 @@ def read_jsonl(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 
     A record without an id gets an id of the file's name and its line, or its number in the array.
     """
-    if file.first_bytes().removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+    if file.start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
         yield from _read_array(file, options)
     else:
         yield from _read_lines(file, options)
@@ -51,7 +60,7 @@ def _read_lines(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 def _read_array(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     made_ids = False
     try:
-        for number, element in enumerate(elements(file), start=1):
+        for number, element in enumerate(_elements(file), start=1):
             place = f"{file.shown}#{number}"
             if element is None:
                 yield Refusal(place, f"the record has more than {RECORD_LIMIT >> 20} MB; split it")
@@ -59,7 +68,7 @@ def _read_array(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
                 made_id, reading = _read_record(element, place, f"{file.name}#{number}", options)
                 made_ids |= made_id
                 yield reading
-    except ArrayError as error:
+    except _ArrayError as error:
         yield Refusal(file.shown, str(error))
     if made_ids:
         yield Remark(file.shown, id_remark("FILE#NUMBER"))
@@ -95,3 +104,61 @@ def _record(data: bytes, encoding: str) -> dict[str, Any]:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _elements(file: SourceFile) -> Iterator[bytes | None]:
+    """Yield the bytes of each element of the array; None for an element longer than ``RECORD_LIMIT``.
+
+    The encoding must have the bytes of ASCII for ASCII characters alone, as UTF-8 and ISO 8859 have.
+
+    Raises:
+        _ArrayError: after the last element, the array does not end, or more stands after its end.
+        UnreadableFileError: as in ``SourceFile.open``.
+    """
+    element: bytearray | None = bytearray()
+    depth = count = 0
+    begun = False
+    for part, token in _parts(file):
+        if not begun:
+            begun, depth = token == b"[", int(token == b"[")
+        elif depth == 0:
+            if part.strip():
+                raise _ArrayError("more stands after the end of its array; write one object a line, as jq -c does")
+        else:
+            depth += _STEPS.get(token, 0)
+            ends = depth == 0 or (depth == 1 and token == b",")
+            if element is not None:
+                element += part[:-1] if ends else part
+                element = None if len(element) > RECORD_LIMIT else element
+            if ends:
+                if element is None or element.strip():
+                    count += 1
+                    yield None if element is None else bytes(element)
+                element = bytearray()
+    if depth:
+        raise _ArrayError("its array does not end; what came before is kept; get it again")
+    if not count:
+        raise _ArrayError("its array is empty")
+
+
+def _parts(file: SourceFile) -> Iterator[tuple[bytes, bytes]]:
+    """Cut a file after each ``[ ] { } ,`` that is not in a string; yield the part and this last character, if any."""
+    in_string = escaped = False
+    with file.open() as stream:
+        while chunk := stream.read1(_CHUNK):
+            start = position = 0
+            if escaped:
+                position, escaped = 1, False
+            while match := (_IN_STRING if in_string else _STRUCTURE).search(chunk, position):
+                position = match.end()
+                token = match[0]
+                if token == b"\\":
+                    position += 1
+                elif token == b'"':
+                    in_string = not in_string
+                else:
+                    yield chunk[start:position], token
+                    start = position
+            escaped = position > len(chunk)
+            if start < len(chunk):
+                yield chunk[start:], b""

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from encoders.wording import counted
 from indexer.readers.files import SourceFile
-from indexer.readers.markup import tokens
+from indexer.readers.newspapers.markup import tokens
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 

@@ -16,8 +16,8 @@ from encoders.errors import BadInput
 from encoders.tlaser.tlaser_settings import TlaserPlan
 from encoders.tlaser.token_corpus import Corpus, Direction, Sentences
 from encoders.wording import counted
+from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.parallel.scripts import wrong_script
-from indexer.parallel.source import AlignedSentence
 from indexer.readers.record import clean_line
 from indexer.readers.source import Refusal
 

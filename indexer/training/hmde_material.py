@@ -19,7 +19,7 @@ from encoders.errors import BadInput
 from encoders.folder.training_texts import text_key
 from encoders.hmde.triples import TripleDocument, page_of
 from encoders.wording import counted
-from indexer.readers.documents import SourceDocuments, Sources
+from indexer.readers.source_documents import SourceDocuments, Sources
 
 if TYPE_CHECKING:
     from onnx_export.hmde.lower_encoders.lower import Lower, Part

@@ -22,8 +22,8 @@ from encoders.hmde.triples import TripleDocument, Triples, held_out
 from encoders.machine.placement import Device
 from encoders.wording import counted
 from indexer.indexing.reading import check_sources
-from indexer.readers.documents import Sources
 from indexer.readers.source import Refusal, Remark
+from indexer.readers.source_documents import Sources
 from indexer.training.hmde_material import Material, prepare, survey
 from onnx_export.hmde.hmde_settings import Curve, Settings
 from onnx_export.huggingface.hub_source import require_torch

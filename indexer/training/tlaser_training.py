@@ -17,7 +17,7 @@ from encoders.machine.placement import Device
 from encoders.tlaser.joint_vocabulary import learn_vocabulary
 from encoders.tlaser.tlaser_settings import NAMES, TlaserPlan
 from encoders.tlaser.token_corpus import Corpus
-from indexer.parallel.formats import find_files, read_parallel
+from indexer.parallel.parallel_files import find_files, read_parallel
 from indexer.readers.source import Refusal
 from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_per_token
 from onnx_export.graphs.parity import GateText, ParityReport

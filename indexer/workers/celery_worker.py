@@ -25,13 +25,13 @@ from encoders.machine.cores import available_cores
 from encoders.machine.placement import Device, GpuUnavailable, NoCuda, place, worker_devices
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, shown
-from indexer.workers.card_processes import PERMANENT, run_for_each_card
+from indexer.workers.chunk_worker import ChunkWorker, end_process
+from indexer.workers.gpu_processes import PERMANENT, run_for_each_card
 from indexer.workers.hints import TASK, Hints, make_app, queue
 from indexer.workers.logs import LogConsole, log_to_stderr, logger
-from indexer.workers.metrics import open_metrics, serve_metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal, celery_worker_class, leave_to_parent
-from indexer.workers.worker import ChunkWorker, end_process
+from indexer.workers.worker_metrics import open_metrics, serve_metrics
 from onnx_export.models import are_for_gpus, make_models, open_named
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from indexer.indexing.duplicates import OnDuplicate, survey, without_losers
 from indexer.indexing.reading import read_chunks, readings, run_fingerprint
 from indexer.indexing.storing import needs_encoding
 from indexer.ledger.ledger import Ledger, ReadChunk
+from indexer.ledger.spool import pack
 from indexer.ledger.tables import READING
 from indexer.readers.source import ReadOptions
 from indexer.stores.contract import VectorStore
-from indexer.workers.spool import pack
 
 
 def hand_out_sources(

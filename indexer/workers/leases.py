@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from encoders.document import Document
 from indexer.ledger.database import clock, now, transaction
 from indexer.ledger.findings import Finding
+from indexer.ledger.spool import unpack
 from indexer.ledger.tables import DONE, LEASED, PENDING, RUNNING, SPLIT, Chunk, IndexRun, Spool
-from indexer.workers.spool import unpack
 
 MOST_ATTEMPTS = 5
 """Attempts at a chunk before it is halved: a worker may also die for reasons other than a document."""

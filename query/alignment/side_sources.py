@@ -18,7 +18,7 @@ from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.readers import elastic_source, irdatasets
-from indexer.readers.documents import SourceDocuments, Sources
+from indexer.readers.source_documents import SourceDocuments, Sources
 from onnx_export.models import DEFAULT, open_named
 from query.alignment.side import Side, encoded_side, stored_side
 

@@ -9,10 +9,10 @@ import click
 
 from encoders.console import Console
 from encoders.machine.placement import Device
+from indexer.collection.encoder import encoder_of_work
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.workers.celery_worker import WorkerPlan, serve
-from indexer.workers.encoder_choice import encoder_of_work
 from onnx_export.models import DEFAULT
 from query.commands.help import Command
 from query.commands.options import (

@@ -14,7 +14,7 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
 from indexer.readers.encodings import UndecodableError, declared_encoding, decode, known_encoding
 from indexer.readers.files import SourceFile, UnreadableFileError
-from indexer.readers.markup import Tag, tokens
+from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.record import clean_line
 
 PARTS = ("title", "description", "narrative")

@@ -79,7 +79,7 @@ def command(
     Documents need the field concept, the same for translations of one another or for pages about the same thing; a few
     hundred concepts are enough to start with. FOLDER then is an encoder of hundreds of thousands of words a second.
     """
-    from indexer.readers.documents import Sources  # noqa: PLC0415
+    from indexer.readers.source_documents import Sources  # noqa: PLC0415
     from indexer.training.cr5_training import train_cr5  # noqa: PLC0415 - scipy, which --help does not need
 
     training = Cr5Settings(

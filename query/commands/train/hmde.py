@@ -32,7 +32,7 @@ from query.commands.options import (
 from query.commands.output.trainings import show_trained, show_training
 
 if TYPE_CHECKING:
-    from indexer.readers.documents import Sources
+    from indexer.readers.source_documents import Sources
     from indexer.training.hmde_training import HmdeReport
     from query.commands.train.unseen_concepts import Comparison
 
@@ -141,7 +141,7 @@ def command(
 
     Options left out are the preset's.
     """
-    from indexer.readers.documents import Sources  # noqa: PLC0415
+    from indexer.readers.source_documents import Sources  # noqa: PLC0415
     from indexer.training.hmde_training import train_hmde  # noqa: PLC0415 - imports that --help does not need
 
     changes = {name: value for name, value in stated.items() if value is not None}
@@ -176,7 +176,7 @@ def _searched(
     The training is published, so an error here is a warning.
     """
     from encoders.methods.titled_windows import TitledWindows  # noqa: PLC0415 - imports that --help does not need
-    from indexer.readers.documents import SourceDocuments  # noqa: PLC0415 - as above
+    from indexer.readers.source_documents import SourceDocuments  # noqa: PLC0415 - as above
     from onnx_export.models import DEFAULT, open_named  # noqa: PLC0415 - as above
     from query.commands.train.unseen_concepts import compare, pages_of  # noqa: PLC0415 - as above
 

@@ -9,8 +9,8 @@ import click
 from encoders.console import Console
 from encoders.machine.placement import Device
 from encoders.wording import counted
-from indexer.readers.documents import Sources
 from indexer.readers.source import ReadOptions
+from indexer.readers.source_documents import Sources
 from indexer.training.lawdr_training import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
 from query.commands.help import Command

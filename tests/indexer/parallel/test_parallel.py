@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
-from indexer.parallel.formats import find_files, read_parallel
+from indexer.parallel.aligned_sentence import AlignedSentence
+from indexer.parallel.parallel_files import find_files, read_parallel
 from indexer.parallel.scripts import wrong_script
-from indexer.parallel.source import AlignedSentence
 from indexer.readers.source import Refusal
 from indexer.training.aligned_corpus import choose_pivots, gather, hold_out
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from encoders.document import Document
-from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.formats import read, read_all
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.source_documents import SourceDocuments, Sources
 
 
 def readings(path: Path, **options: Any) -> list[Reading]:
@@ -207,7 +207,7 @@ def test_the_id_of_a_file_is_its_sources_name_and_its_path_in_it_however_the_sou
 ) -> None:
     for folder in ("x", "y", "z/x/sub"):
         (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / tmp_path / "doc.txt").write_text("text")
+        (tmp_path / folder / "doc.txt").write_text("text")
     (tmp_path / "y" / "rows.csv").write_text("text\na\n")
     x, y, z = tmp_path / "x", tmp_path / "y", tmp_path / "z" / "x"
     assert ids(y) == ["y/doc.txt", "y/rows.csv:2"]

@@ -17,7 +17,7 @@ from encoders.document import Document
 from indexer.readers.files import RECORD_LIMIT
 from indexer.readers.formats import fingerprint, read, read_all
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
-from indexer.readers.wikitext import plain_text
+from indexer.readers.wikis.wikitext import plain_text
 
 OPTIONS = ReadOptions()
 ELBE = """\
@@ -350,14 +350,10 @@ def test_what_is_opened_and_never_closed_is_text() -> None:
         *[("-{", mark) for mark in ("a", " ", ";", "a;")],
     ],
 )
-def test_twice_as_much_hostile_markup_takes_about_twice_the_time(start: str, repeated: str) -> None:
-    def seconds(count: int) -> float:
-        begin = time.process_time()
-        plain_text(start + repeated * count)
-        return time.process_time() - begin
-
-    short, long = (min(seconds(count) for _ in range(3)) for count in (10_000, 20_000))
-    assert long < 3 * short + 0.01
+def test_hostile_markup_of_a_large_page_is_read_in_seconds(start: str, repeated: str) -> None:
+    begin = time.process_time()
+    plain_text(start + repeated * 200_000)
+    assert time.process_time() - begin < 20  # in quadratic time it would take minutes
 
 
 def test_triples_are_drawn_of_a_dump(tmp_path: Path) -> None:

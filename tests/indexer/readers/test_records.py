@@ -27,7 +27,7 @@ from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.readers.files import SourceFile
 from indexer.readers.formats import fingerprint, read
-from indexer.readers.json_array import elements
+from indexer.readers.jsonl import _elements
 from indexer.readers.record import FIELDS_LIMIT, make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from trials import ROOT
@@ -329,7 +329,7 @@ TRICKY = [{"id": "a", "text": 'a "quoted" \\ ], {'}, {"id": "b", "text": '[é] \
 def test_a_json_array_is_read_like_json_lines(
     tmp_path: Path, indent: int | None, ensure_ascii: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.readers.json_array._CHUNK", 7)  # strings, escapes and characters are cut
+    monkeypatch.setattr("indexer.readers.jsonl._CHUNK", 7)  # strings, escapes and characters are cut
     array = f"\n {json.dumps(TRICKY, indent=indent, ensure_ascii=ensure_ascii)}\n".encode("utf-8-sig")
     (tmp_path / name).write_bytes(gzip.compress(array) if name.endswith("gz") else array)
     found = readings(tmp_path / name)
@@ -347,8 +347,8 @@ def test_the_elements_of_any_array_are_cut_where_they_end(
     path = tmp_path_factory.getbasetemp() / "array.json"
     path.write_text(json.dumps(array, indent=indent), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("indexer.readers.json_array._CHUNK", chunk)
-        assert [json.loads(element or b"") for element in elements(SourceFile(path, "array.json"))] == array
+        patch.setattr("indexer.readers.jsonl._CHUNK", chunk)
+        assert [json.loads(element or b"") for element in _elements(SourceFile(path, "array.json"))] == array
 
 
 @pytest.mark.parametrize(

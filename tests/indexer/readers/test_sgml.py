@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from encoders.document import Document
-from indexer.readers.clef import newspaper
 from indexer.readers.formats import read
+from indexer.readers.newspapers.clef import newspaper
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 CLEF = Path(__file__).parent / "clef"
@@ -439,7 +439,7 @@ def test_a_record_of_one_5_mb_line_is_read(tmp_path: Path) -> None:
 def test_a_record_that_never_ends_is_refused_and_the_next_one_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.readers.sgml.RECORD_LIMIT", 1 << 20)
+    monkeypatch.setattr("indexer.readers.newspapers.sgml.RECORD_LIMIT", 1 << 20)
     path = write(
         tmp_path / "a.sgml",
         f"<DOC>\n<DOCNO>1</DOCNO><TEXT>{'word ' * 900_000}\n<DOC><DOCNO>2</DOCNO><TEXT>x</TEXT></DOC>",

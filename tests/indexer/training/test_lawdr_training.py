@@ -13,7 +13,7 @@ from encoders.methods.lawdr_method import load_density
 from encoders.methods.method_registry import open_encoder
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from indexer.readers.documents import Sources
+from indexer.readers.source_documents import Sources
 from indexer.training.lawdr_training import train_lawdr
 from query.cli import run
 from query.ranking.searcher import Searcher
@@ -127,8 +127,8 @@ def test_what_cannot_be_trained_on_is_one_sentence_and_leaves_nothing(
 
 def test_training_needs_no_torch(tmp_path: Path, small: ModelFolder) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\n"
-        "from indexer.readers.documents import Sources\nfrom indexer.training.lawdr_training import train_lawdr\n"
+        "import sys\nfrom pathlib import Path\nfrom indexer.readers.source_documents import Sources\n"
+        "from indexer.training.lawdr_training import train_lawdr\n"
         f"sources, target = Sources([{SOURCES[0]!r}]), Path({str(tmp_path / 'm')!r})\n"
         f"train_lawdr(sources, target, sample=20, encoder={str(small.path)!r})\n"
         "sys.exit('torch' in sys.modules)"

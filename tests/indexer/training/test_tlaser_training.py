@@ -14,7 +14,7 @@ from encoders.document import Document, unit_rows
 from encoders.folder.model_folder import ModelFolder
 from encoders.methods.method_registry import open_encoder
 from indexer.collection.settings import Settings
-from indexer.parallel.source import AlignedSentence
+from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.training.aligned_corpus import gather, hold_out
 from indexer.training.tlaser_training import gate_texts
 from onnx_export.graphs.parity import compare

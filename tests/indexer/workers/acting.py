@@ -15,7 +15,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray
 from encoders.inference.batch_checkpoint import current_checkpoint
 from indexer.collection.settings import Settings
-from indexer.workers import celery_worker, worker
+from indexer.workers import celery_worker, chunk_worker
 from trials.fake_encoder import FakeEncoder
 
 
@@ -64,7 +64,7 @@ def main() -> int:
     celery_worker._load = load
     celery_worker._spec_elsewhere = lambda plan: load(plan, 1).spec
     celery_worker.make_models = lambda *_: None  # type: ignore[attr-defined]
-    worker._PAUSE, worker._SWEEP = 0.1, 0.2
+    chunk_worker._PAUSE, chunk_worker._SWEEP = 0.1, 0.2
     plan = celery_worker.WorkerPlan(
         "acting", None, "cpu", int(concurrency), float(lease), float(grace), lanes=int(lanes)
     )

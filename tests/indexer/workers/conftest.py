@@ -1,4 +1,4 @@
-"""Real databases and brokers, and a run of workers in this process on them."""
+"""A run of workers in this process, and processes of workers on a real broker."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 import sqlalchemy as sa
-from kombu import Connection
 
 from encoders.console import Console
 from encoders.document import Document, Encoder
@@ -27,16 +27,15 @@ from indexer.indexing.duplicates import OnDuplicate
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.readers.source import ReadOptions
+from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
-from indexer.workers.hints import Hints, make_app, queue_of
-from indexer.workers.metrics import Metrics
+from indexer.workers.hints import Hints, make_app
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
-from indexer.workers.worker import ChunkWorker
+from indexer.workers.worker_metrics import Metrics
 from trials import ROOT
 from trials.fake_encoder import FakeEncoder
 from trials.servers.postgres import PostgresServer
-from trials.servers.redis import RedisServer
 
 
 def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -65,8 +64,21 @@ def answers_inspect(broker: str, pid: int) -> bool:
     return any(node.startswith(f"dragoman-{pid}@") and said == {"ok": "pong"} for node, said in found.items())
 
 
+class Messages(Hints):
+    """Messages to workers, kept in memory in place of a broker."""
+
+    def __init__(self) -> None:
+        self.chunks: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+
+    def send(self, model: str, chunks: Iterable[tuple[int, int]]) -> None:
+        self.chunks[model] += chunks
+
+    def waiting(self, model: str) -> int:
+        return len(self.chunks[model])
+
+
 class Field:
-    """A collection ``c`` whose run is shared by workers of this process."""
+    """A collection ``c`` whose run is shared by workers of this process; processes of workers need a broker's URL."""
 
     def __init__(self, database: str, broker: str, tmp_path: Path, store: str | None = None) -> None:
         self.source = tmp_path / "docs.jsonl"
@@ -76,7 +88,7 @@ class Field:
         self.encoder = FakeEncoder()
         self.model = f"model-{uuid.uuid4().hex[:8]}"  # its queue is this test's own
         self.encoder.spec = type(self.encoder.spec)("fake", "segments", 8, (), self.model, "build-c")
-        self.hints = Hints(broker)
+        self.hints = Hints(broker) if broker else Messages()
         collections.register(self.engine, "c", self.settings, "fake", self.encoder.spec)
         self.store = StoreLocation(self.settings.store, "c").open()
         self.log = tmp_path / "log"
@@ -144,11 +156,6 @@ class Field:
         while worker.work(run_id, 0):
             pass
 
-    def drop_messages(self) -> None:
-        """What a broker without a disk does when it is killed."""
-        with Connection(self.settings.broker) as connection:
-            connection.channel().queue_purge(queue_of(self.model))
-
     def close(self) -> None:
         for process in self._processes:
             with suppress(ProcessLookupError):
@@ -161,9 +168,10 @@ class Field:
 
 
 @pytest.fixture
-def field(database: str, redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
-    """A collection with Redis."""
-    made = Field(database, redis.url, tmp_path)
+def field(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Field]:
+    """A collection without a broker: a message is only a hint to look at the ledger."""
+    made = Field(database, "", tmp_path)
+    monkeypatch.setattr("indexer.workers.run_watch.Hints", lambda _: made.hints)
     yield made
     made.close()
 

@@ -25,8 +25,8 @@ from encoders.inference.graph import GpuFailure
 from encoders.machine.placement import GpuUnavailable, NoCuda
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker
-from indexer.workers.card_processes import PERMANENT
 from indexer.workers.celery_worker import WorkerPlan
+from indexer.workers.gpu_processes import PERMANENT
 from onnx_export.models import DEFAULT
 from tests.encoders.gpus import Library, install_cards, install_provider
 from trials import ROOT

@@ -27,13 +27,13 @@ from indexer.ledger.database import connect, transaction
 from indexer.ledger.findings import Finding, findings_of
 from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.ledger import Ledger
+from indexer.ledger.spool import pack_ids, unpack
 from indexer.ledger.tables import ABANDONED, DONE, READING
 from indexer.readers.source import ReadOptions
 from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.workers.celery_worker import WorkerPlan
 from indexer.workers.run_control import cancel
-from indexer.workers.spool import pack_ids, unpack
 from indexer.workers.sweeps import sweep
 from query.commands import worker as worker_command
 from tests.indexer.workers.conftest import Field, records

@@ -35,12 +35,12 @@ from indexer.ledger.database import connect, open_database, open_engine, transac
 from indexer.ledger.findings import findings_of
 from indexer.ledger.index_runs import RunLedger, runs
 from indexer.ledger.ledger import Ledger
+from indexer.ledger.spool import pack, unpack
 from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
 from indexer.readers.source import ReadOptions
 from indexer.workers import sweeps
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.run_control import cancel
-from indexer.workers.spool import pack, unpack
 from indexer.workers.sweeps import sweep
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, new_database, one_document, records
@@ -79,7 +79,7 @@ def end(field: Field) -> None:
 
 
 @pytest.mark.parametrize("on_duplicate", ["last", "first"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_ends_as_one_process_ends_however_often_ids_and_revisions_come(
     field: Field, tmp_path: Path, seed: int, on_duplicate: OnDuplicate
 ) -> None:
@@ -127,6 +127,7 @@ class NotFinite(FakeEncoder):
         return encoded
 
 
+@pytest.mark.parts
 def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(field: Field, tmp_path: Path) -> None:
     good = [json.dumps(record).encode() for record in records(CHUNK_DOCUMENTS)]
     bad = [

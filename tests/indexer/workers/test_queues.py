@@ -38,6 +38,15 @@ def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:
     assert getattr(refused.value, "reply_code", 0) == 406
 
 
+def test_messages_that_redis_keeps_are_counted_and_dropped_with_their_queue(redis: RedisServer) -> None:
+    sender, model = Hints(redis.url), f"model-{uuid.uuid4().hex[:8]}"
+    sender.send(model, [(1, number) for number in range(3)])
+    assert (sender.waiting(model), sender.waiting("another")) == (3, 0)
+    with Connection(redis.url) as connection:
+        connection.channel().queue_purge(queue_of(model))
+    assert sender.waiting(model) == 0
+
+
 def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq: RabbitServer, tmp_path: Path) -> None:
     with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", rabbitmq.url, tmp_path)) as field:
         field.write(records(3))

@@ -127,6 +127,7 @@ def test_whoever_waits_ends_a_run_that_the_last_worker_left_with_every_chunk_don
     assert index_runs.runs(field.engine, "c")[0].state == "done"
 
 
+@pytest.mark.parts
 def test_whoever_waits_is_told_once_why_a_run_cannot_end_until_the_reason_is_another(
     field: Field, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

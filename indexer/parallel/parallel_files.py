@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from encoders.errors import BadInput
+from indexer.parallel.aligned_sentence import AlignedSentence
+from indexer.parallel.aligned_tables import header_language, read_by_id, read_jsonl, read_tsv
 from indexer.parallel.moses import read_moses, side_language, sides, text_name
-from indexer.parallel.source import AlignedSentence
-from indexer.parallel.tables import header_language, read_by_id, read_jsonl, read_tsv
 from indexer.parallel.tmx import read_tmx
 from indexer.readers.files import SourceFile, UnreadableFileError, source_files
 from indexer.readers.source import Refusal

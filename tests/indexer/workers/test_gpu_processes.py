@@ -7,7 +7,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from indexer.workers.card_processes import PERMANENT, run_for_each_card
+from indexer.workers.gpu_processes import PERMANENT, run_for_each_card
 
 
 def _end_with(status: int) -> int:

@@ -24,14 +24,14 @@ from indexer.ledger.database import transaction
 from indexer.ledger.findings import findings_of
 from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers.source import ReadOptions
-from indexer.workers import registry, worker
+from indexer.workers import chunk_worker, registry
+from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.leases import MOST_ATTEMPTS
-from indexer.workers.metrics import Metrics
 from indexer.workers.progress import Rate, run_progress
 from indexer.workers.run_control import cancel
 from indexer.workers.sweeps import sweep
-from indexer.workers.worker import ChunkWorker
+from indexer.workers.worker_metrics import Metrics
 from query.cli import run as run_command
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, new_database, records
@@ -171,7 +171,7 @@ def stored(field: Field, name: str) -> list[str]:
 
 
 def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    monkeypatch.setattr(chunk_worker, "_PAUSE", 0.0)
     field.write(records(3))
     run = field.spool().run.id
     at_work = field.worker()
@@ -196,7 +196,7 @@ def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch
 
 
 def test_a_chunk_whose_documents_got_lost_is_not_taken_for_done(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    monkeypatch.setattr(chunk_worker, "_PAUSE", 0.0)
     field.write(records(3))
     run = field.spool().run.id
     with transaction(field.engine) as session:
@@ -218,7 +218,7 @@ def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:  # noqa: ARG002
             raise self.error
 
-    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    monkeypatch.setattr(chunk_worker, "_PAUSE", 0.0)
     field.write(records(3))
     run = field.spool().run.id
     ill = Ill()
@@ -302,7 +302,7 @@ def test_another_build_of_the_same_model_is_welcome_and_written_down(
 def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(field: Field) -> None:
     class Slow(FakeEncoder):
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-            until(lambda: [worker.chunk for worker in run_progress(field.engine, run).workers] == [0])
+            until(lambda: [alive.chunk for alive in run_progress(field.engine, run).workers] == [0])
             first = chunk_until()
             until(lambda: chunk_until() > first + 1.0)  # longer than the lease that it was taken with
             return super().encode_documents(documents)

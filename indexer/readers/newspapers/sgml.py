@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from indexer.readers.article import TEXTS, parse_article
-from indexer.readers.clef import newspaper
 from indexer.readers.encodings import UndecodableError, declared_encoding, decode, encoding_remark
 from indexer.readers.files import RECORD_LIMIT, SourceFile
+from indexer.readers.newspapers.article import TEXTS, parse_article
+from indexer.readers.newspapers.clef import newspaper
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
@@ -47,7 +47,7 @@ class _FileSummary:
 
 def read_sgml(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Yield a document or a refusal for each record, then remarks on the encodings and tags that were used."""
-    summary = _FileSummary(declared_encoding(file.first_bytes()))
+    summary = _FileSummary(declared_encoding(file.start))
     for line, data in _records(file, summary):
         if data is None:
             limit = f"{RECORD_LIMIT >> 20} MB"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from indexer.readers.markup import Tag, tokens
+from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.record import clean_line
 
 TITLES = ("TITLE", "HEADLINE", "TI", "HD")

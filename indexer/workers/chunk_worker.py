@@ -31,10 +31,10 @@ from indexer.workers import registry
 from indexer.workers.hints import Hints
 from indexer.workers.leases import Lease, Leases
 from indexer.workers.logs import log_ids, logger
-from indexer.workers.metrics import Metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeps import active_runs, sweep
+from indexer.workers.worker_metrics import Metrics
 
 HEARTBEATS = 4
 """Heartbeats that a worker records during one lease."""

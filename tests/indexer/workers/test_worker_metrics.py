@@ -13,7 +13,7 @@ from trials.servers.process import free_port
 
 _SERVES = """
 import sys
-from indexer.workers.metrics import serve_metrics
+from indexer.workers.worker_metrics import serve_metrics
 serve_metrics("127.0.0.1", int(sys.argv[1]))
 print("serves", flush=True)
 sys.stdin.read()

@@ -23,7 +23,7 @@ from encoders.languages import normalise
 from indexer.readers.files import RECORD_LIMIT, SourceFile, UnreadableFileError
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Remark
-from indexer.readers.wikitext import plain_text
+from indexer.readers.wikis.wikitext import plain_text
 
 _CHUNK = 64 << 10
 _CATEGORIES, _FILES = "14", "6"

@@ -1,0 +1,1 @@
+"""Newspaper collections in TREC and CLEF markup."""

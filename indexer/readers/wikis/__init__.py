@@ -1,0 +1,1 @@
+"""Dumps of Wikipedia and other wikis."""
