@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from query.evaluation.collection_evaluation import Evaluation
     from query.ranking.ranking_options import RankingOptions
     from query.ranking.search_hits import Facets, Hit, Hits, Passage
-    from query.ranking.searcher import EmptyCollection, NoDocument, Searcher
+    from query.ranking.searcher import NoDocument, Searcher
+    from query.ranking.searcher_opening import EmptyCollection
 
 __all__ = [
     "BadInput",
@@ -68,7 +69,8 @@ _MODULES = {
     **dict.fromkeys(["calibrate", "delete", "delete_collection", "evaluate", "index", "status"], "dragoman.functions"),
     **dict.fromkeys(["BadInput", "DragomanError", "MissingPart", "ModelMismatch", "StoreError"], "encoders.errors"),
     **dict.fromkeys(["Facets", "Hit", "Hits", "Passage"], "query.ranking.search_hits"),
-    **dict.fromkeys(["EmptyCollection", "NoDocument", "Searcher"], "query.ranking.searcher"),
+    **dict.fromkeys(["NoDocument", "Searcher"], "query.ranking.searcher"),
+    "EmptyCollection": "query.ranking.searcher_opening",
     "CalibrationReport": "query.calibration_fitting.calibration_fit",
     "Console": "encoders.console",
     "Document": "encoders.document",

@@ -206,7 +206,7 @@ def evaluate(
         depth: number of documents ranked per topic.
         tag: name of the run; empty: the encoder's name and how it ranks.
         compared_with: id of a logged run, or a TREC run file.
-        baseline: also rank within each topic's own language, by the encoder and by BM25; ``rm3``: by RM3, too;
+        baseline: also rank within each topic's own language, by the encoder and by BM25;
             ``none``: do not.
         lexicons: also rank by PSQ with these: ``en-de=FILE``, or the folder of a Cr5 model.
         pairs: also score each language of documents by itself.

@@ -86,7 +86,7 @@ from query.trec_files.topics import FIELDS, PARTS, Topic
     type=click.Choice(get_args(Baseline)),
     default="bm25",
     show_default=True,
-    help="Search the topics' own language, too: by the encoder and BM25 (bm25), also by RM3 (rm3), or not (none).",
+    help="Search the topics' own language, too: by the encoder and BM25 (bm25), or not (none).",
 )
 @click.option(
     "--lexicon",

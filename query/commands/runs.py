@@ -43,8 +43,8 @@ def command(context: click.Context) -> None:
     """Look at what `dragoman evaluate` and `python -m papers` logged; alone it is `runs list`.
 
     An evaluation has a number, its runs have names: 7.de (German topics), 7.all (pooled), 7.de-same (within German),
-    7.de-bm25 and 7.de-rm3 (BM25 and RM3 there), 7.de-fi (Finnish documents alone, by --pairs); by PSQ they are
-    7.de-psq, 7.all-psq and 7.de-fi-psq. The number alone is its main run.
+    7.de-bm25 (BM25 there), 7.de-fi (Finnish documents alone, by --pairs); by PSQ they are 7.de-psq, 7.all-psq and
+    7.de-fi-psq. The number alone is its main run.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_runs)

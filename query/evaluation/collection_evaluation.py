@@ -19,6 +19,7 @@ from onnx_export.models import taught_shares
 from query.evaluation import evaluation_log
 from query.evaluation.foreign_scores import by_topic_language, score_foreign, without_languages
 from query.evaluation.pair_matrix import PairMatrix, PairRun, pair_matrix
+from query.evaluation.run_scoring import languages_of
 from query.evaluation.run_settings import default_tag
 from query.evaluation.scored_runs import (
     EvaluationPlan,
@@ -26,10 +27,8 @@ from query.evaluation.scored_runs import (
     RunKind,
     ScoredRun,
     ScoredRuns,
-    languages_of,
-    rank_and_score,
-    rounds,
 )
+from query.evaluation.topic_ranking import rank_and_score, rounds
 from query.measures.quality_measures import JUDGED
 from query.measures.significance import Comparison, Topics, compare, corrected
 from query.ranking.query_encoder import encoders_with_methods

@@ -2,7 +2,7 @@
 
 One ``dragoman evaluate`` is an evaluation, numbered from 1. Its runs have names: ``de`` is the German topics against
 all target languages, ``all`` is all topic languages pooled, ``de-same`` is the German topics against German documents
-alone, ``de-bm25`` and ``de-rm3`` are BM25 and RM3 on these, and ``de-fi`` is the German topics against Finnish
+alone, ``de-bm25`` is BM25 on these, and ``de-fi`` is the German topics against Finnish
 documents; ``de-psq``, ``all-psq`` and ``de-fi-psq`` are ``de``, ``all`` and ``de-fi`` by PSQ. A run's id combines
 number and name: ``7.de``; ``7`` alone is the evaluation's main run. A run file of another system, or a paper's table,
 is an evaluation without a collection.

@@ -24,7 +24,8 @@ from query.evaluation.collection_evaluation import (
     warn_of_undetermined,
 )
 from query.evaluation.foreign_scores import score_foreign
-from query.evaluation.scored_runs import EvaluationPlan, Judgements, languages_of
+from query.evaluation.run_scoring import languages_of
+from query.evaluation.scored_runs import EvaluationPlan, Judgements
 from query.trec_files.topic_set import TopicSet
 from query.trec_files.trec_run import Run
 

@@ -7,16 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from encoders.errors import BadInput
-from query.evaluation.scored_runs import (
+from query.evaluation.run_scoring import (
     NOTHING_RELEVANT,
-    Judgements,
-    ScoredRuns,
     left_out,
     missing_documents,
     pool,
     score_language,
     score_pairs,
 )
+from query.evaluation.scored_runs import Judgements, ScoredRuns
 from query.measures.fairness import Fairness
 from query.measures.quality_measures import Measure, relevant_topics
 from query.ranking.search_hits import Ranking

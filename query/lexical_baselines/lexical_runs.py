@@ -1,9 +1,8 @@
-"""Runs of the lexical baselines, RM3 and PSQ, over a collection's documents."""
+"""Runs of PSQ over a collection's documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ import numpy as np
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.text.words import words
-from indexer.text.terms import analyser
 from query.lexical_baselines.lexicons import Lexicons
 from query.lexical_baselines.structured_queries import QueryTranslation, TermCounts
 from query.ranking.search_hits import Ranking
@@ -22,37 +20,22 @@ if TYPE_CHECKING:
     from query.ranking.searcher import Searcher
 
 
-@dataclass(frozen=True)
-class LexicalRuns:
-    """Runs without an encoder.
-
-    Attributes:
-        rm3: by language of topics, which is that of the documents.
-        psq: by language of topics, and by language of documents.
-    """
-
-    rm3: dict[str, Run] = field(default_factory=dict)
-    psq: dict[str, dict[str, Run]] = field(default_factory=dict)
-
-
-def rank_lexically(
+def rank_by_psq(
     searcher: Searcher,
     queries: Mapping[str, Sequence[Document]],
     targets: Sequence[str],
     lexicons: Lexicons,
-    *,
-    rm3: bool,
     k: int,
-) -> LexicalRuns:
-    """Rank the documents of each target language for queries by language; one language's terms are in memory at a time.
+) -> dict[str, dict[str, Run]]:
+    """Runs of PSQ for queries by language: by language of queries, and by language of documents.
 
     PSQ ranks in the languages that there are lexicons for, and in the queries' own language without translation. A
-    language of queries without a lexicon has no runs of PSQ. ``rm3``: also rank by RM3 within the queries' language.
+    language of queries without a lexicon has no runs. One language's terms are in memory at a time.
 
     Raises:
         BadInput: there are lexicons, and none is for a language of queries and a target language.
     """
-    lexical_runs = LexicalRuns()
+    psq_runs: dict[str, dict[str, Run]] = {}
     pairs = [(lang, documents) for lang in queries for documents in targets if lexicons.has(lang, documents)]
     translated = {lang for lang, documents in pairs if lang != documents}
     if lexicons.names and not translated:
@@ -62,22 +45,17 @@ def rank_lexically(
         )
     for documents in targets:
         langs = [lang for lang in queries if lang in translated and (lang == documents or (lang, documents) in pairs)]
-        expands = rm3 and documents in queries
-        if not langs and not expands:
+        if not langs:
             continue
         items = chain.from_iterable(searcher.store.scan(searcher.stored_model, lang=documents))
         counts = TermCounts((item.document for item in items), documents)
         for lang in langs:
-            rankings = _rank_by_psq(counts, queries[lang], lang, documents, lexicons, k)
-            lexical_runs.psq.setdefault(lang, {})[documents] = Run("PSQ", rankings)
-        if expands:
-            terms = {query.doc_id: analyser(documents).query_terms(query.content) for query in queries[documents]}
-            rankings = {qid: counts.rank_by_rm3(query_terms, k) for qid, query_terms in terms.items()}
-            lexical_runs.rm3[documents] = Run("RM3", rankings)
-    return lexical_runs
+            rankings = _rankings(counts, queries[lang], lang, documents, lexicons, k)
+            psq_runs.setdefault(lang, {})[documents] = Run("PSQ", rankings)
+    return psq_runs
 
 
-def _rank_by_psq(
+def _rankings(
     counts: TermCounts, queries: Sequence[Document], lang: str, documents: str, lexicons: Lexicons, k: int
 ) -> dict[str, list[RunEntry]]:
     query_words = list(chain.from_iterable(words(query.content, lang) for query in queries))

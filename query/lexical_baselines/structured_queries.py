@@ -1,22 +1,16 @@
-"""BM25 over structured queries: PSQ (query translation by a lexicon) and RM3 (query expansion).
+"""BM25 over structured queries: PSQ, query translation by a lexicon.
 
 PSQ, the probabilistic structured queries of Darwish and Oard (2003, "Probabilistic structured query methods"): a query
 term e counts in a document as often as its translations f are expected to stand for it, and likewise its document
 frequency, both computed before BM25:
 
     tf(e, d) = Σ_f p(f | e) · tf(f, d)        df(e) = Σ_f p(f | e) · df(f)
-
-RM3, the relevance model of Lavrenko and Croft (2001, "Relevance-based language models", method 1) over the first
-documents, interpolated with the query (Abdul-Jaleel et al. 2004, "UMass at TREC 2004: Novelty and HARD"):
-
-    p'(w) = λ · p(w | q) + (1 - λ) · p(w | R)        p(w | R) ∝ Σ_d p(w | d) · BM25(q, d)
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +26,6 @@ K1, B = 1.2, 0.75
 """Parameters of BM25: those of SQLite's FTS5, by which ``bm25_baseline`` ranks."""
 _LEAST_IDF = 1e-6
 """IDF of a term in half of the documents or more, as in FTS5."""
-FEEDBACK_DOCUMENTS, FEEDBACK_TERMS, QUERY_WEIGHT = 10, 10, 0.5
-"""Parameters of RM3, the weight being λ: the defaults of Anserini (``Rm3Reranker``) and Patapsco."""
-_MOST_FREQUENT, _SHORTEST, _LONGEST = 0.1, 2, 20
-"""Feedback terms are in at most this share of the documents, and of these lengths in characters, as in Anserini."""
 
 Expectation = Mapping[str, float]
 """A structured term: by index term of the documents' language how often it stands for the query's term, p(f | e)."""
@@ -58,37 +48,24 @@ class TermCounts:
         for document in documents:
             self.doc_ids.append(document.doc_id)
             counter.add(terms(document.content))
-        self._terms = counter.words
-        self._by_document = counter.matrix()
-        self._by_term = self._by_document.tocsc()
-
-    @cached_property
-    def _columns(self) -> dict[str, int]:
-        return {term: column for column, term in enumerate(self._terms)}
-
-    @cached_property
-    def _frequencies(self) -> npt.NDArray[np.intp]:
-        """(terms,) documents that have each term."""
-        return np.diff(self._by_term.indptr)
-
-    @cached_property
-    def _norms(self) -> _Values:
+        by_document = counter.matrix()
+        self._by_term = by_document.tocsc()
+        self._columns = {term: column for column, term in enumerate(counter.words)}
+        lengths = np.asarray(by_document.sum(axis=1), dtype=np.float64).ravel()
+        self._norms: _Values = K1 * (1 - B + B * lengths / max(lengths.sum() / max(len(lengths), 1), 1e-9))
         """(documents,) k1 · (1 - b + b · length / mean length)."""
-        lengths = np.asarray(self._by_document.sum(axis=1), dtype=np.float64).ravel()
-        norms: _Values = K1 * (1 - B + B * lengths / max(lengths.sum() / max(len(lengths), 1), 1e-9))
-        return norms
 
-    def rank(self, query: Sequence[tuple[float, Expectation]], k: int) -> list[RunEntry]:
-        """The ``k`` best documents for weighted structured terms, best first, each with a score above 0; ties in order.
+    def rank(self, query: Sequence[Expectation], k: int) -> list[RunEntry]:
+        """The ``k`` best documents for structured terms, best first, each with a score above 0; ties in order.
 
-        The score is Σ weight · BM25. As in ``LexicalIndex.search``, terms in more than half of the documents count only
+        The score is the sum of BM25. As in ``LexicalIndex.search``, terms in more than half of the documents count only
         if the query has no rarer term.
         """
-        terms = [(weight, *self._expected(expectation)) for weight, expectation in query]
-        rare = [term for term in terms if 0 < term[2] * 2 <= len(self.doc_ids)] or terms
+        terms = [self._expected(expectation) for expectation in query]
+        rare = [term for term in terms if 0 < term[1] * 2 <= len(self.doc_ids)] or terms
         scores = np.zeros(len(self.doc_ids))
-        for weight, (rows, frequencies), document_frequency in rare:
-            scores[rows] += weight * self._bm25(frequencies, self._norms[rows], document_frequency)
+        for (rows, frequencies), document_frequency in rare:
+            scores[rows] += self._bm25(frequencies, self._norms[rows], document_frequency)
         hits = np.flatnonzero(scores > 0)
         best = hits[np.argsort(-scores[hits], kind="stable")[:k]].tolist()
         return [(self.doc_ids[row], float(scores[row])) for row in best]
@@ -117,58 +94,12 @@ class TermCounts:
         places = [slice(*self._by_term.indptr[column : column + 2]) for column in columns]
         return _summed([(self._by_term.indices[place], self._by_term.data[place]) for place in places])
 
-    def rank_by_rm3(self, terms: Sequence[str], k: int) -> list[RunEntry]:
-        """The ``k`` best documents, as ``rank``, for a query's distinct terms and the terms that RM3 adds."""
-        return self.rank([(weight, {term: 1.0}) for term, weight in self.expanded(terms).items()], k)
-
-    def expanded(self, terms: Sequence[str]) -> dict[str, float]:
-        """RM3: the weights p'(w) of a query's distinct terms and of the expansion's; their sum is 1."""
-        weights = defaultdict[str, float](float)
-        relevance_model = self._relevance_model(self.rank([(1.0, {term: 1.0}) for term in terms], FEEDBACK_DOCUMENTS))
-        query_weight = QUERY_WEIGHT if relevance_model else 1.0
-        for term in terms:
-            weights[term] += query_weight / len(terms)
-        for term, probability in relevance_model.items():
-            weights[term] += (1 - query_weight) * probability
-        return dict(weights)
-
-    def _relevance_model(self, ranking: Sequence[RunEntry]) -> dict[str, float]:
-        """p(w | R) over the best feedback terms; as in Anserini p(w | d) is over a document's most frequent terms."""
-        model = defaultdict[str, float](float)
-        for doc_id, score in ranking:
-            frequencies = self._feedback_terms(self._rows[doc_id])
-            for term, frequency in frequencies.items():
-                model[term] += score * frequency / sum(frequencies.values())
-        best = _most(model)
-        return {term: weight / sum(best.values()) for term, weight in best.items()}
-
-    @cached_property
-    def _rows(self) -> dict[str, int]:
-        return {doc_id: row for row, doc_id in enumerate(self.doc_ids)}
-
-    def _feedback_terms(self, row: int) -> dict[str, float]:
-        start, end = self._by_document.indptr[row : row + 2]
-        columns, counts = self._by_document.indices[start:end].tolist(), self._by_document.data[start:end].tolist()
-        most = _MOST_FREQUENT * len(self.doc_ids)
-        return _most(
-            {
-                self._terms[column]: count
-                for column, count in zip(columns, counts, strict=True)
-                if self._frequencies[column] <= most and _SHORTEST <= len(self._terms[column]) <= _LONGEST
-            }
-        )
-
 
 def _summed(postings: Sequence[_Postings]) -> _Postings:
     """One frequency for each row that any of the postings has."""
     rows, places = np.unique(np.concatenate([_NO_ROWS, *(rows for rows, _ in postings)]), return_inverse=True)
     values = np.concatenate([np.zeros(0), *(values for _, values in postings)])
     return rows, np.bincount(places, weights=values, minlength=len(rows)).astype(np.float64)
-
-
-def _most(weights: Mapping[str, float]) -> dict[str, float]:
-    """The feedback terms with the highest weights, ties in alphabetical order."""
-    return dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:FEEDBACK_TERMS])
 
 
 class QueryTranslation:
@@ -189,8 +120,8 @@ class QueryTranslation:
         self._expectations = {terms: self._mean(same) for terms, same in rows.items() if terms}
         self._longest = max(map(len, self._expectations), default=0)
 
-    def query(self, text: str) -> list[tuple[float, Expectation]]:
-        """The structured terms of a query, each with weight 1; a term that the lexicon lacks stands for itself."""
+    def query(self, text: str) -> list[Expectation]:
+        """The structured terms of a query; a term that the lexicon lacks stands for itself."""
         terms = self._terms(text)
         query: dict[tuple[str, ...], Expectation] = {}
         place = 0
@@ -201,7 +132,7 @@ class QueryTranslation:
             else:
                 query[(terms[place][0],)] = self._spread(terms[place][1], 1.0)
             place += max(len(key), 1)
-        return [(1.0, expectation) for expectation in query.values()]
+        return list(query.values())
 
     def _terms(self, text: str) -> list[tuple[str, str]]:
         """The query's terms in order, each with the word or n-gram that it was made of."""

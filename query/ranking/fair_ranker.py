@@ -29,7 +29,7 @@ from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
 from query.calibration.comparison_space import CorrectedQueries
-from query.calibration.margin import best_of_languages, centring, exponent, language_neighbourhoods, margin
+from query.calibration.margin import centring, exponent, language_neighbourhoods, margin
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidate_mates import Mates, counterparts
 from query.ranking.candidates import (
@@ -39,7 +39,7 @@ from query.ranking.candidates import (
 )
 from query.ranking.fusion import DEPTH
 from query.ranking.passages import with_passages
-from query.ranking.scores import ScoredCandidates
+from query.ranking.scores import ScoredCandidates, shortlists
 from query.ranking.search_hits import Detail, Ranking
 
 
@@ -263,14 +263,14 @@ class FairRanker:
         if self._beta and len(doc_ids) > _KEPT_FOR_A_HIT * ends[0]:
             without_bank = self._by_margin(scored, scored.fwd)
             kept = [_KEPT_FOR_A_HIT * end for end in ends]
-            rows, in_stretches = _shortlists(without_bank, in_stretches, by_words, kept)
+            rows, in_stretches = shortlists(without_bank, in_stretches, by_words, kept)
             scored, by_words = scored.selected(rows), by_words[:, rows]
         candidates = scored.documents
         bwd = self._neighbourhoods.of(candidates, lang) if self._beta else None
         scored = self._by_margin(scored, bwd)
         mates = self._mates(scored, in_stretches[0])
         if self._passages:
-            rows, in_stretches = _shortlists(scored.with_mates(mates), in_stretches, by_words, ends)
+            rows, in_stretches = shortlists(scored.with_mates(mates), in_stretches, by_words, ends)
             scored = self._compared(self._with_passages(candidates, rows, lang), queries, in_stretches)
             scored = self._by_margin(scored, None if bwd is None else bwd[rows])
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
@@ -373,25 +373,6 @@ class FairRanker:
             Detail(doc_id, of_row, shown.stored[place], cosines[starts[place] : ends[place], column])
             for doc_id, of_row, place in zip(doc_ids, parts, places.tolist(), strict=True)
         ]
-
-
-def _shortlists(
-    scored: ScoredCandidates, in_stretches: Sequence[BoolArray], by_words: BoolArray, ends: Sequence[int]
-) -> tuple[Rows, list[BoolArray]]:
-    """The heads of the stretches' rankings: the rows of candidates in any of them, and (queries, rows) for each.
-
-    Each head has the earlier ones, and what words found. The first also has the best of each language, which make that
-    language's neighbourhood.
-    """
-    heads: list[BoolArray] = []
-    first = np.where(in_stretches[0], scored.scores, np.float32(-np.inf))
-    head = best_of_languages(first, scored.documents.languages.values()) | by_words
-    for in_stretch, end in zip(in_stretches, ends, strict=True):
-        for query, among in enumerate(in_stretch):
-            head[query, scored.best(query, end, among)[0]] = True
-        heads.append(head.copy())
-    rows = np.flatnonzero(head.any(axis=0))
-    return rows, [of_stretch[:, rows] for of_stretch in heads]
 
 
 def _rank_waiting(search: _Search, queries: Sequence[_Query]) -> list[Ranking]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from encoders.document import Document, FloatArray
 from encoders.inference.cross_encoder import Reranker
-from query.ranking.search_hits import RERANKED, Hit
+from indexer.stores.contract import MissingDocuments
+from query.ranking.search_hits import RERANKED, Hit, Ranking
+
+if TYPE_CHECKING:
+    from query.ranking.fair_ranker import FairRanker
 
 
 @dataclass
@@ -30,6 +37,25 @@ class HitReranker:
     def describe(self) -> dict[str, Any]:
         """What decides the order of the reranked hits, for the evaluation log."""
         return {"reranker": self.name, "reranker_build": self.reranker.folder.config.build_id, "reranked": RERANKED}
+
+    def reranked(
+        self, ranking: Ranking, query: Document, ranker: FairRanker, hits_of: Callable[[Ranking], Sequence[Hit]]
+    ) -> tuple[Ranking, float]:
+        """The ranking with its best hits in the reranker's order, and the seconds it took. Each place keeps its score.
+
+        ``hits_of`` makes the hits of a ranking; documents that were deleted since they were ranked are left out.
+        """
+        start = perf_counter()
+        best = ranking.first(RERANKED)
+        try:
+            scores = ranker.with_mates(best, self.scores(query, hits_of(best)), query.lang)
+        except MissingDocuments as missing:
+            existing = [row for row, doc_id in enumerate(ranking.doc_ids) if doc_id not in missing.doc_ids]
+            return self.reranked(ranking.ordered(existing), query, ranker, hits_of)
+        order = [*np.argsort(-scores, kind="stable").tolist(), *range(len(scores), len(ranking.doc_ids))]
+        taken = perf_counter() - start
+        self.seconds += taken
+        return replace(ranking, reranked=dict(zip(best.doc_ids, scores.tolist(), strict=True))).ordered(order), taken
 
     def scores(self, query: Document, hits: Sequence[Hit]) -> FloatArray:
         """(hits,) scores of hits."""

@@ -12,6 +12,7 @@ from encoders.document import BoolArray, FloatArray
 from encoders.top_scores import largest
 from indexer.stores.contract import LexicalHits
 from indexer.stores.matrix import Rows
+from query.calibration.margin import best_of_languages
 from query.ranking.candidate_mates import Mates
 from query.ranking.candidates import CandidateDocuments, CosinesByPart
 from query.ranking.fusion import best_lexical_score, lexical_scores
@@ -118,3 +119,22 @@ class ScoredCandidates:
             "words": words,
         }
         return [ScoreParts(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
+
+
+def shortlists(
+    scored: ScoredCandidates, in_stretches: Sequence[BoolArray], by_words: BoolArray, ends: Sequence[int]
+) -> tuple[Rows, list[BoolArray]]:
+    """The heads of the stretches' rankings: the rows of candidates in any of them, and (queries, rows) for each.
+
+    Each head has the earlier ones, and what words found. The first also has the best of each language, which make that
+    language's neighbourhood.
+    """
+    heads: list[BoolArray] = []
+    first = np.where(in_stretches[0], scored.scores, np.float32(-np.inf))
+    head = best_of_languages(first, scored.documents.languages.values()) | by_words
+    for in_stretch, end in zip(in_stretches, ends, strict=True):
+        for query, among in enumerate(in_stretch):
+            head[query, scored.best(query, end, among)[0]] = True
+        heads.append(head.copy())
+    rows = np.flatnonzero(head.any(axis=0))
+    return rows, [of_stretch[:, rows] for of_stretch in heads]

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock
-from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, HasQueryLimit, short_hash
-from encoders.errors import BadInput, StoreError
-from encoders.languages import UNDETERMINED, normalise, normalised_list, require_list
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED, normalised_list, require_list
 from encoders.machine.placement import Device
-from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
 from encoders.wording import counted
-from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database
-from indexer.stores.contract import ChecksFields, Filters, LexicalQuery, MissingDocuments, VectorStore
+from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, VectorStore
 from indexer.text.language_detection import Detection, Detector
 from onnx_export.models import open_reranker
-from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
-from query.ranking.best_passage import best_passages
-from query.ranking.fair_ranker import MANY, STRETCHES, FairRanker
+from query.ranking.fair_ranker import MANY, FairRanker
 from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import open_query_encoder, without_queries
+from query.ranking.query_reading import encoded_query, read_query
+from query.ranking.query_search import QuerySearch, facet_paths, facets_of, until_read
+from query.ranking.ranked_hits import ranked_hits
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Hits, Ranking, grouped
+from query.ranking.search_hits import RERANKED, Hit, Hits, Ranking
+from query.ranking.searcher_opening import EmptyCollection, Opening, calibrated, index_words, target_languages
 
-_DEPTHS = (1, 100, 1000)
-"""Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
-_POOLS = tuple(stretch.last for stretch in STRETCHES)
-"""Hits that subjects are made of: those of the first stretch; if these are about fewer than k, those to the next."""
 _REACH = 50
 """Minimum hits that facets count: those of the first stretch, which are ranked anyway."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
@@ -47,20 +41,8 @@ _BLOCK = 64
 """Queries ranked at once: candidates to depth 1,000 in many languages take much memory."""
 
 
-class EmptyCollection(BadInput):
-    """A collection without documents."""
-
-
 class NoDocument(BadInput):
     """No document of the id that was asked for."""
-
-
-@dataclass
-class Opening:
-    """The opening of a store by a process, shared by the store's searchers, and whether it was closed again."""
-
-    process: int = field(default_factory=os.getpid)
-    closed: bool = False
 
 
 @dataclass(repr=False)
@@ -88,12 +70,9 @@ class Searcher:
     ranking: RankingOptions = field(default_factory=RankingOptions)
     opening: Opening = field(default_factory=Opening)
     reranker: HitReranker | None = None
-    _applied: Calibration = field(init=False, repr=False)
-    _rankers: dict[tuple[float | None, bool, bool, bool], FairRanker] = field(
-        default_factory=dict, init=False, repr=False
-    )
-
-    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+    _applied: Calibration = field(init=False)
+    _rankers: dict[tuple[float | None, bool, bool, bool], FairRanker] = field(default_factory=dict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Rank by the calibration's balance unless another is stated."""
@@ -136,16 +115,9 @@ class Searcher:
             StoreError: store or database can't be opened.
         """
         settings, ranking = settings or Settings.read(), ranking or RankingOptions()
-        with open_database(settings.database) as engine:
-            row = collections.require(engine, collection)
-            row.check_store(settings)
-            plain = ranking.calibration == calibration_table.NONE
-            calibration = None if plain else calibration_table.load(engine, row, ranking.calibration)
-        ranking = ranking.of(collection, calibration)
         console = console or Console(quiet=True)
-        if calibration and calibration.earlier_id:
-            anew = f"make its calibration anew: dragoman calibrate -c {collection}"
-            console.warn_once(f"{collection} was calibrated by an earlier version; {anew}")
+        row, calibration = calibrated(collection, settings, ranking.calibration, console)
+        ranking = ranking.of(collection, calibration)
         with ExitStack() as stack:
             store = stack.enter_context(closing(row.open_store(settings)))
             languages = store.count()
@@ -153,14 +125,14 @@ class Searcher:
                 raise EmptyCollection(
                     f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
                 )
-            _targets(collection, languages, to)
+            target_languages(collection, languages, to)
             if filters and isinstance(store, ChecksFields):
                 store.require_fields(filters)
             detector = Detector(languages.keys())
             open_encoder = open_query_encoder if queries else without_queries
             encoder = encoder or open_encoder(row, calibration, device, console)
             if ranking.hybrid:
-                _index_words(store, languages, console)
+                index_words(store, languages, console)
             searcher = cls(collection, encoder, store, languages, detector, calibration, ranking)
             if ranking.rerank:
                 searcher.reranker = HitReranker(open_reranker(ranking.rerank, console, device))
@@ -255,93 +227,17 @@ class Searcher:
         """
         self._check(k)
         require_list(facets, "facets", "fields")
-        paths = self._facet_paths(facets)
-        query, confidence = self._read_query(text, lang)
+        paths = facet_paths(self.store, facets)
+        query, confidence = read_query(text, lang, self.detector)
         preferred = [*normalised_list(prefer, "prefer"), query.lang]
-        vectors = self.encoder.encode_queries([query])
-        if not self.vector_parts.comparable(vectors).any():
-            known = self.spec.languages
-            raise BadInput(
-                f"{self._counting_encoders()} knows no word of the query {text!r} in {query.lang}; "
-                "use other words, or say its language with --lang"
-                + (f" (it knows {', '.join(known)})" if known and query.lang not in known else "")
-            )
+        vectors = encoded_query(self.encoder, query, self.vector_parts)
         options = (ranking or self.ranking).of(self.collection, self.calibration)
         targets, ranker = self.targets(to), self._ranker(options)
-        plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
         reranker = None if ranking and not ranking.rerank else self.reranker
-        reach = max(k, _REACH) if facets else k
-        seconds = 0.0
-
-        def ranked(count: int) -> Ranking:
-            texts = [query.content]
-            return ranker.rank(vectors, query.lang, targets, count, filters, texts=texts, detailed=True)[0]
-
-        def reranked(first: Ranking) -> Ranking:
-            nonlocal seconds
-            if reranker:
-                first, seconds = self._reranked(reranker, first, query, plain, ranker)
-            return first
-
-        def hits_of(ranking: Ranking) -> list[Hit]:
-            return self._hits(ranking, plain, explain=explain, passages=passages)
-
-        def flat(depth: int) -> list[Hit]:
-            return hits_of(reranked(ranked(max(reach, depth, RERANKED if reranker else 1))).first(reach))
-
-        def by_subjects(_: int) -> list[Hit]:
-            best, groups = None, list[list[int]]()
-            for pool in _POOLS:
-                longer = ranked(pool)
-                best = best.followed_by(longer) if best else reranked(longer)
-                groups = grouped(best, groups, ranker.counterparts(best, query.lang))
-                if len(groups) >= k or len(longer.doc_ids) < pool:
-                    break
-            ranks = [rank for group in groups[:k] for rank in group]
-            shown = dict(zip(ranks, hits_of(best.selected(ranks)) if best else [], strict=True))
-            return [_subject([shown[rank] for rank in group], preferred) for group in groups[:k]]
-
-        hits = self._until_read(by_subjects if subjects else flat, filters)
-        counts = self._facets(hits, paths, targets, filters) if paths else None
-        return Hits(hits[:k], query.lang, confidence, counts, seconds if reranker else None)
-
-    def _until_read(self, attempt: Callable[[int], list[Hit]], filters: Filters | None) -> list[Hit]:
-        """The hits of an attempt at a search, made anew if documents were deleted after they were ranked."""
-        for depth in _DEPTHS:
-            with suppress(MissingDocuments):
-                hits = attempt(depth)
-                if not hits and filters and isinstance(self.store, ChecksFields):
-                    self.store.require_fields(filters)
-                return hits
-        raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
-
-    def _facets(
-        self,
-        hits: Sequence[Hit],
-        paths: Mapping[str, str],
-        targets: Sequence[str],
-        filters: Filters | None,
-    ) -> Facets:
-        """Facets of the documents of hits; ``paths`` are those of the facets' values in the fields, by name.
-
-        Raises:
-            BadInput: no document has a field of one of the names.
-        """
-        total = self.store.count_passing(targets, filters) if filters else sum(self.languages[lang] for lang in targets)
-        documents = [shown.document for hit in hits for shown in (hit, *hit.also)]
-        facets = Facets.of(documents, paths, max(total, len(documents)))
-        if isinstance(self.store, ChecksFields):
-            self.store.require_fields([name for name, of_name in facets.counts.items() if not of_name and documents])
-        return facets
-
-    def _facet_paths(self, names: Sequence[str]) -> dict[str, str]:
-        """The paths of facets' values in the documents' fields, by name.
-
-        Raises:
-            BadInput: a facet can't be filtered by.
-        """
-        checks = self.store if isinstance(self.store, ChecksFields) else None
-        return {name: checks.value_path(name) if checks and name != LANGUAGE_FACET else name for name in names}
+        search = QuerySearch(self, ranker, query, vectors, targets, filters, reranker, explain, passages)
+        hits = search.by_subjects(k, preferred) if subjects else search.flat(max(k, _REACH) if facets else k)
+        counts = facets_of(self, hits, paths, targets, filters) if paths else None
+        return Hits(hits[:k], query.lang, confidence, counts, search.reranking if reranker else None)
 
     def similar(
         self,
@@ -381,9 +277,9 @@ class Searcher:
                 raise self._no_document() if doc_id in missing.doc_ids else missing from None
             if not self.vector_parts.comparable(vector).any():
                 raise BadInput("the encoder knew no word of this document, so nothing can be compared with it")
-            return self._hits(ranking.first(k), vector[0], explain=False, passages=0)
+            return ranked_hits(self.store, ranking.first(k), vector[0], self.vector_parts)
 
-        return Hits(self._until_read(attempt, filters), lang)
+        return Hits(until_read(self, attempt, filters), lang)
 
     def document(self, doc_id: str) -> Document:
         """A document by its id.
@@ -400,55 +296,16 @@ class Searcher:
     def _no_document(self) -> NoDocument:
         return NoDocument(f"collection {self.collection} has no document of this id")
 
-    def _read_query(self, text: str, lang: str | None) -> tuple[Document, float | None]:
-        """The query, and the confidence of its detected language; no confidence if the language is stated."""
-        require_query(text)
-        if lang:
-            return Document("query", normalise(lang), text), None
-        detection = self.detect(text)
-        return Document("query", detection.lang, text), detection.confidence
+    def in_stored_space(self, vectors: FloatArray, lang: str) -> FloatArray:
+        """Queries as vectors of the stored documents' model."""
+        return self._applied.queries_in_stored_space(vectors, lang)
 
-    def _hits(self, ranking: Ranking, query: FloatArray, *, explain: bool, passages: int) -> list[Hit]:
-        """The documents of a ranking with details, for a query in the stored space."""
-        hits = []
-        documents, details = self.store.get(ranking.doc_ids), ranking.details_of(ranking.doc_ids)
-        for document, score, detail in zip(documents, ranking.scores, details, strict=True):
-            best = best_passages(document, detail, query, self.vector_parts, max(1, passages))
-            hits.append(
-                Hit(
-                    doc_id=document.doc_id,
-                    lang=document.lang,
-                    cosine=detail.parts.cosine,
-                    score=float(score),
-                    document=document,
-                    passage=best[0] if best else None,
-                    parts=replace(detail.parts, reranked=ranking.reranked.get(document.doc_id)) if explain else None,
-                    fits=detail.parts.fits,
-                    passages=best if passages else (),
-                )
-            )
-        return hits
-
-    def _reranked(
+    def reranked(
         self, reranker: HitReranker, ranking: Ranking, query: Document, plain: FloatArray, ranker: FairRanker
     ) -> tuple[Ranking, float]:
-        """The ranking with its best hits in the order of a reranker, and the seconds it took.
-
-        ``plain`` is the query in the stored space. Each place keeps its score. Documents that were deleted since they
-        were ranked are left out.
-        """
-        start = perf_counter()
-        best = ranking.first(RERANKED)
-        try:
-            hits = self._hits(best, plain, explain=False, passages=0)
-            scores = ranker.with_mates(best, reranker.scores(query, hits), query.lang)
-        except MissingDocuments as missing:
-            existing = [row for row, doc_id in enumerate(ranking.doc_ids) if doc_id not in missing.doc_ids]
-            return self._reranked(reranker, ranking.ordered(existing), query, plain, ranker)
-        order = [*np.argsort(-scores, kind="stable").tolist(), *range(len(scores), len(ranking.doc_ids))]
-        taken = perf_counter() - start
-        reranker.seconds += taken
-        return replace(ranking, reranked=dict(zip(best.doc_ids, scores.tolist(), strict=True))).ordered(order), taken
+        """As ``HitReranker.reranked``, for a query that is (dim,) ``plain`` in the stored space."""
+        hits_of = partial(ranked_hits, self.store, query=plain, parts=self.vector_parts)
+        return reranker.reranked(ranking, query, ranker, hits_of)
 
     def rank(
         self,
@@ -471,8 +328,7 @@ class Searcher:
         """
         self._check(k)
         options = (ranking or self.ranking).of(self.collection, self.calibration)
-        targets, ranker = self.targets(to), self._ranker(options)
-        reranker = self.reranker
+        targets, ranker, reranker = self.targets(to), self._ranker(options), self.reranker
         depth = max(k, RERANKED) if reranker else k
         vectors = self.encoder.encode_queries(queries)
         known = self.vector_parts.comparable(vectors)
@@ -487,9 +343,9 @@ class Searcher:
                 detailed = reranker is not None
                 ranked = ranker.rank(vectors[block], lang, targets, depth, filters, texts=texts, detailed=detailed)
                 if reranker:
-                    plain = self._applied.queries_in_stored_space(vectors[block], lang)
+                    plain = self.in_stored_space(vectors[block], lang)
                     ranked = [
-                        replace(self._reranked(reranker, ranking, queries[row], raw, ranker)[0].first(k), details=None)
+                        replace(self.reranked(reranker, ranking, queries[row], raw, ranker)[0].first(k), details=None)
                         if known[row]
                         else _NO_HITS
                         for row, raw, ranking in zip(block, plain, ranked, strict=True)
@@ -502,25 +358,11 @@ class Searcher:
         """Refuse a search for no hits, and a search that would wait for threads of another process."""
         if k < 1:
             raise BadInput(f"k is {k}; ask for one hit or more")
-        again = f"open another: Searcher.open({self.collection!r})"
-        if self.opening.closed:
-            raise StoreError(f"this searcher of collection {self.collection} is closed; {again}")
-        if self.opening.process != os.getpid():
-            raise StoreError(
-                f"this searcher of collection {self.collection} was opened by another process, before a fork; "
-                f"in each process {again}"
-            )
-
-    def _counting_encoders(self) -> str:
-        """The name of the encoder of queries; of combined encoders, the names of those with a weight above 0."""
-        names, weights = self.spec.name.split(SEPARATOR), self.vector_parts.weights
-        if len(names) != len(weights):
-            return self.spec.name
-        return SEPARATOR.join(name for name, weight in zip(names, weights, strict=True) if weight > 0)
+        self.opening.check(self.collection)
 
     def targets(self, to: Sequence[str] | None) -> list[str]:
         """The languages of ``to``, normalised, or all of the collection's; raises ``BadInput`` as ``search`` does."""
-        return _targets(self.collection, self.languages, to)
+        return target_languages(self.collection, self.languages, to)
 
     def _ranker(self, options: RankingOptions, *, passages: bool = True) -> FairRanker:
         """The ranker of options with its corrected banks; the ``_RANKERS`` that were used last stay in memory.
@@ -555,36 +397,3 @@ class Searcher:
     def __exit__(self, *error: object) -> None:
         """Close the searcher."""
         self.close()
-
-
-def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
-    """The version in the first of the preferred languages that a version has, else the first; the others below it."""
-    face = next((hit for lang in preferred for hit in versions if hit.lang == lang), versions[0])
-    return replace(face, also=tuple(hit for hit in versions if hit is not face))
-
-
-def _targets(collection: str, languages: Collection[str], to: Sequence[str] | None) -> list[str]:
-    there_are = ", ".join(sorted(languages))
-    if to is None:
-        return sorted(languages)
-    require_list(to, "to")
-    if not to:
-        raise BadInput(f"no language of documents is named; {collection} has {there_are}")
-    for code in to:
-        if normalise(code) not in languages:
-            raise BadInput(f"collection {collection} has no documents in {code!r}; it has {there_are}")
-    return list(dict.fromkeys(normalise(code) for code in to))
-
-
-def require_query(text: str) -> None:
-    """Raise ``BadInput`` if a query is empty or has lone surrogates."""
-    if not text.strip():
-        raise BadInput("the query is empty; type what you look for")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise BadInput("the query is not UTF-8; see to the terminal's encoding")
-
-
-def _index_words(store: VectorStore, languages: Mapping[str, int], console: Console) -> None:
-    """Let a store without a lexical index make it now, with a message if that takes long."""
-    with console.if_slow(f"indexing the words of {sum(languages.values()):,} documents for --hybrid, this once …"):
-        store.lexical(LexicalQuery(["a"], list(languages)[:1], 1))

@@ -22,7 +22,7 @@ from indexer.stores.contract import VectorStore
 from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import StoredCalibration
-from query.evaluation.scored_runs import languages_of
+from query.evaluation.run_scoring import languages_of
 from query.measures.quality_measures import mean_name
 from query.report import sections
 from query.report.bias import VectorSample

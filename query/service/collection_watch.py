@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from query.ranking.searcher import EmptyCollection
+from query.ranking.searcher_opening import EmptyCollection
 from query.service import refusals
 from query.service.api_routes import EMPTY, READY, Api
 from query.service.open_collections import OpenCollections

@@ -77,7 +77,7 @@ def show_compared(evaluation: Evaluation, console: Console) -> None:
 def _own_language_means(scored_runs: ScoredRuns, plan: EvaluationPlan) -> dict[RunKind, dict[str, float]]:
     """Means of the first measure within each topic language, by the kind of run; ``mul`` is the pool."""
     measure = str(plan.measures[0])
-    kinds: tuple[RunKind, ...] = ("same", "bm25", "rm3")
+    kinds: tuple[RunKind, ...] = ("same", "bm25")
     by_kind = {kind: scores for kind in kinds if (scores := scored_runs.of_kind(kind))}
     return {
         kind: {lang: of_lang.means[measure] for lang, of_lang in scores.items()}

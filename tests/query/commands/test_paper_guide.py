@@ -46,7 +46,7 @@ def test_the_walk_of_a_paper_gives_its_tables(
     assert float(systems["ranked fairly", "AP"]["mean"]) > float(systems["plain cosine", "AP"]["mean"])
     assert float(systems["ranked fairly", "LPR"]["mean"]) < float(systems["plain cosine", "LPR"]["mean"])
     german = (tmp_path / "german.tex").read_text(encoding="utf-8")
-    assert all(f"{{}}{system} &" in german for system in ("BM25", "RM3"))
+    assert "{}BM25 &" in german
     assert len(rows_of(tmp_path / "pairs.csv")) == 9
     capsys.readouterr()
     assert run(["runs", "show", "2", "--json"]) == 0

@@ -179,21 +179,20 @@ def test_runs_without_a_common_topic_are_left_out_of_a_comparison(
     assert {(one["a"], one["b"]) for one in compared} == {("1.en", "2.en"), ("1.all", "2.all")}
 
 
-def test_psq_and_rm3_are_rows_and_logged_runs(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
+def test_psq_runs_are_rows_and_logged_runs(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
     lexicon = tmp_path / "de-en.tsv"
     lexicon.write_text("hochwasser\tflood\t0.9\nhochwasser\twater\t0.1\nzug\ttrain\n", encoding="utf-8")
-    arguments = ["evaluate", *judged, "--baseline", "rm3", "--lexicon", f"de-en={lexicon}", "--to", "de,en", "--pairs"]
+    arguments = ["evaluate", *judged, "--lexicon", f"de-en={lexicon}", "--to", "de,en", "--pairs"]
     output = dragoman(*arguments)
     rows = {line[-1]: line for line in map(str.split, output.splitlines()) if line and line[-1].startswith("1.")}
     assert rows["1.de-psq"][:2] == ["de,", "PSQ"]
     assert rows["1.de-psq"][3] == "1.000"
-    assert "RM3" in output
     assert "MAP by pair, evaluation 1, PSQ" in output
     runs = {run["id"]: run for run in emitted(dragoman(*arguments, "--json"))["runs"]}
-    assert {"2.de-rm3", "2.de-psq", "2.de-de-psq", "2.de-en-psq"} <= runs.keys()
+    assert {"2.de-psq", "2.de-de-psq", "2.de-en-psq"} <= runs.keys()
     assert runs["2.de-en-psq"]["means"]["AP"] == 1.0
     listed = dragoman("runs", "list", "--all")
-    assert all(words in listed for words in ("de → de, RM3", "de → en, PSQ", "de, PSQ"))
+    assert all(words in listed for words in ("de → en, PSQ", "de, PSQ"))
     shown = dragoman("runs", "show", "1.de-en-psq")
     assert "tag PSQ\n" in shown
     assert "lexicons de-en de-en.tsv (" in shown

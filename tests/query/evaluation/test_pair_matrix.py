@@ -12,7 +12,8 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from query.commands.output.pair_matrices import show_pair_matrix
 from query.evaluation.pair_matrix import PairRun, as_csv, as_latex, pair_matrix, write_matrix
-from query.evaluation.scored_runs import EvaluationPlan, rank_and_score
+from query.evaluation.scored_runs import EvaluationPlan
+from query.evaluation.topic_ranking import rank_and_score
 from query.measures.quality_measures import parse_measures
 from query.measures.significance import compare, holm
 from query.trec_files.topic_set import by_language

@@ -14,7 +14,8 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from query.evaluation.foreign_scores import score_foreign
-from query.evaluation.scored_runs import EvaluationPlan, Judgements, rank_and_score
+from query.evaluation.scored_runs import EvaluationPlan, Judgements
+from query.evaluation.topic_ranking import rank_and_score
 from query.lexical_baselines.lexicons import Lexicons
 from query.measures.quality_measures import parse_measures
 from query.ranking.searcher import Searcher
@@ -171,12 +172,6 @@ def test_judged_documents_that_are_not_in_the_collection_are_said(searcher: Sear
 def test_the_baseline_can_be_left_out(searcher: Searcher) -> None:
     scored_runs = rank_and_score(searcher, by_language(TOPICS, ["en"]), QRELS, plan(baseline="none"))
     assert [run.name for run in scored_runs.runs] == ["en"]
-
-
-def test_rm3_stands_beside_bm25(searcher: Searcher) -> None:
-    scored_runs = rank_and_score(searcher, by_language(TOPICS, ["de"]), QRELS, plan(baseline="rm3"))
-    assert [run.name for run in scored_runs.runs] == ["de", "de-same", "de-bm25", "de-rm3"]
-    assert scored_runs.of_kind("rm3")["de"].values("AP") == {"1": 1.0, "2": 1.0}
 
 
 LEXICON = {"hochwasser": {"flood": 0.9, "water": 0.1}, "zug": {"train": 1.0}}

@@ -1,7 +1,7 @@
-"""PSQ and RM3: BM25 over structured queries."""
+"""PSQ: BM25 over structured queries."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -80,63 +80,29 @@ def test_a_term_counts_as_often_as_its_translations_are_expected() -> None:
 
 def test_words_that_share_a_stem_have_the_mean_of_their_translations() -> None:
     lexicon = {"flood": {"tulva": 1.0}, "floods": {"tulvat": 0.5, "vesi": 0.5}}
-    ((_, expectation),) = QueryTranslation(lexicon, "en", "fi").query("flooding")
+    (expectation,) = QueryTranslation(lexicon, "en", "fi").query("flooding")
     assert expectation == {"tulv": 0.75, "vesi": 0.25}
 
 
 def test_names_that_the_lexicon_lacks_stand_for_themselves() -> None:
     query = QueryTranslation({"flood": {"tulva": 1.0}}, "en", "fi").query("Elbe flood, Elbe 2002")
-    assert [expectation for _, expectation in query] == [{"elb": 1.0}, {"tulv": 1.0}, {"2002": 1.0}]
+    assert query == [{"elb": 1.0}, {"tulv": 1.0}, {"2002": 1.0}]
 
 
 def test_phrases_are_translated_as_a_whole_and_into_their_parts() -> None:
     lexicon = {"traffic light": {"Ampel": 1.0}, "light": {"Licht": 1.0}, "flood": {"hohes Wasser": 0.8}}
     query = QueryTranslation(lexicon, "en", "de").query("light traffic lights flood")
-    assert [expectation for _, expectation in query] == [{"licht": 1.0}, {"ampel": 1.0}, {"hoh": 0.4, "wass": 0.4}]
+    assert query == [{"licht": 1.0}, {"ampel": 1.0}, {"hoh": 0.4, "wass": 0.4}]
 
 
 def test_words_of_several_n_grams_are_translated_too() -> None:
     chinese = QueryTranslation({"计算机": {"computer": 1.0}, "病毒": {"virus": 1.0}}, "zh", "en")
-    expectations = [expectation for _, expectation in chinese.query("计算机病毒")]
+    expectations = chinese.query("计算机病毒")
     assert {"comput": 1.0} in expectations
     assert {"virus": 1.0} in expectations
-    ((_, expectation),) = QueryTranslation({"computer": {"计算机": 1.0}}, "en", "zh").query("computers")
+    (expectation,) = QueryTranslation({"computer": {"计算机": 1.0}}, "en", "zh").query("computers")
     assert expectation == {"计算": 0.5, "算机": 0.5}
 
 
-def test_rm3_expands_a_query_by_terms_of_the_first_documents() -> None:
-    terms = list(dict.fromkeys(QUERY.split()))
-    counts = TermCounts(DOCUMENTS, "und")
-    rare = [term for term in terms if frequency(term) <= 30]
-    first = sum((oracle(in_documents(term), frequency(term)) for term in rare), np.zeros(60))
-    model = defaultdict[str, float](float)
-    for row in np.argsort(-first, kind="stable")[:10].tolist():
-        allowed = {term: count for term, count in BAGS[row].items() if frequency(term) <= 6 and len(term) <= 20}
-        most = dict(sorted(allowed.items(), key=lambda item: (-item[1], item[0]))[:10])
-        for term, count in most.items():
-            model[term] += float(first[row]) * count / sum(most.values())
-    best = dict(sorted(model.items(), key=lambda item: (-item[1], item[0]))[:10])
-    expected = {term: 0.5 / len(terms) for term in terms}
-    for term, weight in best.items():
-        expected[term] = expected.get(term, 0.0) + 0.5 * weight / sum(best.values())
-    assert counts.expanded(terms) == pytest.approx(expected)
-    assert sum(counts.expanded(terms).values()) == pytest.approx(1.0)
-    rarer = {term: weight for term, weight in expected.items() if frequency(term) <= 30}
-    scores = sum((weight * oracle(in_documents(term), frequency(term)) for term, weight in rarer.items()), np.zeros(60))
-    ranking = counts.rank_by_rm3(terms, 1000)
-    assert dict(ranking) == positive(scores)
-    assert len(ranking) > len(rank_by_bm25(DOCUMENTS, [Document("q", "und", QUERY)], "und")[0])
-
-
-def test_rm3_without_feedback_is_bm25() -> None:
-    documents = [Document("a", "en", "flood river"), Document("b", "en", "train"), Document("c", "en", "music")]
-    counts = TermCounts(documents, "en")
-    assert [doc_id for doc_id, _ in counts.rank_by_rm3(["flood"], 10)] == ["a"]
-    assert counts.rank_by_rm3(["nothing"], 10) == []
-    assert counts.rank_by_rm3([], 10) == []
-
-
 def test_no_documents_find_nothing() -> None:
-    counts = TermCounts([], "en")
-    assert counts.rank([(1.0, {"flood": 1.0})], 10) == []
-    assert counts.rank_by_rm3(["flood"], 10) == []
+    assert TermCounts([], "en").rank([{"flood": 1.0}], 10) == []

@@ -16,7 +16,7 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
-from query.ranking.best_passage import best_passages
+from query.ranking.ranked_hits import best_passages
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Detail, ScoreParts
 from query.ranking.searcher import Searcher

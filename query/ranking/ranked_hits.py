@@ -1,6 +1,8 @@
-"""The passages of a hit that a reader is shown."""
+"""Hits of a ranking: its documents, each with the passages that a reader is shown."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,8 +10,42 @@ from encoders.document import Document, FloatArray, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from encoders.text.words import word_around
-from indexer.stores.contract import EditedDocument
-from query.ranking.search_hits import Detail, Passage
+from indexer.stores.contract import EditedDocument, VectorStore
+from query.ranking.search_hits import Detail, Hit, Passage, Ranking
+
+
+def ranked_hits(
+    store: VectorStore,
+    ranking: Ranking,
+    query: FloatArray,
+    parts: VectorParts,
+    *,
+    explain: bool = False,
+    passages: int = 0,
+) -> list[Hit]:
+    """The documents of a ranking with details, for a query in the stored space; options are as of ``Searcher.search``.
+
+    Raises:
+        MissingDocuments: documents were deleted since they were ranked.
+    """
+    hits = []
+    documents, details = store.get(ranking.doc_ids), ranking.details_of(ranking.doc_ids)
+    for document, score, detail in zip(documents, ranking.scores, details, strict=True):
+        best = best_passages(document, detail, query, parts, max(1, passages))
+        hits.append(
+            Hit(
+                doc_id=document.doc_id,
+                lang=document.lang,
+                cosine=detail.parts.cosine,
+                score=float(score),
+                document=document,
+                passage=best[0] if best else None,
+                parts=replace(detail.parts, reranked=ranking.reranked.get(document.doc_id)) if explain else None,
+                fits=detail.parts.fits,
+                passages=best if passages else (),
+            )
+        )
+    return hits
 
 
 def best_passages(

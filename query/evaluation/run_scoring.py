@@ -1,0 +1,122 @@
+"""Scores of a run, ours or another system's, by the judgements of documents in all target languages, or in one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from encoders.errors import BadInput
+from indexer.stores.contract import VectorStore
+from query.evaluation.scored_runs import Judgements, ScoredRun, pair_name
+from query.measures.fairness import Fairness, fairness, pooled_fairness
+from query.measures.quality_measures import Measure, Scores, pooled, relevant_topics, score
+from query.ranking.search_hits import Ranking
+from query.trec_files.trec_run import Run, pack
+
+_IDS_AT_ONCE = 500
+
+NOTHING_RELEVANT = (
+    "the qrels have no relevant document for any of the topics; check that topics and qrels belong together and name "
+    "their topics alike"
+)
+
+
+def score_language(
+    lang: str,
+    run: Run,
+    rankings: Mapping[str, Ranking],
+    judgements: Judgements,
+    targets: Sequence[str],
+    measures: Sequence[Measure],
+    qids: set[str],
+) -> tuple[ScoredRun, Fairness]:
+    """Score a topic language's run; its fairness is empty if only one language of documents was searched.
+
+    ``rankings`` are the run's, by topic, with the languages of the hits.
+    """
+    scores = score(run, judgements.qrels, measures, qids)
+    scored_run = ScoredRun(lang, "language", lang, scores, pack(run))
+    if len(targets) < 2:
+        return scored_run, Fairness(len(targets))
+    of_run = fairness(rankings, judgements.of_topics(scores.topics), judgements.langs, lang, targets)
+    return _with_fairness(scored_run, of_run), of_run
+
+
+def pool(
+    scores: Mapping[str, Scores], fairness_by_lang: Mapping[str, Fairness], measures: Sequence[Measure]
+) -> list[ScoredRun]:
+    """The pooled run of several topic languages; of a single one there is none."""
+    if len(scores) < 2:
+        return []
+    run = ScoredRun("all", "pooled", "mul", pooled(scores, measures), None)
+    return [_with_fairness(run, pooled_fairness(fairness_by_lang))]
+
+
+def score_pairs(
+    lang: str,
+    by_documents: Mapping[str, Run],
+    judgements: Judgements,
+    measures: Sequence[Measure],
+    qids: Collection[str],
+) -> Iterator[ScoredRun]:
+    """The runs of a topic language by the language of documents, scored by the judgements of these documents.
+
+    A pair of languages without a relevant document is left out.
+    """
+    for documents, run in by_documents.items():
+        qrels = judgements.within([documents])
+        if relevant_topics(qrels) & set(qids):
+            yield ScoredRun(pair_name(lang, documents), "pair", lang, score(run, qrels, measures, qids), pack(run))
+
+
+def left_out(lang: str) -> str:
+    """The remark on a topic language without judgements."""
+    return f"no topic in {lang} has a relevant document; the language is left out"
+
+
+def missing_documents(judgements: Judgements, to: Sequence[str] | None = None) -> list[str]:
+    """The remark on judged documents that the collection does not have; none if it has all.
+
+    With ``to`` judgements of documents in other languages don't count, nor those of documents of unknown language.
+
+    Raises:
+        BadInput: the collection has none of the judged documents.
+    """
+    judged = {qrel.doc_id for qrel in judgements.qrels}
+    known = judged & judgements.langs.keys()
+    if known == judged:
+        return []
+    if not known:
+        raise BadInput(
+            f"the collection has none of the {len(judged):,} judged documents; name the collection that they are of, "
+            "or other judgements"
+        )
+    return [
+        f"{len(known):,} of the {len(judged):,} judged documents are in the collection; "
+        + ("a relevant document that is not counts as missed" if to is None else "the others don't count")
+    ]
+
+
+def _with_fairness(scored_run: ScoredRun, run_fairness: Fairness) -> ScoredRun:
+    """The same run with the measures of fairness among its scores."""
+    means = dict(scored_run.scores.means)
+    topics = {qid: dict(values) for qid, values in scored_run.scores.topics.items()}
+    for measure, by_topic in run_fairness.measures().items():
+        means[measure] = sum(by_topic.values()) / len(by_topic)
+        for qid, value in by_topic.items():
+            topics[qid][measure] = value
+    return replace(
+        scored_run,
+        scores=replace(scored_run.scores, means=means, topics=topics),
+        relevant_counts=run_fairness.relevant_counts,
+    )
+
+
+def languages_of(store: VectorStore, model: str, doc_ids: Iterable[str]) -> dict[str, str]:
+    """Language by id of the documents that the store has."""
+    langs: dict[str, str] = {}
+    ordered = sorted(doc_ids)
+    for start in range(0, len(ordered), _IDS_AT_ONCE):
+        stamps = store.stamps(model, ordered[start : start + _IDS_AT_ONCE])
+        langs.update((doc_id, stamp.lang) for doc_id, stamp in stamps.items())
+    return langs

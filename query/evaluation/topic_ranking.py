@@ -1,0 +1,181 @@
+"""Runs of a collection's searcher over topics, with their scores: the computation of ``dragoman evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from query.evaluation.run_scoring import (
+    NOTHING_RELEVANT,
+    languages_of,
+    left_out,
+    missing_documents,
+    pool,
+    score_language,
+    score_pairs,
+)
+from query.evaluation.scored_runs import PSQ_ENDING, EvaluationPlan, Judgements, RunKind, ScoredRun, ScoredRuns
+from query.lexical_baselines.bm25_baseline import rank_by_bm25
+from query.lexical_baselines.lexical_runs import merged, rank_by_psq, without_lexicon
+from query.measures.fairness import Fairness
+from query.measures.quality_measures import relevant_topics, score
+from query.ranking.search_hits import Ranking
+from query.trec_files.topics import Topic, queries_of
+from query.trec_files.trec_run import Run, RunEntry, pack
+
+if TYPE_CHECKING:
+    from ir_measures import Qrel
+
+    from query.ranking.searcher import Searcher
+
+
+def rank_and_score(
+    searcher: Searcher,
+    topics: Mapping[str, Sequence[Topic]],
+    qrels: Sequence[Qrel],
+    plan: EvaluationPlan,
+    advance: Callable[[int], None] = lambda _: None,
+) -> ScoredRuns:
+    """Rank every topic language's topics, against all target languages and within their own, and score the runs.
+
+    If the plan restricts the languages of documents, only judgements of documents in these languages count. ``advance``
+    is called with the number of topics ranked since its last call; ``rounds`` says how often each is ranked.
+
+    Raises:
+        BadInput: the qrels judge nothing relevant for any topic, or none of the collection's documents, or a target
+            language is not in the collection.
+    """
+    targets = searcher.targets(plan.to)
+    judgements = Judgements(qrels, languages_of(searcher.store, searcher.stored_model, {qrel.doc_id for qrel in qrels}))
+    scored_runs = ScoredRuns(remarks=missing_documents(judgements, plan.to), targets=targets)
+    if plan.to is not None:
+        judgements = Judgements(judgements.within(targets), judgements.langs)
+    scored_runs.qrels = judgements.qrels
+    judged = relevant_topics(judgements.qrels)
+    qids_by_lang = {lang: {topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
+    queries_by_lang = {
+        lang: _queries(topics[lang], plan.fields, scored_runs.remarks)
+        for lang, qids in qids_by_lang.items()
+        if qids & judged
+    }
+    if not queries_by_lang:
+        raise BadInput(NOTHING_RELEVANT)
+    psq_runs = rank_by_psq(searcher, queries_by_lang, targets, plan.lexicons, plan.depth)
+    fairness_by_lang, psq_fairness = dict[str, Fairness](), dict[str, Fairness]()
+    times = rounds(plan, targets)
+    for lang, qids in qids_by_lang.items():
+        if lang not in queries_by_lang:
+            scored_runs.remarks.append(left_out(lang))
+            advance(times * len(topics[lang]))
+            continue
+        queries = queries_by_lang[lang]
+        runs, fairness_by_lang[lang] = _language_runs(searcher, lang, queries, judgements, targets, plan, qids, advance)
+        scored_runs.runs += runs
+        if plan.lexicons.names:
+            by_documents = psq_runs.get(lang, {})
+            scored_runs.remarks += without_lexicon(lang, targets, by_documents)
+            if by_documents:
+                scored_runs.runs += _psq_runs(lang, by_documents, judgements, targets, plan, qids, psq_fairness)
+        advance(times * (len(topics[lang]) - len(queries)))
+    scored_runs.runs += pool(scored_runs.of_kind("language"), fairness_by_lang, plan.measures)
+    pooled_psq = pool(scored_runs.of_kind("psq"), psq_fairness, plan.measures)
+    scored_runs.runs += _named_psq(pooled_psq, "psq-pooled")
+    return scored_runs
+
+
+def rounds(plan: EvaluationPlan, targets: Sequence[str]) -> int:
+    """How often each topic is ranked by ``rank_and_score``, without its own language's documents alone."""
+    return 1 + len(targets) if plan.pairs and len(targets) > 1 else 1
+
+
+def _language_runs(
+    searcher: Searcher,
+    lang: str,
+    queries: Sequence[Document],
+    judgements: Judgements,
+    targets: Sequence[str],
+    plan: EvaluationPlan,
+    qids: set[str],
+    advance: Callable[[int], None],
+) -> tuple[list[ScoredRun], Fairness]:
+    """A topic language's run with its fairness, its pairs if the plan asks for them, and its own language's runs."""
+    rankings = searcher.rank(queries, k=plan.depth, to=targets, advance=advance)
+    run = _run(plan, queries, rankings)
+    ranked = {query.doc_id: ranking for query, ranking in zip(queries, rankings, strict=True)}
+    scored_run, run_fairness = score_language(lang, run, ranked, judgements, targets, plan.measures, qids)
+    runs, by_documents = [scored_run], {targets[0]: run} if len(targets) == 1 else {}
+    if plan.pairs:
+        for documents in targets if len(targets) > 1 else ():
+            if not relevant_topics(judgements.within([documents])) & qids:
+                advance(len(queries))
+                continue
+            ranked_within = searcher.rank(queries, k=plan.depth, to=[documents], advance=advance)
+            by_documents[documents] = _run(plan, queries, ranked_within)
+        runs += score_pairs(lang, by_documents, judgements, plan.measures, qids)
+    if plan.baseline != "none" and lang in targets:
+        runs += _own_language(searcher, queries, by_documents.get(lang), lang, judgements, qids, plan)
+    return runs, run_fairness
+
+
+def _own_language(
+    searcher: Searcher,
+    queries: Sequence[Document],
+    run: Run | None,
+    lang: str,
+    judgements: Judgements,
+    qids: set[str],
+    plan: EvaluationPlan,
+) -> Iterator[ScoredRun]:
+    """The runs of topics among their own language's documents: by the encoder (``run``, if it is made) and by BM25."""
+    qrels = judgements.within([lang])
+    if not relevant_topics(qrels) & qids:
+        return
+    run = run or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
+    yield ScoredRun(f"{lang}-same", "same", lang, score(run, qrels, plan.measures, qids), pack(run))
+    items = chain.from_iterable(searcher.store.scan(searcher.stored_model, lang=lang))
+    bm25_rankings = rank_by_bm25((item.document for item in items), queries, lang, k=plan.depth)
+    bm25_run = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, bm25_rankings, strict=True)})
+    yield ScoredRun(f"{lang}-bm25", "bm25", lang, score(bm25_run, qrels, plan.measures, qids), pack(bm25_run))
+
+
+def _psq_runs(
+    lang: str,
+    by_documents: Mapping[str, Run],
+    judgements: Judgements,
+    targets: Sequence[str],
+    plan: EvaluationPlan,
+    qids: set[str],
+    fairness_by_lang: dict[str, Fairness],
+) -> Iterator[ScoredRun]:
+    """The run of PSQ over all languages of documents, and its pairs; its fairness is added to ``fairness_by_lang``."""
+    run, rankings = merged(by_documents, plan.depth)
+    scored_run, fairness_by_lang[lang] = score_language(lang, run, rankings, judgements, targets, plan.measures, qids)
+    yield from _named_psq([scored_run], "psq")
+    if plan.pairs:
+        yield from _named_psq(score_pairs(lang, by_documents, judgements, plan.measures, qids), "psq-pair")
+
+
+def _named_psq(scored_runs: Iterable[ScoredRun], kind: RunKind) -> Iterator[ScoredRun]:
+    for scored_run in scored_runs:
+        yield replace(scored_run, name=scored_run.name + PSQ_ENDING, kind=kind)
+
+
+def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str]) -> list[Document]:
+    queries = queries_of(topics, fields)
+    if missing := len(topics) - len(queries):
+        remarks.append(
+            f"topics in {topics[0].lang} that have no {' or '.join(fields)} to ask with, and count 0: {missing}"
+        )
+    return queries
+
+
+def _run(plan: EvaluationPlan, queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
+    scored: dict[str, list[RunEntry]] = {
+        query.doc_id: [(doc_id, float(score)) for doc_id, score in zip(ranking.doc_ids, ranking.scores, strict=True)]
+        for query, ranking in zip(queries, rankings, strict=True)
+    }
+    return Run(plan.tag, scored)

@@ -1,0 +1,142 @@
+"""One search: rankings of a query become hits, flat or by subjects; a reranker orders the best, facets count them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from encoders.document import Document, FloatArray
+from encoders.errors import StoreError
+from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, VectorStore
+from query.ranking.fair_ranker import STRETCHES, FairRanker
+from query.ranking.hit_reranker import HitReranker
+from query.ranking.ranked_hits import ranked_hits
+from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Ranking, grouped
+
+if TYPE_CHECKING:
+    from query.ranking.searcher import Searcher
+
+_DEPTHS = (1, 100, 1000)
+"""Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
+_POOLS = tuple(stretch.last for stretch in STRETCHES)
+"""Hits that subjects are made of: those of the first stretch; if these are about fewer than k, those to the next."""
+
+
+@dataclass
+class QuerySearch:
+    """The search of a query in a collection; ``explain`` and ``passages`` are as of ``Searcher.search``.
+
+    Attributes:
+        vectors: (1, dim) the query as its encoder made it.
+        reranking: seconds that reranking took.
+    """
+
+    searcher: Searcher
+    ranker: FairRanker
+    query: Document
+    vectors: FloatArray
+    targets: Sequence[str]
+    filters: Filters | None
+    reranker: HitReranker | None
+    explain: bool
+    passages: int
+    reranking: float = field(default=0.0, init=False)
+
+    @cached_property
+    def _plain(self) -> FloatArray:
+        """(dim,) the query in the stored space."""
+        plain: FloatArray = self.searcher.in_stored_space(self.vectors, self.query.lang)[0]
+        return plain
+
+    def flat(self, count: int) -> list[Hit]:
+        """The best ``count`` hits."""
+
+        def attempt(depth: int) -> list[Hit]:
+            ranking = self._ranked(max(count, depth, RERANKED if self.reranker else 1))
+            return self._hits_of(self._reranked(ranking).first(count))
+
+        return until_read(self.searcher, attempt, self.filters)
+
+    def by_subjects(self, k: int, preferred: Sequence[str]) -> list[Hit]:
+        """The best k subjects, each in the first of the preferred languages that it has, else as its best hit."""
+
+        def attempt(_: int) -> list[Hit]:
+            best, groups = None, list[list[int]]()
+            for pool in _POOLS:
+                longer = self._ranked(pool)
+                best = best.followed_by(longer) if best else self._reranked(longer)
+                groups = grouped(best, groups, self.ranker.counterparts(best, self.query.lang))
+                if len(groups) >= k or len(longer.doc_ids) < pool:
+                    break
+            ranks = [rank for group in groups[:k] for rank in group]
+            shown = dict(zip(ranks, self._hits_of(best.selected(ranks)) if best else [], strict=True))
+            return [_subject([shown[rank] for rank in group], preferred) for group in groups[:k]]
+
+        return until_read(self.searcher, attempt, self.filters)
+
+    def _ranked(self, count: int) -> Ranking:
+        lang, texts = self.query.lang, [self.query.content]
+        return self.ranker.rank(self.vectors, lang, self.targets, count, self.filters, texts=texts, detailed=True)[0]
+
+    def _reranked(self, ranking: Ranking) -> Ranking:
+        if self.reranker:
+            ranking, self.reranking = self.searcher.reranked(
+                self.reranker, ranking, self.query, self._plain, self.ranker
+            )
+        return ranking
+
+    def _hits_of(self, ranking: Ranking) -> list[Hit]:
+        store, parts = self.searcher.store, self.searcher.vector_parts
+        return ranked_hits(store, ranking, self._plain, parts, explain=self.explain, passages=self.passages)
+
+
+def until_read(searcher: Searcher, attempt: Callable[[int], list[Hit]], filters: Filters | None) -> list[Hit]:
+    """The hits of an attempt at a search, made anew if documents were deleted after they were ranked.
+
+    Raises:
+        BadInput: nothing is found as no document has a field of the filters.
+        StoreError: documents are deleted faster than they are read.
+    """
+    for depth in _DEPTHS:
+        with suppress(MissingDocuments):
+            hits = attempt(depth)
+            if not hits and filters and isinstance(searcher.store, ChecksFields):
+                searcher.store.require_fields(filters)
+            return hits
+    raise StoreError(f"documents of {searcher.collection} vanish while it is searched; search again when that is over")
+
+
+def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
+    """The version in the first of the preferred languages that a version has, else the first; the others below it."""
+    face = next((hit for lang in preferred for hit in versions if hit.lang == lang), versions[0])
+    return replace(face, also=tuple(hit for hit in versions if hit is not face))
+
+
+def facet_paths(store: VectorStore, names: Sequence[str]) -> dict[str, str]:
+    """The paths of facets' values in the documents' fields, by name.
+
+    Raises:
+        BadInput: a facet can't be filtered by.
+    """
+    checks = store if isinstance(store, ChecksFields) else None
+    return {name: checks.value_path(name) if checks and name != LANGUAGE_FACET else name for name in names}
+
+
+def facets_of(
+    searcher: Searcher, hits: Sequence[Hit], paths: Mapping[str, str], targets: Sequence[str], filters: Filters | None
+) -> Facets:
+    """Facets of the documents of hits; ``paths`` are as ``facet_paths`` gives them.
+
+    Raises:
+        BadInput: no document has a field of one of the names.
+    """
+    store, languages = searcher.store, searcher.languages
+    total = store.count_passing(targets, filters) if filters else sum(languages[lang] for lang in targets)
+    documents = [shown.document for hit in hits for shown in (hit, *hit.also)]
+    facets = Facets.of(documents, paths, max(total, len(documents)))
+    if isinstance(store, ChecksFields):
+        store.require_fields([name for name, of_name in facets.counts.items() if not of_name and documents])
+    return facets

@@ -1,0 +1,75 @@
+"""What a searcher checks and reads when it is opened: the calibration, the languages, the lexical index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from encoders.console import Console
+from encoders.errors import BadInput, StoreError
+from encoders.languages import normalise, require_list
+from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database
+from indexer.stores.contract import LexicalQuery, VectorStore
+from query.calibration import calibration_table
+from query.calibration.calibration import Calibration
+
+
+class EmptyCollection(BadInput):
+    """A collection without documents."""
+
+
+@dataclass
+class Opening:
+    """The opening of a store by a process, shared by the store's searchers, and whether it was closed again."""
+
+    process: int = field(default_factory=os.getpid)
+    closed: bool = False
+
+    def check(self, collection: str) -> None:
+        """Raise ``StoreError`` if the store of a collection is closed, or was opened by another process."""
+        again = f"open another: Searcher.open({collection!r})"
+        if self.closed:
+            raise StoreError(f"this searcher of collection {collection} is closed; {again}")
+        if self.process != os.getpid():
+            raise StoreError(
+                f"this searcher of collection {collection} was opened by another process, before a fork; "
+                f"in each process {again}"
+            )
+
+
+def calibrated(
+    name: str, settings: Settings, calibration_id: str, console: Console
+) -> tuple[collections.Collection, Calibration | None]:
+    """A collection and the calibration of an id, as in ``RankingOptions``; a warning if an earlier version made it."""
+    with open_database(settings.database) as engine:
+        row = collections.require(engine, name)
+        row.check_store(settings)
+        plain = calibration_id == calibration_table.NONE
+        calibration = None if plain else calibration_table.load(engine, row, calibration_id)
+    if calibration and calibration.earlier_id:
+        anew = f"make its calibration anew: dragoman calibrate -c {name}"
+        console.warn_once(f"{name} was calibrated by an earlier version; {anew}")
+    return row, calibration
+
+
+def target_languages(collection: str, languages: Collection[str], to: Sequence[str] | None) -> list[str]:
+    """The languages of ``to``, normalised, or all; raises ``BadInput`` as ``Searcher.search`` does."""
+    there_are = ", ".join(sorted(languages))
+    if to is None:
+        return sorted(languages)
+    require_list(to, "to")
+    if not to:
+        raise BadInput(f"no language of documents is named; {collection} has {there_are}")
+    for code in to:
+        if normalise(code) not in languages:
+            raise BadInput(f"collection {collection} has no documents in {code!r}; it has {there_are}")
+    return list(dict.fromkeys(normalise(code) for code in to))
+
+
+def index_words(store: VectorStore, languages: Mapping[str, int], console: Console) -> None:
+    """Let a store without a lexical index make it now, with a message if that takes long."""
+    with console.if_slow(f"indexing the words of {sum(languages.values()):,} documents for --hybrid, this once …"):
+        store.lexical(LexicalQuery(["a"], list(languages)[:1], 1))
