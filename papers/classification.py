@@ -122,7 +122,7 @@ def classify(
 def _classify_by_network(train: Labelled, dev: Labelled, tests: Mapping[str, Labelled]) -> dict[str, float]:
     """Accuracy in each language, 0 to 1, of the feed-forward network trained in one language."""
     require_torch()
-    from onnx_export import feed_forward  # noqa: PLC0415 - the train extra
+    from papers import feed_forward  # noqa: PLC0415 - the train extra
 
     names, classes = np.unique(train.labels, return_inverse=True)
     dev_classes = np.searchsorted(names, dev.labels)

@@ -16,7 +16,7 @@ from encoders.errors import DragomanError
 from indexer.collection.collection import NoCollection
 from query.calibration.calibration_table import NONE
 from query.ranking.search_hits import Hit
-from query.ranking.searcher import EmptyCollection
+from query.ranking.searcher_opening import EmptyCollection
 from query.service import refusals
 from query.service.access import Caller
 from query.service.api_routes import Api
