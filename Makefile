@@ -50,14 +50,14 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import rules, links of the pages
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_pages.py
 
-bench: $(VENV)/.bench ## five of the measurements (benchmarks/__main__.py); writes benchmarks/RESULTS.md
+bench: $(VENV)/.bench ## four of the measurements (benchmarks/__main__.py); writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 # pages lie in build/pages as in the repository, so that their links work in both places
 docs: $(VENV)/.docs ## docs/cli.md from the commands' help, and the documentation site, in site/
 	$(BIN)/python docs/cli_page.py
 	rm -rf build/pages && mkdir -p build/pages
-	tar -cf - *.md LICENSE CITATION.cff $$(find docs docker benchmarks -name '*.md' -o -name '*.png') | tar -xf - -C build/pages
+	tar -cf - *.md LICENSE CITATION.cff $$(find docs docker -name '*.md' -o -name '*.png') | tar -xf - -C build/pages
 	$(BIN)/zensical build --clean --strict
 
 DIST ?= dist

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
 from random import Random
 from traceback import print_exc
@@ -25,7 +25,6 @@ from benchmarks import harness
 from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.collection.settings import Settings
-from indexer.ledger import database
 from onnx_export.models import DEFAULT, find_model
 from query.service.access import TokenFile
 from trials import (
@@ -41,18 +40,9 @@ from trials import (
     service_attacks,
     user_attacks,
 )
-from trials.command import TOPICS, fell, require_done
-from trials.database_accidents import (
-    DONE,
-    KILLED,
-    REFUSED,
-    copied,
-    fill,
-    migrations_with_second,
-    open_in_process,
-    random_kills,
-    require_complete,
-)
+from trials.cluster_accidents import writers
+from trials.command import TOPICS, require_done
+from trials.database_accidents import interrupted
 from trials.documents import sentences
 from trials.power_loss import losses
 from trials.servers.elastic import PASSWORD, client_of
@@ -61,6 +51,7 @@ from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
 from trials.servers.secured import secured_server
 from trials.servers.service import process
+from trials.service_accidents import killed
 from trials.service_attacks import SECRET
 from trials.soak import soak
 from trials.worker_accidents import BROKERS, Servers, Trial
@@ -81,17 +72,35 @@ class Target:
         home: a home with the collections demo, own and help.
         service: a client of a service of this home.
         elastic: the server of own and help.
-        small: whether each attack has a part of its tries.
+        scale: how many tries or seconds what takes long has, 1 as usual.
     """
 
     folder: Path
     home: Path
     service: httpx.Client
     elastic: str
-    small: bool
+    scale: float
+
+    @property
+    def small(self) -> bool:
+        """Whether each attack has a part of its tries."""
+        return self.scale < 1
+
+    def count(self, usual: int) -> int:
+        """A number of tries or seconds by the scale; 1 at least."""
+        return max(1, round(self.scale * usual))
+
+    def new(self, name: str) -> Path:
+        """A new folder in the folder."""
+        (self.folder / name).mkdir()
+        return self.folder / name
+
+    def copy(self) -> Path:
+        """A copy of the home."""
+        return Path(shutil.copytree(self.home, self.folder / "home"))
 
 
-Attack = Callable[[Target], Iterator[str]]
+Attack = Callable[[Target], Iterable[str]]
 """Yields one text for each try: empty if it held, else what fell."""
 
 
@@ -101,35 +110,6 @@ def _headers(target: Target) -> Iterator[str]:
         yield from service_attacks.long_header(target.service, f"/{_ATTACHED}/_count", name, length)
         with httpx.Client(base_url=target.service.base_url, timeout=10) as caller:
             yield from service_attacks.served(caller, f"/{_ATTACHED}/_count", _ATTACHED, "help")
-
-
-def _databases(target: Target, *, again: bool) -> Iterator[str]:
-    """Kills and full disks while a database is made, or upgraded ``again``."""
-    migrations = migrations_with_second(target.folder / "migrations") if again else database.MIGRATIONS
-    filled = fill(target.folder / "filled" / "dragoman.db")
-    numbers = iter(range(10_000))
-
-    def prepare() -> Path:
-        folder = target.folder / f"home-{next(numbers)}"
-        return copied(filled, folder) if again else folder / "dragoman.db"
-
-    def complete(file: Path, outcome: str) -> str:
-        try:
-            require_complete(file, upgraded=again)
-        except Exception as error:  # noqa: BLE001 - it is what fell
-            return f"{file.parent.name}, {outcome}: {error!r}"
-        return ""
-
-    with patch.object(database, "MIGRATIONS", migrations):
-        for file, outcome in random_kills(prepare, migrations, 10 if target.small else 100):
-            yield complete(file, outcome) if outcome in {KILLED, DONE} else f"{file.parent.name}: {outcome}"
-        outcomes = set()
-        for size in range(1, 21, 4 if target.small else 1):
-            file = prepare()
-            outcome = open_in_process(file, migrations, max_bytes=size * 16_384)
-            outcomes.add(outcome)
-            yield complete(file, outcome) if outcome in {REFUSED, DONE} else f"{file.parent.name}: {outcome}"
-        yield fell("no size was too small, or all were", outcomes, held=outcomes == {REFUSED, DONE})
 
 
 def _connections(target: Target) -> Iterator[str]:
@@ -148,27 +128,15 @@ def _values(target: Target) -> Iterator[str]:
 
 
 def _names(target: Target) -> Iterator[str]:
-    for number, name in enumerate(command_attacks.NAMES):
-        folder = target.folder / str(number)
-        folder.mkdir()
-        yield from command_attacks.odd_name(name, folder)
+    for number, name in enumerate(input_attacks.NAMES):
+        yield from input_attacks.odd_name(name, target.new(str(number)))
 
 
 def _damage(target: Target) -> Iterator[str]:
-    home = Path(shutil.copytree(target.home, target.folder / "home"))
+    home = target.copy()
     for file in ("dragoman.db", "store/demo.db"):
         pages = range(0, command_attacks.pages_of(home / file), 40 if target.small else 10)
         yield from command_attacks.zeroed_pages(home, file, pages)
-
-
-def _pages(target: Target) -> Iterator[str]:
-    for headers in service_attacks.FOREIGN:
-        yield from service_attacks.foreign_page(target.service, headers)
-
-
-def _numbers(_: Target) -> Iterator[str]:
-    for name, value in product(command_attacks.NUMBERS, command_attacks.NOT_FINITE):
-        yield command_attacks.not_finite(name, value)
 
 
 def _tokens(target: Target) -> Iterator[str]:
@@ -200,7 +168,7 @@ def _logs(target: Target) -> Iterator[str]:
 
 
 def _modes(target: Target) -> Iterator[str]:
-    home = Path(shutil.copytree(target.home, target.folder / "home"))
+    home = target.copy()
     place = ["--home", str(home), "-q"]
     with process(home, "--log") as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         client.post("/api/search", json={"query": "bread", "lang": "en", "collection": "demo"}).raise_for_status()
@@ -210,26 +178,14 @@ def _modes(target: Target) -> Iterator[str]:
     yield from command_attacks.modes(home)
 
 
-def _kills(target: Target) -> Iterator[str]:
-    for seed in range(1 if target.small else 4):
-        folder = target.folder / str(seed)
-        folder.mkdir()
-        yield from command_attacks.kills_while_indexing(folder, "a stub", seed=seed)
-
-
 def _workers(target: Target, *, broker: str, times: int, clocks: bool = False) -> Iterator[str]:
     """Accidents of each kind to two workers, so many times each; or their clocks and the servers' clocks are set."""
-    folder = target.folder / broker
-    folder.mkdir()
+    folder = target.new(broker)
     with running(BROKERS[broker]) as queue, running(PostgresServer) as postgres, elastic_running() as elastic:
         trial = Trial(Servers(queue, postgres, elastic), folder, 640, seed=0, name=f"trial-{broker}")
-        accidents = list(trial.clock_accidents() if clocks else trial.accidents())
-        kinds = accidents[:2] if target.small else accidents * times
+        kinds = list(trial.clock_accidents() if clocks else trial.accidents()) * target.count(times)
         Random(0).shuffle(kinds)
-        outcome = trial.run(kinds, (0.2, 1.0))
-    wrong = (outcome.lost, outcome.doubled, outcome.different, outcome.findings)
-    yield from [""] * (outcome.happened.total() - outcome.spoilt)
-    yield from [f"{broker}: lost, doubled, different, findings: {wrong}"] * outcome.spoilt
+        yield from trial.run(kinds[:2] if target.small else kinds)
 
 
 def _clocks(target: Target) -> Iterator[str]:
@@ -238,7 +194,7 @@ def _clocks(target: Target) -> Iterator[str]:
 
 
 def _page(target: Target) -> Iterator[str]:
-    home, report = target.folder / "home", target.folder / "report"
+    home, report = target.folder / "home", target.new("report")
     source = page_attacks.write_documents(target.folder / "hostile.jsonl")
     place = ["--home", str(home), "--device", "cpu", "-q", "--no-calibration"]
     require_done(["index", str(source), "-c", "hostile", *place])
@@ -250,36 +206,30 @@ def _page(target: Target) -> Iterator[str]:
             yield from page_attacks.hostile_documents(opened, client, "hostile")
             values = page_attacks.ADDRESSES[:: 4 if target.small else 1]
             yield from page_attacks.hostile_addresses(opened, client, values)
-        report.mkdir()
         evaluated = Path(shutil.copytree(target.home, target.folder / "evaluated"))
         yield from page_attacks.hostile_report(opened, evaluated, report)
 
 
-def _disk(target: Target) -> Iterator[str]:
-    with elastic_running(full_disk.WATERMARKS) as elastic:
-        yield from full_disk.watermark(elastic.url, target.folder, small=target.small)
-
-
-def _busy(target: Target) -> Iterator[str]:
-    with elastic_running(busy_server.BUSY) as elastic:
-        yield from busy_server.busy(elastic.url, target.folder, small=target.small)
+def _on_server(target: Target, *, settings: Mapping[str, str], trial: Callable[..., Iterator[str]]) -> Iterator[str]:
+    """A trial on an Elasticsearch of its own, with settings."""
+    with elastic_running(settings) as elastic:
+        yield from trial(elastic.url, target.folder, small=target.small)
 
 
 def _races(target: Target) -> Iterator[str]:
     """An owner writes as fast as the server takes it, then 4 and 30 times a second while ``attach --follow`` runs."""
+    calibrations = 0
     for companion in (False, True):
         prefix, database = f"race-{companion}".lower(), f"sqlite:///{target.folder}/race-{companion}.db"
-        count = 100 if target.small else 1000
-        yield from attach_race.falls(attach_race.race(target.elastic, prefix, database, count, companion=companion))
-    calibrations = 0
-    for rate in (4, 30):
-        settings = Settings.read(home=target.folder / f"followed-{rate}")
-        seconds = 12 if target.small else 75
-        outcome = attach_race.race_with_follow(
-            target.elastic, settings, f"followed-{rate}", seconds=seconds, per_second=rate, companion=False
-        )
-        yield from attach_race.falls(outcome)
-        calibrations += outcome.calibrations
+        yield from attach_race.race(target.elastic, prefix, database, target.count(1000), companion=companion).tries()
+        for rate in (4, 30):
+            prefix = f"followed-{rate}-{companion}".lower()
+            outcome = attach_race.race_with_follow(
+                target.elastic, Settings.read(home=target.folder / prefix), prefix, seconds=target.count(75),
+                per_second=rate, companion=companion,
+            )  # fmt: skip
+            yield from outcome.tries()
+            calibrations += outcome.calibrations
     yield "" if calibrations else "no calibration was made, so nothing raced with it"
 
 
@@ -303,29 +253,15 @@ def _reads(target: Target) -> Iterator[str]:
         yield from service_attacks.forbidden_reads(target.service, cluster, _ATTACHED, "front-secret", "the secret")
 
 
-def _week(target: Target) -> Iterator[str]:
-    outcome = soak(target.folder, f"{target.elastic}/week", 30 if target.small else 240)
-    yield from [""] * (sum(outcome.tries.values()) - len(outcome.falls))
-    yield from outcome.falls
-    if not target.small:  # so short a time is all beginning
-        yield from outcome.watched.grown()
-
-
-def _searches(target: Target) -> Iterator[str]:
-    yield from long_running.alone(long_running.searches, target.home, 300 if target.small else 3_000)
-
-
 def _long_running(target: Target) -> Iterator[str]:
     """What runs for long; each part in a folder and at a place of its own."""
-    yield from long_running.alone(long_running.many_collections, target.folder, 20 if target.small else 200)
+    yield from long_running.alone(long_running.many_collections, target.folder, target.count(200))
     for name, use in (("worker", long_running.worker_and_watch), ("follow", long_running.following)):
-        (target.folder / name).mkdir()
-        yield from use(target.folder / name, f"{target.elastic}/{name}", 10 if target.small else 60)
+        yield from use(target.new(name), f"{target.elastic}/{name}", target.count(60))
 
 
 def _ordinary_user(target: Target) -> Iterator[str]:
-    home, folder = target.folder / "home", target.folder / "tried"
-    folder.mkdir()
+    home, folder = target.folder / "home", target.new("tried")
     place = ["--home", str(home), "--device", "cpu", "-q", "--no-calibration"]
     model = find_model(DEFAULT, Console(quiet=True)).path
     require_done(["index", str(DEMO / "docs.en.jsonl"), str(DEMO / "docs.de.jsonl"), "-c", "demo", *place])
@@ -334,39 +270,58 @@ def _ordinary_user(target: Target) -> Iterator[str]:
 
 
 def _inputs(target: Target) -> Iterator[str]:
-    home, folder = Path(shutil.copytree(target.home, target.folder / "home")), target.folder / "tried"
-    folder.mkdir()
+    home, folder = target.copy(), target.new("tried")
     model = find_model(DEFAULT, Console(quiet=True)).path
     yield from input_attacks.wrong_inputs(home, model, folder, step=60 if target.small else 5)
 
 
 ATTACKS: dict[str, Attack] = {
     "headers and paths that are too long, and others' calls after them": _headers,
-    "kills and full disks while a database is made": partial(_databases, again=False),
-    "kills and full disks while a database is upgraded": partial(_databases, again=True),
+    "kills and full disks while a database is made": lambda target: interrupted(
+        target.folder, again=False, kills=target.count(100)
+    ),
+    "kills and full disks while a database is upgraded": lambda target: interrupted(
+        target.folder, again=True, kills=target.count(100)
+    ),
     "1,005 idle connections; requests without an end, byte by byte, pipelined": _connections,
     "archives of a few kB that unpack to 512 MB": lambda target: command_attacks.packed_bombs(target.folder),
     "`Authorization` that can't be read; values that are no number, field or text": _values,
     "names of collections that lead out of the home or that no file can have": _names,
     "zeroed pages in databases": _damage,
-    "calls of another site's page": _pages,
-    "`nan` and `inf` as options": _numbers,
+    "calls of another site's page": lambda target: (
+        fall for headers in service_attacks.FOREIGN for fall in service_attacks.foreign_page(target.service, headers)
+    ),
+    "`nan` and `inf` as options": lambda _: starmap(
+        command_attacks.not_finite, product(command_attacks.NUMBERS, command_attacks.NOT_FINITE)
+    ),
     "tokens: guessed, taken away, given twice, too short": _tokens,
     "text with line ends in a service's log": _logs,
     "rights of a home's folders and files": _modes,
-    "`dragoman index` killed and interrupted, compared with an undisturbed run": _kills,
+    "`dragoman index` killed and interrupted, compared with an undisturbed run": lambda target: (
+        fall
+        for seed in range(target.count(4))
+        for fall in command_attacks.kills_while_indexing(target.new(str(seed)), "a stub", seed=seed)
+    ),
     "accidents to workers, by Redis": partial(_workers, broker="redis", times=10),
     "accidents to workers, by RabbitMQ": partial(_workers, broker="rabbitmq", times=5),
     "hostile documents on the page and in a report, in a browser": _page,
-    "the server's disk watermark": _disk,
-    "real 429 of a busy server": _busy,
+    "the server's disk watermark": partial(_on_server, settings=full_disk.WATERMARKS, trial=full_disk.watermark),
+    "real 429 of a busy server": partial(_on_server, settings=busy_server.BUSY, trial=busy_server.busy),
     "rights of documents and fields of a licensed cluster": _rights,
     "an owner's writes and deletes while attach, `attach --follow` and calibrations run": _races,
     "clocks set back and forth on workers, brokers and database": _clocks,
-    "power loss: what was not synced is gone": lambda target: losses(target.folder, 24 if target.small else 240),
+    "power loss: what was not synced is gone": lambda target: losses(target.folder, target.count(240)),
+    "service and cluster killed while callers search": lambda target: killed(target.folder, target.count(2_000)),
+    "Elasticsearch and three writers killed and stopped": lambda target: writers(
+        target.count(6_400) // 64 * 64, target.count(30)
+    ),
     "reads of indices that are not served": _reads,
-    "a service whose collections are made, changed and deleted while they are searched": _week,
-    "searches, in a process and by a service: memory stays": _searches,
+    "a service whose collections are made, changed and deleted while they are searched": lambda target: soak(
+        target.folder, f"{target.elastic}/week", target.count(240)
+    ),
+    "searches, in a process and by a service: memory stays": lambda target: long_running.alone(
+        long_running.searches, target.home, target.count(3_000)
+    ),
     "worker, `attach --follow`, `status --watch`, many collections in a process: nothing grows": _long_running,
     "an ordinary user without rights on folders": _ordinary_user,
     "wrong inputs of every command": _inputs,
@@ -407,16 +362,15 @@ def _outcomes(attack: Attack, target: Target) -> list[str]:
 
 
 def main() -> None:
-    """Attack, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="fewer tries of what takes long")
-    parser.add_argument("--only", metavar="TEXT", default="", help="attacks of this name; nothing is written")
-    arguments = parser.parse_args()
+    """Attack, and write the section; of attacks with the text ``only`` in their names nothing is written."""
+    arguments = harness.options(__doc__, scale=1.0, only="")
     attacks = {name: attack for name, attack in ATTACKS.items() if arguments.only in name}
     if not attacks:
-        parser.error(f"no attack has {arguments.only!r} in its name")
+        raise SystemExit(f"no attack has {arguments.only!r} in its name")
     for name in [name for name in os.environ if name.startswith("DRAGOMAN_") and name not in _HARMLESS]:
         del os.environ[name]  # no command may reach another database, store or broker
+    # a shell in whose background this runs lets it ignore Ctrl-C, and what it starts would ignore it, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     table, falls = harness.Table(), []
     table.add("| tried | tries | held | fell | s |")
@@ -425,23 +379,23 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-attack-")))
         elastic, home = stack.enter_context(elastic_running()), folder / "home"
         _made(home, elastic.url)
-        options = ["--elastic", elastic.url]
         resource.setrlimit(resource.RLIMIT_NOFILE, (_SERVICE_FILES, most))
-        _, url = stack.enter_context(process(Path(shutil.copytree(home, folder / "served")), *options))
+        served = Path(shutil.copytree(home, folder / "served"))
+        _, url = stack.enter_context(process(served, "--elastic", elastic.url))
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(_ATTACK_FILES, most), most))
         service = stack.enter_context(httpx.Client(base_url=url, timeout=60))
         for number, (name, attack) in enumerate(attacks.items()):
             own = folder / str(number)
             own.mkdir()
             with harness.Stopwatch() as watch:
-                outcomes = _outcomes(attack, Target(own, home, service, elastic.url, arguments.small))
+                outcomes = _outcomes(attack, Target(own, home, service, elastic.url, arguments.scale))
             fallen = [fall for fall in outcomes if fall]
             falls += fallen
             held = len(outcomes) - len(fallen)
             table.add(f"| {name} | {len(outcomes):,} | {held:,} | {len(fallen):,} | {watch.seconds:,.0f} |")
             print(*fallen[:10], sep="\n", end="\n" if fallen else "")
     if not arguments.only:
-        harness.write("Attacks", "attack --small" if arguments.small else "attack", table)
+        harness.write("Attacks", table)
     if falls:
         raise SystemExit(1)
 

@@ -1,87 +1,131 @@
-"""Cr5's speed: training against the published algorithm and as it grows, encoding and indexing against E5-small."""
+"""Cr5: mates and topics of concepts never seen, alone and with the default encoder; encoding; training as it grows."""
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
+from itertools import permutations
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
-from scipy.sparse import csr_array, vstack
-from scipy.sparse.linalg import LinearOperator, cg, eigsh
-from threadpoolctl import threadpool_limits
+from scipy.sparse import csr_array
 
 from benchmarks import harness
-from benchmarks.encoding import documents
-from encoders.cr5.algebra.ridge_choice import mate_rank, split
-from encoders.cr5.algebra.solver import Block, Solution, solve
-from encoders.cr5.bag_corpus import Corpus
-from encoders.cr5.bags_of_words import load_model
+from benchmarks.harness import LANGUAGES, TESTED, spread
+from encoders.cr5.algebra.solver import Block, solve
 from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.cr5.word_vocabulary import fit_vocabulary
-from encoders.document import Document, Encoder, FloatArray
+from encoders.document import Document, Encoder
 from encoders.folder.model_folder import ModelFolder
+from encoders.methods.combined_encoder import Combined
 from encoders.methods.method_registry import open_encoder
-from encoders.text.words import words
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.readers.source_documents import Sources
-from indexer.training.cr5_training import Cr5Report, train_cr5
+from indexer.training.cr5_training import train_cr5
 
-Vector = npt.NDArray[np.float64]
-Columns = dict[str, FloatArray]
-LAM = 0.3
-_ROUNDS = 5
-"""Trainings by our algorithm: they take a second, and a machine is slower in some seconds than in others."""
-DIMENSIONS = 300
+TRAINED = (*LANGUAGES, "nl", "pl", "cs", "pt", "hu")
+_E5, _CR5, _BOTH = "multilingual-E5-small", "Cr5", "both"
+_LAM, _DIMENSIONS = 0.3, 300
 
 
-def published(blocks: Mapping[str, Block], dimensions: int) -> Solution:
-    """The published algorithm: ARPACK over conjugate gradients, one vector at a time, in float64 (ε 0.1 and 0.01)."""
-    width = sum(block.matrix.shape[1] for block in blocks.values())
-    parts, start = [], 0
-    for block in blocks.values():
-        rows, columns = block.matrix.shape
-        shifted = block.matrix.indices + start, block.matrix.indptr
-        parts.append(csr_array((block.matrix.data.astype(np.float64), *shifted), shape=(rows, width)))
-        start += columns
-    z = csr_array(vstack(parts))
-    transposed = csr_array(z.T)
-    labels = np.concatenate([block.concepts for block in blocks.values()])
-    concepts = int(labels.max()) + 1
-    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(concepts, len(labels)))
+def shuffled_concepts(pages: Sequence[Document], seed: int) -> list[str]:
+    """All concepts in a random order."""
+    concepts = sorted({str(page.fields["concept"]) for page in pages})
+    return list(np.random.default_rng(seed).permutation(concepts).tolist())
 
-    def apply_ridge(v: Vector) -> Vector:
-        products: Vector = np.asarray(z @ v)
-        return np.asarray(transposed @ (products - products.mean()) + LAM * v)
 
-    ridge = LinearOperator((width, width), matvec=apply_ridge, dtype=np.float64)
+def read(langs: Sequence[str]) -> list[Document]:
+    """Help pages, language by language."""
+    return [page for lang in langs for page in harness.documents(harness.read("lohelp", lang), lang)]
 
-    def solve_ridge(right: Vector) -> Vector:
-        return np.asarray(cg(ridge, right, rtol=0.01, maxiter=500)[0])
 
-    def predict_concepts(v: Vector) -> Vector:
-        targets = v.ravel()[labels]
-        predicted: Vector = np.asarray(z @ solve_ridge(transposed @ (targets - targets.mean())))
-        return np.asarray(members @ (predicted - predicted.mean()))
+def only(pages: Sequence[Document], langs: Sequence[str], concepts: Sequence[str]) -> list[Document]:
+    """Some languages' pages of some concepts."""
+    chosen = set(concepts)
+    return [page for page in pages if page.lang in langs and page.fields["concept"] in chosen]
 
-    operator = LinearOperator((concepts, concepts), matvec=predict_concepts, dtype=np.float64)
-    eigenvectors: Vector
-    first = np.random.default_rng(0).standard_normal(concepts)
-    _, eigenvectors = eigsh(operator, k=dimensions, maxiter=250, tol=0.1, v0=first)
-    targets = eigenvectors[labels]
-    targets -= targets.mean(axis=0)
-    raw: Vector = np.stack([solve_ridge(transposed @ targets[:, column]) for column in range(dimensions)])
-    variances, rotation = np.linalg.eigh(raw @ raw.T)
-    learnt = np.asarray(raw.T @ (rotation / np.sqrt(variances)), dtype=np.float32)
-    borders = np.cumsum([block.matrix.shape[1] for block in blocks.values()])[:-1]
-    return Solution(dict(zip(blocks, np.split(learnt, borders), strict=True)), dimensions, variances)
+
+@contextmanager
+def trained(pages: Sequence[Document], ridge: float | None = None) -> Iterator[ModelFolder]:
+    """Train Cr5 on pages; the model's folder is temporary."""
+    with tempfile.TemporaryDirectory() as scratch:
+        records = (
+            {"id": page.doc_id, "lang": page.lang, "title": page.title, "text": page.text, **page.fields}
+            for page in pages
+        )
+        source = harness.write_records(records, Path(scratch) / "training.jsonl")
+        (report,) = train_cr5(Sources([source]), Path(scratch) / "cr5", settings=Cr5Settings(ridge=ridge))
+        print(f"  {report.concepts} concepts, ridge {report.ridge:g}", flush=True)
+        yield report.folder
+
+
+def mates_lines(splits: int) -> list[str]:
+    """Mates of unseen concepts: the share whose mate is the first, over ordered pairs of languages, by split."""
+    pages, rates = read(TRAINED), []
+    for seed in range(splits):
+        order = shuffled_concepts(pages, seed)
+        cut = len(order) // 5
+        unseen = only(pages, TESTED, order[:cut])
+        with trained(only(pages, TRAINED, order[cut:])) as folder:
+            vectors = open_encoder(folder).encode_documents(unseen).vectors
+        concepts, langs = (np.array([value(page) for page in unseen]) for value in (_concept, _lang))
+        by_pair = []
+        for lang, target in permutations(TESTED, 2):
+            rows, candidates = (np.flatnonzero(langs == one) for one in (lang, target))
+            best = concepts[candidates][np.argmax(vectors[rows] @ vectors[candidates].T, axis=1)]
+            there = np.isin(concepts[rows], concepts[candidates])
+            by_pair.append(float((best == concepts[rows])[there].mean()))
+        rates.append(float(np.mean(by_pair)))
+        print(f"split {seed}: mates {rates[-1]:.4f}", flush=True)
+    return [
+        f"lohelp, {splits} splits by concept, trained on four fifths of the concepts in {len(TRAINED)} languages; "
+        "share of the other pages whose mate in another language is the first by cosine, mean over the ordered pairs "
+        f"of {len(TESTED)} languages, all pages of a language being candidates: **{spread(rates)}**."
+    ]
+
+
+def _concept(page: Document) -> str:
+    return str(page.fields["concept"])
+
+
+def _lang(page: Document) -> str:
+    return page.lang
+
+
+def topics_lines(splits: int, home: Path) -> list[str]:
+    """MAP of topics over unseen pages: each encoder and both; the home has the default encoder's vectors."""
+    pages = read(TRAINED)
+    by_encoder: dict[str, list[dict[str, float]]] = {}
+    with harness.open_searcher("lohelp", home, harness.UNCALIBRATED) as searcher:
+        stored, indexed = harness.StoredEncoder(searcher.encoder, searcher.store), set(searcher.store.ids())
+        for seed in range(splits):
+            order = shuffled_concepts(pages, seed)
+            half = len(order) // 2
+            unseen = [page for page in only(pages, TESTED, order[:half]) if page.doc_id in indexed]
+            with trained(only(pages, TRAINED, order[half:])) as folder:
+                words = open_encoder(folder)
+                for name, encoder in ((_E5, stored), (_CR5, words), (_BOTH, Combined([stored, words]))):
+                    by_encoder.setdefault(name, []).append(harness.means(encoder, unseen, "lohelp"))
+                    print(f"  {name}: {by_encoder[name][-1]}", flush=True)
+    lines = [
+        f"lohelp, {splits} splits by concept, mean ± standard deviation of MAP: Cr5 trained on one half in "
+        f"{len(TRAINED)} languages, index topics in {len(TESTED)} languages over the pages of the other half, those "
+        "with a page left.",
+        "",
+        f"| ranking | {_E5} | {_CR5} | both | both ÷ the better |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for ranking in by_encoder[_BOTH][0]:
+        e5, cr5, both = ([of_split[ranking] for of_split in by_encoder[name]] for name in (_E5, _CR5, _BOTH))
+        gain = float(np.mean(np.array(both) / np.maximum(e5, cr5)))
+        lines.append(f"| {ranking} | {' | '.join(map(spread, (e5, cr5, both)))} | {gain:.2f} |")
+    return lines
 
 
 def synthetic(each: int, vocabulary: int, langs: int = 2, length: int = 150) -> Iterator[tuple[str, Block]]:
@@ -116,82 +160,24 @@ def _zipf(chance: np.random.Generator, shape: tuple[int, int], vocabulary: int) 
     return drawn
 
 
-def lohelp(langs: tuple[str, str]) -> dict[str, Block]:
-    """Help pages in two languages."""
-    corpus = Corpus()
-    for lang in langs:
-        for record in harness.read("lohelp", lang):
-            corpus.add_words(lang, record["concept"], words(f"{record['title']}\n{record['text']}", lang))
-    return {
-        lang: Block(fit_vocabulary(counts.matrix, counts.words, 200_000, 3)[1], counts.concepts)
-        for lang, counts in corpus.counts().items()
-    }
-
-
-def training() -> list[str]:
-    """Our training against the published algorithm on the same matrices."""
-    table = harness.Table(
-        [
-            f"r = {DIMENSIONS}, λ = {LAM}. The published algorithm is one thread's work, BLAS's other threads but slow "
-            "it down; ours runs languages side by side (the median of five trainings). Mates: reciprocal rank of "
-            "a tenth of the concepts, held out.",
-            "",
-            "| matrix | published, s (CPU s) | ours, s (CPU s) | times faster (CPU) | mates, published | mates, ours |",
-            "|---|---:|---:|---:|---:|---:|",
-        ]
-    )
-    small = dict(synthetic(3000, 20_000))
-    cases = {
-        "lohelp, English and German, factorised": (lohelp(("en", "de")), 4000, 1500),
-        "synthetic, 2 × 3,000 documents, factorised": (small, 4000, 1500),
-        "the same, by conjugate gradients and a Krylov space": (small, 0, 0),
-    }
-    for name, (blocks, direct, size) in cases.items():
-        concepts = np.unique(np.concatenate([block.concepts for block in blocks.values()]))
-        drawn = np.random.default_rng(0).permutation(concepts)
-        trained, held_out = split(blocks, drawn, drawn[: len(drawn) // 10])
-        runs = [timed_training(trained, direct, size) for _ in range(_ROUNDS)]
-        ours, solution = sorted(runs, key=lambda run: run[0].seconds)[_ROUNDS // 2]
-        with threadpool_limits(1), harness.Stopwatch() as theirs:
-            published_solution = columns_of(published(trained, DIMENSIONS))
-        ranks = [mate_rank(columns, held_out) for columns in (published_solution, solution)]
-        table.add(
-            f"| {name} | {theirs.seconds:.1f} ({theirs.cpu:.1f}) | {ours.seconds:.2f} ({ours.cpu:.2f}) | "
-            f"{theirs.seconds / ours.seconds:.1f} ({theirs.cpu / ours.cpu:.1f}) | {ranks[0]:.3f} | {ranks[1]:.3f} |"
-        )
-    return table
-
-
-def timed_training(blocks: Mapping[str, Block], direct: int, small: int) -> tuple[harness.Stopwatch, Columns]:
-    """Train once; returns the time, and each language's columns."""
-    with harness.Stopwatch() as watch:
-        columns = columns_of(solve(blocks, DIMENSIONS, LAM, direct=direct, small=small))
-    return watch, columns
-
-
-def columns_of(solution: Solution) -> Columns:
-    """Each language's columns; a solution computes them when they are read."""
-    return {lang: solution.columns[lang] for lang in solution.columns}
-
-
-def train_synthetic(share: float, langs: int, dimensions: int) -> tuple[int, int, float, float, float]:
+def train_synthetic(share: float, langs: int) -> tuple[int, int, float, float, float]:
     """Words, non-zeros, CPU seconds, seconds, and GB of memory at most, for a share of the paper's size."""
     with tempfile.TemporaryDirectory() as scratch:
         sizes = int(100_000 * share), int(200_000 * share)
         blocks = on_disk(synthetic(*sizes, langs, length=300), Path(scratch))
         entries = sum(block.matrix.nnz for block in blocks.values())
         with harness.Stopwatch() as watch:
-            solution = solve(blocks, dimensions, LAM)
+            solution = solve(blocks, _DIMENSIONS, _LAM)
             words_learnt = sum(len(solution.columns[lang]) for lang in blocks)
     return words_learnt, entries, watch.cpu, watch.seconds, harness.peak_memory() / 1024
 
 
-def growth(cases: Sequence[str], dimensions: int) -> list[str]:
+def growth_lines(cases: Sequence[str]) -> list[str]:
     """Time and memory of training by words × documents and by languages, each case in a process of its own."""
     table = harness.Table(
         [
-            f"r = {dimensions}, λ = {LAM}; the whole is 100,000 documents and 200,000 words a language, matrices read "
-            "from disk where they are used. Memory is what was resident at most, mapped files and making the data "
+            f"r = {_DIMENSIONS}, λ = {_LAM}; the whole is 100,000 documents and 200,000 words a language, matrices "
+            "read from disk where they are used. Memory is what was resident at most, mapped files and making the data "
             "included.",
             "",
             "| share × languages | words | non-zeros | CPU s | s | GB |",
@@ -201,10 +187,8 @@ def growth(cases: Sequence[str], dimensions: int) -> list[str]:
     for case in cases:
         share, langs = case.split("x")
         with get_context("spawn").Pool(1) as pool:
-            vocabulary, entries, cpu, seconds, peak = pool.apply(
-                train_synthetic, (float(Fraction(share)), int(langs), dimensions)
-            )
-        table.add(f"| {share} × {langs} | {vocabulary:,} | {entries:,} | {cpu:,.0f} | {seconds:,.0f} | {peak:.1f} |")
+            words, entries, cpu, seconds, peak = pool.apply(train_synthetic, (float(Fraction(share)), int(langs)))
+        table.add(f"| {share} × {langs} | {words:,} | {entries:,} | {cpu:,.0f} | {seconds:,.0f} | {peak:.1f} |")
     return table
 
 
@@ -213,16 +197,6 @@ def count_words(texts: Sequence[Document]) -> int:
     return sum(
         int(len(text.content) / 1.7) if text.lang in {"ja", "zh"} else len(text.content.split()) for text in texts
     )
-
-
-_BATCH = 64
-_ENCODED = ("documents' vectors", "vectors and passages")
-"""What is encoded: documents as queries are, or with their passages."""
-
-
-def batches_of(texts: Sequence[Document]) -> list[Sequence[Document]]:
-    """Texts in batches."""
-    return [texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH)]
 
 
 class Job:
@@ -234,142 +208,58 @@ class Job:
     @classmethod
     def begin(cls, folder: Path) -> None:
         """Open the model and read the pages."""
+        texts = harness.help_pages(300)
         cls.encoder = open_encoder(ModelFolder.open(folder))
-        cls.batches = batches_of(documents(300))
+        cls.batches = [texts[start : start + harness.BATCH] for start in range(0, len(texts), harness.BATCH)]
 
     @classmethod
-    def run(cls, part: tuple[str, int]) -> int:
+    def run(cls, part: tuple[bool, int]) -> int:
         """Encode a batch, with passages or without; returns how many batches there are."""
-        name, number = part
-        if name == _ENCODED[0]:
-            cls.encoder.encode_queries(cls.batches[number])
-        else:
-            cls.encoder.encode_documents(cls.batches[number])
+        with_passages, number = part
+        encode = cls.encoder.encode_documents if with_passages else cls.encoder.encode_queries
+        encode(cls.batches[number])
         return len(cls.batches)
 
 
-def encoding_rows(folder: Path, rounds: int) -> list[str]:
-    """Words a second, tokenised, by one process and by two that share the batches."""
-    size = count_words(documents(300))
-    rates: dict[tuple[str, int], float] = {}
-    for processes in (1, 2):
-        with get_context("spawn").Pool(processes, Job.begin, (folder,)) as pool:
-            for name in _ENCODED:
-                (batches, *_) = pool.map(Job.run, [(name, number) for number in range(4)], chunksize=1)
-                parts = [(name, number) for number in range(batches)]
-                seconds = harness.in_turn({name: partial(pool.map, Job.run, parts, 1)}, rounds)
-                rates[name, processes] = size / min(seconds[name])
-    return [
-        "| encoded, tokenisation included | one process, words/s | two, words/s |",
-        "|---|---:|---:|",
-        *(f"| {name} | {rates[name, 1]:,.0f} | {rates[name, 2]:,.0f} |" for name in _ENCODED),
-        "",
-        "2,700 help pages in nine languages, two ninths of them without blanks (ja, zh: 1.7 characters a word).",
-    ]
-
-
-def rate_rows(folder: ModelFolder, rounds: int) -> list[str]:
-    """Words a CPU second, tokenised, on one thread: this figure depends least on what else the machine does."""
-    encoder = open_encoder(folder)
-    lines = [
-        "| words a CPU second, one thread | documents' vectors | vectors and passages | vectors by ONNX Runtime |",
-        "|---|---:|---:|---:|",
-    ]
-    all_texts = documents(80)
-    with_blanks = [text for text in all_texts if text.lang not in {"ja", "zh"}]
-    for name, texts in (("all nine languages", all_texts), ("without Chinese and Japanese", with_blanks)):
-        batches = batches_of(texts)
-        rates = []
-        for encode in (encoder.encode_queries, encoder.encode_documents, by_graph(folder)):
-            cpu = []
-            for _ in range(1 + rounds):
-                with harness.Stopwatch() as watch:
-                    for batch in batches:
-                        encode(batch)
-                cpu.append(watch.cpu)
-            rates.append(count_words(texts) / min(cpu[1:]))
-        lines.append(f"| {name} | {' | '.join(f'{rate:,.0f}' for rate in rates)} |")
-    return lines
-
-
-def by_graph(folder: ModelFolder) -> Callable[[Sequence[Document]], FloatArray]:
-    """Encode documents by the folder's graph, as other programs would run it, tokenised as the encoder does."""
-    model = load_model(folder)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(folder.graph), options, providers=["CPUExecutionProvider"])
-
-    def encode(texts: Sequence[Document]) -> FloatArray:
-        bags = [np.unique(model.ids(words(text.content, text.lang), text.lang), return_counts=True) for text in texts]
-        ids, counts = np.zeros((2, len(texts), max(len(bag[0]) for bag in bags)), dtype=np.int64)
-        for row, (bag_ids, bag_counts) in enumerate(bags):
-            ids[row, : len(bag_ids)], counts[row, : len(bag_ids)] = bag_ids, bag_counts
-        (vectors,) = session.run(["vectors"], {"input_ids": ids, "attention_mask": counts})
-        return np.asarray(vectors)
-
-    return encode
-
-
-def rate(rounds: int) -> list[str]:
-    """Words a CPU second of a model of help pages in nine languages."""
-    with tempfile.TemporaryDirectory() as scratch:
-        report = train(Path(scratch))
-        with threadpool_limits(1):
-            return rate_rows(report.folder, rounds)
-
-
-def train(folder: Path) -> Cr5Report:
-    """Train a model of help pages in nine languages."""
-    sources = [str(harness.file_of("lohelp", lang)) for lang in harness.LANGUAGES]
-    (report,) = train_cr5(Sources(sources), folder / "cr5", settings=Cr5Settings(ridge=LAM))
-    return report
-
-
-def encoding(rounds: int) -> list[str]:
-    """Words encoded a second, and documents indexed a second, beside E5-small."""
-    with tempfile.TemporaryDirectory() as scratch:
-        with harness.Stopwatch() as watch:
-            report = train(Path(scratch))
-        lines = [
-            f"Trained on {report.read:,} help pages in nine languages, reading included, in {watch.seconds:.1f} s.",
-            "",
-            *encoding_rows(report.folder.path, rounds),
-            "",
-            "| indexing, stored too | documents/s |",
-            "|---|---:|",
-        ]
-        texts = documents(12)
-        source = harness.write_records(
-            ({"id": text.doc_id, "lang": text.lang, "title": text.title, "text": text.text} for text in texts),
-            Path(scratch) / "pages.jsonl",
-        )
-        for name, reference in (("multilingual-E5-small", None), ("Cr5", str(report.folder.path))):
+def encoding_lines(rounds: int) -> list[str]:
+    """Words a second, tokenised, by one process and by two that share the batches; documents indexed a second."""
+    size, few = count_words(harness.help_pages(300)), harness.help_pages(12)
+    lines = ["| encoded, tokenisation included | one process, words/s | two, words/s |", "|---|---:|---:|"]
+    rows = {"documents' vectors": [""], "vectors and passages": [""]}
+    with trained(read(LANGUAGES), _LAM) as folder, tempfile.TemporaryDirectory() as scratch:
+        for processes in (1, 2):
+            with get_context("spawn").Pool(processes, Job.begin, (folder.path,)) as pool:
+                for with_passages, cells in enumerate(rows.values()):
+                    (batches, *_) = pool.map(Job.run, [(bool(with_passages), number) for number in range(4)], 1)
+                    parts = [(bool(with_passages), number) for number in range(batches)]
+                    seconds = harness.in_turn({"": partial(pool.map, Job.run, parts, 1)}, rounds)[""]
+                    cells.append(f"{size / min(seconds):,.0f}")
+        lines += [f"| {name}{' | '.join(cells)} |" for name, cells in rows.items()]
+        lines += ["", "| indexing, stored too | documents/s |", "|---|---:|"]
+        records = ({"id": page.doc_id, "lang": page.lang, "title": page.title, "text": page.text} for page in few)
+        source = harness.write_records(records, Path(scratch) / "pages.jsonl")
+        for name, reference in ((_E5, None), (_CR5, str(folder.path))):
             settings = Settings.read(home=Path(scratch) / name)
             with harness.Stopwatch() as watch:
                 index([source], "c", settings=settings, encoder=reference, device="cpu")
-            lines.append(f"| {name} | {len(texts) / watch.seconds:,.1f} |")
+            lines.append(f"| {name} | {len(few) / watch.seconds:,.1f} |")
     return lines
 
 
 def main() -> None:
-    """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["training", "growth", "rate", "encoding"])
-    parser.add_argument("--cases", default="1/16x2,1/16x8,1/16x28,1/4x2,1/4x8,1x2")
-    parser.add_argument("--dimensions", type=int, default=DIMENSIONS)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    options: tuple[str, ...] = ("rounds",)
-    if arguments.part == "training":
-        name, options, lines = "Cr5: training against the published algorithm", (), training()
-    elif arguments.part == "growth":
-        name, options = "Cr5: training as it grows", ("cases", "dimensions")
-        lines = growth(arguments.cases.split(","), arguments.dimensions)
-    elif arguments.part == "rate":
-        name, lines = "Cr5: words a CPU second", rate(arguments.rounds)
+    """Measure, and write the section; ``home`` of topics has lohelp, indexed with the default encoder."""
+    parts = ("mates", "topics", "encoding", "growth")
+    arguments = harness.options(
+        __doc__, parts, home=Path(), splits=3, rounds=3, cases="1/16x2,1/16x8,1/16x28,1/4x2,1/4x8,1x2"
+    )
+    if arguments.part == "mates":
+        harness.write("Cr5: mates of unseen concepts", mates_lines(arguments.splits))
+    elif arguments.part == "topics":
+        harness.write("Cr5 and the default encoder as one", topics_lines(arguments.splits, arguments.home))
+    elif arguments.part == "encoding":
+        harness.write("Cr5: encoding", encoding_lines(arguments.rounds))
     else:
-        name, lines = "Cr5: encoding", encoding(arguments.rounds)
-    harness.write(name, harness.command(f"cr5 {arguments.part}", arguments, *options), lines)
+        harness.write("Cr5: training as it grows", growth_lines(arguments.cases.split(",")))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
-"""The Elasticsearch store beside the embedded store: recall of kNN, time and size, by type of index."""
+"""What Elasticsearch's kNN finds of the exact ten best, by type of index."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from elasticsearch import Elasticsearch
 from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks import harness
@@ -26,9 +22,7 @@ from query.calibration_fitting.open_collection import OpenCollection
 from query.ranking.fair_ranker import STRETCHES
 from trials.servers.elastic import running
 
-TYPES = ("flat", "hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw")
 _BATCH = 512
-_WARM = 20
 _QUERIES = 24
 """Pseudo-queries of each language whose candidates are compared."""
 _KS = (STRETCHES[0].candidates, 2 * STRETCHES[0].candidates)
@@ -122,82 +116,36 @@ def corrected_vectors(calibration: Calibration, store: VectorStore) -> dict[str,
     return by_lang
 
 
-def searches(store: ElasticStore, query: VectorQuery) -> list[dict[str, Any]]:
-    """The searches of a query, as ``_msearch`` takes them."""
-    return [part for body in store.bodies(query) for part in ({"index": store.index}, body)]
-
-
-def latency(calibration: Calibration, store: ElasticStore, client: Elasticsearch) -> tuple[float, float]:
-    """p50 in ms of all languages' candidates with their vectors: through the store, and one ``_msearch`` by hand."""
-    lang = next(iter(calibration.languages))
-    bank = unit_rows(calibration.languages[lang].bank.astype(np.float32))
-    corrected = [calibration.correct_queries(bank[row : row + 1], lang) for row in range(len(bank))]
-    queries = [
-        {target: calibration.queries_for_store(vector, target) for target in store.count()} for vector in corrected
-    ]
-    watches = harness.Stopwatches(_WARM)
-    for vectors in [*queries[:_WARM], *queries]:
-        query = VectorQuery(calibration.model, vectors, _KS[0], with_vectors=True)
-        watches.step("store", partial(store.search, query))
-        watches.step("by hand", partial(client.msearch, searches=searches(store, query)))
-    medians = watches.medians()
-    return medians["store"], medians["by hand"]
-
-
 def by_type(source: CalibratedStore, server: str, longest: int, types: Sequence[str]) -> list[str]:
     """A table of what each type of index finds and costs."""
     if longest:
         source = source.for_passages()
-    calibration = source.calibration
-    table = harness.Table()
+    calibration, table = source.calibration, harness.Table()
     exact: dict[str, CorrectedVectors] = {}
-    with Elasticsearch(server) as client:
-        for index_type in types:
-            url = f"{server}/bench?vectors={index_type}&replicas=0"
-            with harness.Stopwatch() as watch:
-                copy = copy_to(url, index_type.replace("_", "-"), source, longest=longest)
-            with closing(copy) as store:
-                if not table:
-                    exact = corrected_vectors(calibration, store)
-                    documents = sum(len(doc_ids) for doc_ids, _ in exact.values())
-                    recalls = " | ".join(f"exact ten best among {k}" for k in _KS)
-                    table.add(
-                        f"| {documents:,} vectors in {len(exact)} languages, index type | {recalls} "
-                        "| all languages, p50 ms | the same `_msearch` by hand | load, s | disk, MB "
-                        "| vectors kNN walks through, MB |"
-                    )
-                    table.add(f"|---|{'---:|' * (len(_KS) + 5)}")
-                shares = " | ".join(f"{recall(calibration, store, exact, k):.1%}" for k in _KS)
-                through, by_hand = latency(calibration, store, client)
-                primaries: Any = client.indices.stats(index=store.index)["_all"]["primaries"]
-                disk = primaries["store"]["size_in_bytes"] / 1e6
-                walked = _walked(primaries["dense_vector"]["off_heap"]) / 1e6
-                times_ms = f"{through:.1f} | {by_hand:.1f}"
-                table.add(f"| {index_type} | {shares} | {times_ms} | {watch.seconds:.0f} | {disk:.0f} | {walked:.0f} |")
-                store.drop()
+    for index_type in types:
+        url = f"{server}/bench?vectors={index_type}&replicas=0"
+        with harness.Stopwatch() as watch:
+            copy = copy_to(url, index_type.replace("_", "-"), source, longest=longest)
+        with closing(copy) as store:
+            if not table:
+                exact = corrected_vectors(calibration, store)
+                documents = sum(len(doc_ids) for doc_ids, _ in exact.values())
+                recalls = " | ".join(f"exact ten best among {k}" for k in _KS)
+                table.add(f"| {documents:,} vectors in {len(exact)} languages, index type | {recalls} | load, s |")
+                table.add(f"|---|{'---:|' * (len(_KS) + 1)}")
+            shares = " | ".join(f"{recall(calibration, store, exact, k):.1%}" for k in _KS)
+            table.add(f"| {index_type} | {shares} | {watch.seconds:.0f} |")
+            store.drop()
     return table
 
 
-def _walked(off_heap: dict[str, int]) -> int:
-    """Bytes that every search reads: the graph and the quantised vectors, or the vectors if none are quantised."""
-    quantised = off_heap["total_veq_size_bytes"] + off_heap["total_veb_size_bytes"]
-    return off_heap["total_vex_size_bytes"] + (quantised or off_heap["total_vec_size_bytes"])
-
-
 def main() -> None:
-    """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", type=Path, required=True, help="Where lohelp is indexed and calibrated.")
-    parser.add_argument("--collection", default="lohelp")
-    parser.add_argument("--runs", type=int, default=0, help="Not documents: up to so many of their passages.")
-    parser.add_argument("--types", default=",".join(TYPES), help="Types of index to try.")
-    arguments = parser.parse_args()
-    with CalibratedStore.open(arguments.home, arguments.collection) as source, running() as server:
+    """Measure, and write the section; the home has lohelp, calibrated; passages' ``runs`` may stand for documents."""
+    arguments = harness.options(__doc__, home=Path, runs=0, types="int8_hnsw")
+    with CalibratedStore.open(arguments.home, "lohelp") as source, running() as server:
         table = by_type(source, server.url, arguments.runs, arguments.types.split(","))
-    name = f"Elasticsearch by type of index, {arguments.collection}"
-    if arguments.runs:
-        name += f", runs of up to {arguments.runs} passages"
-    harness.write(name, harness.command("elastic --home HOME", arguments, "runs", "types"), table)
+    runs = f", runs of up to {arguments.runs} passages" if arguments.runs else ""
+    harness.write(f"Elasticsearch by type of index{runs}", table)
 
 
 if __name__ == "__main__":

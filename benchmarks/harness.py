@@ -1,10 +1,11 @@
-"""What benchmarks share: open collections, rankings and their precision, time and memory, and the page of results.
+"""What benchmarks share: options, time and memory, open collections, rankings and their precision, the page of results.
 
-A benchmark writes its own section of ``benchmarks/RESULTS.md``.
+A benchmark writes its own section of ``benchmarks/RESULTS.md``, which is made and not kept.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import os
@@ -13,8 +14,9 @@ import re
 import statistics
 import subprocess
 import sys
-from argparse import Namespace
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
@@ -25,12 +27,22 @@ from typing import Any, Self
 import numpy as np
 from ir_measures import Qrel
 
-from encoders.document import Document, Encoded, Encoder, FloatArray
+from encoders.document import Document, Encoded, Encoder, FloatArray, encode_in_batches
 from encoders.wording import counted
-from indexer.stores.contract import VectorStore
-from query.measures.fairness import own_language_share
+from indexer.collection.settings import Settings
+from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.stores.embedded import EmbeddedStore
+from indexer.text.language_detection import Detector
+from query.calibration.calibration import Calibration
+from query.calibration.calibration_table import NONE
+from query.calibration.comparison_space import PLAIN_SPACE
+from query.calibration_fitting.calibration_decision import decide
+from query.calibration_fitting.language_statistics import draw_samples
 from query.measures.quality_measures import parse_measures, score
+from query.ranking.fair_ranker import FairRanker
+from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Ranking
+from query.ranking.searcher import Searcher
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import Topic, read_topics
 from query.trec_files.trec_run import Run
@@ -46,25 +58,38 @@ TESTED = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
 KINDS = {"lohelp": "index", "ntrex": "headline"}
 """The kind of topics that a collection has."""
 
+BATCH = 64
+"""Documents that are encoded, and queries that are ranked, at once."""
+UNCALIBRATED = RankingOptions(calibration=NONE)
 Record = dict[str, str]
-_HEAD = """\
-# Results
-
-Written by the benchmarks themselves (`make bench`, or one at a time: `python -m benchmarks.NAME`). Absolute times are
-of the machine named under each heading, while others used it; the ratios are of one run and are what counts.
-"""
 
 
-def write(name: str, command: str, lines: Sequence[str]) -> None:
-    """Write a section to the page; it replaces the section of the same name.
+def options(about: str | None, parts: Sequence[str] = (), **defaults: Any) -> argparse.Namespace:
+    """The options of the command line.
 
     Args:
-        name: the section's heading.
-        command: the benchmark's module in ``benchmarks``, with its options.
-        lines: the section's text.
+        about: the benchmark's docstring.
+        parts: names of which one is given as ``part``.
+        defaults: by option; ``Path`` itself: the option is a path and must be given.
     """
-    page = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else _HEAD
-    section = f"## {name}\n\n`python -m benchmarks.{command}`, on {machine()}.\n\n" + "\n".join(lines) + "\n"
+    parser = argparse.ArgumentParser(description=about)
+    if parts:
+        parser.add_argument("part", choices=parts)
+    for name, default in defaults.items():
+        option = f"--{name.replace('_', '-')}"
+        if default is Path:
+            parser.add_argument(option, type=Path, required=True)
+        elif isinstance(default, bool):
+            parser.add_argument(option, action=argparse.BooleanOptionalAction, default=default)
+        else:
+            parser.add_argument(option, type=type(default), default=default)
+    return parser.parse_args()
+
+
+def write(name: str, lines: Sequence[str]) -> None:
+    """Write a section to the page, with the command that made it; it replaces the section of the same name."""
+    page = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else "# Results\n"
+    section = f"## {name}\n\n`{_command()}`, on {machine()}.\n\n" + "\n".join(lines) + "\n"
     pattern = re.compile(rf"^## {re.escape(name)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
     old = pattern.search(page)
     page = page[: old.start()] + section + "\n" + page[old.end() :] if old else f"{page}\n{section}"
@@ -72,9 +97,14 @@ def write(name: str, command: str, lines: Sequence[str]) -> None:
     print(section)
 
 
-def command(benchmark: str, options: Namespace, *names: str) -> str:
-    """A benchmark's command with the values of some of its options, as ``write`` takes it."""
-    return " ".join([benchmark, *(f"--{name} {quote(str(getattr(options, name)))}" for name in names)])
+def _command() -> str:
+    """The command of this process, without the paths of this machine."""
+    module, words = Path(sys.argv[0]).stem, sys.argv[1:]
+    shown = [
+        before.lstrip("-").upper() if "/" in word and before.startswith("--") else quote(word)
+        for before, word in zip(("", *words), words, strict=False)
+    ]
+    return " ".join([f"python -m benchmarks.{module}", *shown])
 
 
 class Table(list[str]):
@@ -88,11 +118,8 @@ class Table(list[str]):
 
 def machine() -> str:
     """Processor, cores, and the versions of Python and of the packages that decide speed."""
-    processor = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        names = re.findall(r"model name\s*: (.+)", cpuinfo.read_text(encoding="utf-8"))
-        processor = names[0] if names else processor
+    names = re.findall(r"model name\s*: (.+)", _cpuinfo())
+    processor = names[0] if names else platform.processor() or platform.machine()
     parts = [f"{processor}, {counted(len(os.sched_getaffinity(0)), 'core')}", f"Python {platform.python_version()}"]
     for package in ("onnxruntime", "onnxruntime-gpu", "torch", "numpy"):
         try:
@@ -104,12 +131,14 @@ def machine() -> str:
 
 def instructions() -> str:
     """The instructions for int8 and bf16 that the processor has, as Linux names them."""
-    cpuinfo = Path("/proc/cpuinfo")
-    flags = (
-        re.search(r"^flags\s*: (.+)", cpuinfo.read_text(encoding="utf-8"), re.MULTILINE) if cpuinfo.is_file() else None
-    )
+    flags = re.findall(r"^flags\s*: (.+)", _cpuinfo(), re.MULTILINE)
     wanted = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
-    return ", ".join(flag for flag in wanted if flags and flag in flags[1].split()) or "unknown"
+    return ", ".join(flag for flag in wanted if flags and flag in flags[0].split()) or "unknown"
+
+
+def _cpuinfo() -> str:
+    file = Path("/proc/cpuinfo")
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 class Stopwatch:
@@ -179,18 +208,22 @@ def mean_and_range(values: Sequence[float] | FloatArray) -> str:
 
 def peak_memory() -> float:
     """Peak resident memory of this process, in MB; that of ``getrusage`` begins at the peak of the parent process."""
-    (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return _memory("VmHWM")
+
+
+def resident_memory() -> float:
+    """Memory that this process has resident now, in MB."""
+    return _memory("VmRSS")
+
+
+def _memory(name: str) -> float:
+    (kilobytes,) = re.findall(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(kilobytes) / 1024
 
 
-def measure_apart(benchmark: str, *options: str) -> Any:
-    """Run a benchmark in its own process, so that its memory can be measured; returns the JSON that it prints last."""
-    done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{benchmark}", *options],
-        check=True,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
-    )
+def measure_apart(code: str, *arguments: str) -> Any:
+    """Run code with arguments in its own process, whose memory is its own; returns the JSON that it prints last."""
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -203,12 +236,6 @@ def read(collection: str, lang: str, limit: int | None = None) -> Iterator[Recor
     """The first ``limit`` records, or all, of an open collection in one language."""
     with gzip.open(file_of(collection, lang), "rt", encoding="utf-8") as lines:
         yield from map(json.loads, islice(lines, limit))
-
-
-def read_all(collection: str) -> Iterator[Record]:
-    """Every record of an open collection, language by language."""
-    for file in sorted((DATA / collection).glob("docs.*.jsonl.gz")):
-        yield from read(collection, file.name.split(".")[1])
 
 
 def write_records(records: Iterable[Mapping[str, object]], file: Path) -> str:
@@ -232,17 +259,25 @@ def documents(records: Iterable[Record], lang: str) -> list[Document]:
     ]
 
 
+def help_pages(per_language: int) -> list[Document]:
+    """The same number of help pages in each of nine languages, spread over each file."""
+    pages = []
+    for lang in LANGUAGES:
+        records = list(read("lohelp", lang))
+        pages += documents(records[:: len(records) // per_language][:per_language], lang)
+    return pages
+
+
 def tsv(file: str) -> Iterator[list[str]]:
     """Columns of each line of a gzipped TSV file of the open data, without its header."""
     with gzip.open(DATA / file, "rt", encoding="utf-8") as lines:
         next(lines)
-        for line in lines:
-            yield line.rstrip("\n").split("\t")
+        yield from (line.rstrip("\n").split("\t") for line in lines)
 
 
-def topics(collection: str, kind: str, langs: Sequence[str]) -> tuple[list[Topic], list[Qrel]]:
+def topics(collection: str, langs: Sequence[str]) -> tuple[list[Topic], list[Qrel]]:
     """An open collection's topics in some languages, and the judgements of these languages' documents."""
-    folder = DATA / collection
+    folder, kind = DATA / collection, KINDS[collection]
     all_topics = read_topics(folder / f"topics.{kind}.tsv")
     qrels = read_qrels([folder / f"qrels.{kind}.{lang}.txt" for lang in langs])
     return [topic for topic in all_topics if topic.lang in langs], qrels
@@ -269,37 +304,21 @@ def judgements(qrels: Sequence[Qrel], langs: Iterable[str]) -> list[Qrel]:
     return [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in qrels]
 
 
-def answerable(
-    queries: Iterable[Document], qrels: Iterable[Qrel], doc_ids: set[str]
-) -> tuple[list[Document], list[Qrel]]:
-    """The judgements of indexed documents, and the queries with a relevant document among them."""
-    indexed = [qrel for qrel in qrels if qrel.doc_id in doc_ids]
-    answered = {qrel.query_id for qrel in indexed if qrel.relevance > 0}
-    return [query for query in queries if query.doc_id in answered], indexed
+def run_of(queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
+    """Rankings of queries as a run."""
+    hits = {
+        query.doc_id: list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
+        for query, ranking in zip(queries, rankings, strict=True)
+    }
+    return Run("run", hits)
 
 
 def average_precisions(
     queries: Sequence[Document], rankings: Sequence[Ranking], qrels: Sequence[Qrel]
 ) -> dict[str, float]:
     """Average precision of each query's ranking; queries without a relevant document are left out."""
-    run = Run(
-        "run",
-        {
-            query.doc_id: list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
-            for query, ranking in zip(queries, rankings, strict=True)
-        },
-    )
-    return score(run, qrels, parse_measures(["AP"]), {query.doc_id for query in queries}).values("AP")
-
-
-def scores(
-    queries: Sequence[Document], rankings: Sequence[Ranking], qrels: Sequence[Qrel], depth: int
-) -> tuple[float, float]:
-    """MAP, and the mean share of the query's own language among a ranking's first ``depth`` hits."""
-    shares = [
-        own_language_share(ranking.langs, query.lang, depth) for query, ranking in zip(queries, rankings, strict=True)
-    ]
-    return mean(average_precisions(queries, rankings, qrels)), float(np.mean(shares))
+    asked = {query.doc_id for query in queries}
+    return score(run_of(queries, rankings), qrels, parse_measures(["AP"]), asked).values("AP")
 
 
 def mean(values: Mapping[str, float]) -> float:
@@ -307,20 +326,75 @@ def mean(values: Mapping[str, float]) -> float:
     return float(np.mean(list(values.values())))
 
 
+def open_searcher(collection: str, home: Path, ranking: RankingOptions | None = None) -> Searcher:
+    """Open a home's collection; its queries are encoded on the CPU."""
+    return Searcher.open(collection, Settings.read(home=home), device="cpu", ranking=ranking)
+
+
+def index_encoded(encoder: Encoder, batches: Iterable[tuple[Sequence[Document], Encoded]], folder: Path) -> Searcher:
+    """Put encoded documents into a store in a folder; returns an uncalibrated searcher of them."""
+    store = EmbeddedStore(folder, "unseen")
+    store.create(encoder.spec.model, encoder.spec.dim)
+    for documents, encoded in batches:
+        store.put(
+            encoder.spec.model, [StoredDocument.of(document, encoded, row) for row, document in enumerate(documents)]
+        )
+    languages = store.count()
+    return Searcher("unseen", encoder, store, languages, Detector(languages.keys()))
+
+
+def rankers(store: VectorStore, calibration: Calibration) -> dict[str, FairRanker]:
+    """By documents' vectors alone, plain and without the languages' means; with passages, too; as calibrated."""
+    plain = Calibration.none(calibration.model, calibration.vector_parts)
+    without_mates = replace(calibration, mates=False)
+    return {
+        "plain cosine": FairRanker(store, plain, passages=False),
+        "centred": FairRanker(store, replace(without_mates, space=PLAIN_SPACE), 0.5, passages=False),
+        "without mates": FairRanker(store, without_mates),
+        "calibrated": FairRanker(store, calibration),
+    }
+
+
+def rank(
+    ranker: FairRanker, queries: Sequence[Document], vectors: FloatArray, langs: Sequence[str], k: int = 1000
+) -> list[Ranking]:
+    """The k best documents of the languages for each query, by the queries' (n, dim) vectors; none if that is zero."""
+    rankings = [Ranking([], [], vectors[:0, 0])] * len(queries)
+    known = ranker.calibration.vector_parts.comparable(vectors)
+    for lang in sorted({query.lang for query in queries}):
+        rows = [row for row, query in enumerate(queries) if query.lang == lang and known[row]]
+        for start in range(0, len(rows), BATCH):
+            block = rows[start : start + BATCH]
+            for row, ranking in zip(block, ranker.rank(vectors[block], lang, langs, k), strict=True):
+                rankings[row] = ranking
+    return rankings
+
+
+def means(encoder: Encoder, pages: Sequence[Document], collection: str) -> dict[str, float]:
+    """MAP of a collection's topics over some of its pages, those with a relevant page among them, by ranking."""
+    batches = encode_in_batches(encoder, pages, BATCH, lambda _: None)
+    with tempfile.TemporaryDirectory() as folder, index_encoded(encoder, batches, Path(folder)) as searcher:
+        samples = draw_samples(searcher.store, encoder)
+        calibration = decide(searcher.store, samples, searcher.spec.model).calibration
+        langs, doc_ids = sorted(searcher.languages), set(searcher.store.ids())
+        all_topics, judged = topics(collection, langs)
+        qrels = [qrel for qrel in judgements(judged, langs) if qrel.doc_id in doc_ids]
+        answered = {qrel.query_id for qrel in qrels if qrel.relevance > 0}
+        asked = [query for query in queries(all_topics) if query.doc_id in answered]
+        vectors = encoder.encode_queries(asked)
+        return {
+            name: mean(average_precisions(asked, rank(ranker, asked, vectors, langs), qrels))
+            for name, ranker in rankers(searcher.store, calibration).items()
+        }
+
+
 class StoredEncoder:
     """An encoder that encodes each query once and takes the vectors of documents from a store that has them."""
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        store: VectorStore | None = None,
-        memory: dict[tuple[str, str], FloatArray] | None = None,
-    ) -> None:
-        """Use an encoder, without a store for documents too; ``memory`` holds vectors of queries already encoded."""
-        self.spec = encoder.spec
-        self._encoder = encoder
-        self._store = store
-        self._memory = {} if memory is None else memory
+    def __init__(self, encoder: Encoder, store: VectorStore | None = None) -> None:
+        """Use an encoder, without a store for documents too."""
+        self.spec, self._encoder, self._store = encoder.spec, encoder, store
+        self._memory: dict[tuple[str, str], FloatArray] = {}
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """The vectors that the store has, or the encoder's."""

@@ -5,7 +5,7 @@ All else is real: chunks leased from PostgreSQL, tokenising, Elasticsearch at th
 
 from __future__ import annotations
 
-import argparse
+import subprocess
 import tempfile
 import threading
 import time
@@ -23,18 +23,18 @@ from encoders.document import FloatArray, Int32Array, unit_rows
 from encoders.inference.session import CUDA_TOKEN_BUDGET, token_batches
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
-from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.collection.store_location import StoreLocation
-from indexer.ledger.database import connect, open_engine, upgrade
-from indexer.readers.source import ReadOptions
+from indexer.ledger import index_runs
+from indexer.ledger.database import open_engine, upgrade
+from indexer.ledger.tables import RUNNING
 from indexer.workers.chunk_worker import ChunkWorker
-from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.worker_metrics import Metrics
 from onnx_export.models import DEFAULT, find_model
+from trials import ROOT
+from trials.command import DRAGOMAN, environment_of
 from trials.servers.elastic import running as elastic_running
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
@@ -65,84 +65,60 @@ class Card:
         return unit_rows(numbers)
 
 
-class LaneRuns:
-    """Runs of the same pages by workers of several lanes."""
+def run(lanes: int, source: str, settings: Settings, speed: float, name: str) -> tuple[float, Card]:
+    """Index pages by a worker of so many lanes; its seconds from the first chunk to the last, and its card."""
+    sentence = SentenceEncoder(find_model(DEFAULT, Console(quiet=True)), device="cpu")
+    card = Card(sentence.folder.config.dim, speed)
+    sentence.session = card  # type: ignore[assignment]
+    encoder, engine = TitledWindows(sentence), open_engine(settings.database)
+    hints = Hints(settings.broker)
 
-    def __init__(self, source: str, settings: Settings, speed: float) -> None:
-        """Read a file of pages; the settings' store gets the vectors."""
-        self._source, self._settings, self._speed = source, settings, speed
-        self._engine, self._runs = connect(settings.database), 0
+    def work(worker: ChunkWorker) -> None:
+        while worker.work(started.id, 0):
+            pass
+        worker.close()
 
-    def run(self, lanes: int) -> tuple[float, Card, int]:
-        """Seconds of a worker of so many lanes from its first chunk to its last, its card, and the pages."""
-        sentence = SentenceEncoder(find_model(DEFAULT, Console(quiet=True)), device="cpu")
-        card = Card(sentence.folder.config.dim, self._speed)
-        sentence.session = card  # type: ignore[assignment]
-        encoder = TitledWindows(sentence)
-        self._runs += 1
-        name, hints = f"run{self._runs}", Hints(self._settings.broker)
-        collections.register(self._engine, name, self._settings, DEFAULT, encoder.spec)
-        store = StoreLocation(self._settings.store, name).open()
-        run = hand_out_sources(
-            [self._source], ReadOptions(), encoder.spec, store, self._engine, name, console=Console(quiet=True)
-        ).run
+    command = [*DRAGOMAN, "index", source, "-c", name, "--no-calibration", "-q"]
+    with subprocess.Popen(command, env=environment_of(settings), cwd=ROOT) as publisher:
+        while not (runs := index_runs.runs(engine, name)) or runs[-1].state != RUNNING:
+            if publisher.poll() is not None:
+                raise RuntimeError(f"dragoman index ended with {publisher.returncode} before a chunk was encoded")
+            time.sleep(0.05)
+        started = runs[-1]
+        spec = encoder.spec
         workers = [
             ChunkWorker(
-                encoder,
-                connect(self._settings.database),
-                self._settings,
-                hints,
-                Identity(f"lane{lane}", "here", "cuda:0", encoder.spec.model, encoder.spec.build),
-                60.0,
-                StopSignal(1.0),
-                Metrics(),
+                encoder, open_engine(settings.database), settings, hints,
+                Identity(f"lane{lane}", "here", "cuda:0", spec.model, spec.build), 60.0, StopSignal(1.0), Metrics(),
             )
             for lane in range(lanes)
-        ]
-
-        def work(worker: ChunkWorker) -> None:
-            while worker.work(run.id, 0):
-                pass
-
+        ]  # fmt: skip
         with harness.Stopwatch() as watch, ThreadPoolExecutor(lanes) as pool:
             list(pool.map(work, workers))
-        for worker in workers:
-            worker.close()
-        store.publish()
-        pages = sum(store.count().values())
-        store.close()
-        return watch.seconds, card, pages
+    engine.dispose()
+    return watch.seconds, card
 
 
 def main() -> None:
-    """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--documents", type=int, default=4500)
-    parser.add_argument("--speed", type=float, default=400_000.0, help="padded tokens a second of the GPU")
-    parser.add_argument("--lanes", default="1,2,3,4,6")
-    arguments = parser.parse_args()
-    lines = ["| lanes | pages/s | the GPU is busy | processor cores |", "|---:|---:|---:|---:|"]
+    """Measure, and write the section; ``speed`` is the GPU's padded tokens a second."""
+    arguments = harness.options(__doc__, documents=4500, speed=400_000.0, lanes="1,2,3,4,6")
+    table = harness.Table(["| lanes | pages/s | the GPU is busy | processor cores |", "|---:|---:|---:|---:|"])
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-lanes-")))
-        database = stack.enter_context(running(PostgresServer)).url
-        engine = open_engine(database)
-        upgrade(engine)
-        engine.dispose()
-        settings = Settings.read(
-            folder / "home",
-            f"{stack.enter_context(elastic_running()).url}/lanes?replicas=0",
-            database,
-            stack.enter_context(running(RedisServer)).url,
-        )
-        runs = LaneRuns(write_pages(folder, arguments.documents), settings, arguments.speed)
-        runs.run(1)  # what is slow the first time
+        postgres = stack.enter_context(running(PostgresServer))
+        redis = stack.enter_context(running(RedisServer))
+        store = f"{stack.enter_context(elastic_running()).url}/lanes?replicas=0"
+        settings = Settings.read(folder / "home", store, postgres.url, redis.url)
+        upgrade(open_engine(settings.database))
+        source = write_pages(folder, arguments.documents)
+        run(1, source, settings, arguments.speed, "warm")  # what is slow the first time
         for lanes in map(int, arguments.lanes.split(",")):
             before = time.process_time()
-            seconds, card, pages = runs.run(lanes)
+            seconds, card = run(lanes, source, settings, arguments.speed, f"run{lanes}")
             cores = (time.process_time() - before) / seconds
-            lines.append(f"| {lanes} | {pages / seconds:,.0f} | {100 * card.busy / seconds:.0f} % | {cores:.2f} |")
-            print(lines[-1], flush=True)
-    harness.write("Lanes of a worker", harness.command("lanes", arguments, "documents", "speed", "lanes"), ["", *lines])
+            rate, busy = arguments.documents / seconds, card.busy / seconds
+            table.add(f"| {lanes} | {rate:,.0f} | {100 * busy:.0f} % | {cores:.2f} |")
+    harness.write("Lanes of a worker", table)
 
 
 if __name__ == "__main__":

@@ -2,62 +2,46 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import harness
 
+_COMMAND = """
+import sys
+from benchmarks.harness import peak_memory
+from query.cli import run
+status = run(sys.argv[1:])
+print(peak_memory())
+sys.exit(status)
+"""
+
 
 def endless_records() -> Iterator[harness.Record]:
     """Help pages cut to 300 characters, again and again with other ids."""
+    langs = sorted(file.name.split(".")[1] for file in (harness.DATA / "lohelp").glob("docs.*.jsonl.gz"))
     numbers = itertools.count()
     while True:
-        for record in harness.read_all("lohelp"):
+        for record in itertools.chain.from_iterable(harness.read("lohelp", lang) for lang in langs):
             yield record | {"id": f"{next(numbers)}", "text": record["text"][:300]}
-
-
-def peaks(count: int, folder: Path) -> tuple[float, float]:
-    """Most memory of ``dragoman index`` while it reads this many documents, and of ``dragoman calibrate``, in MB."""
-    source = harness.write_records(itertools.islice(endless_records(), count), folder / f"{count}.jsonl")
-    home = ["-c", "c", "--home", str(folder / f"h{count}"), "-q"]
-    return peak("index", source, "--no-calibration", *home), peak("calibrate", *home)
-
-
-def peak(*arguments: str) -> float:
-    """Most memory of a command, in MB."""
-    code = (
-        "import sys; from query.cli import run; status = run(sys.argv[1:]); "
-        "from benchmarks.harness import peak_memory; print(peak_memory()); sys.exit(status)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.PIPE, text=True)
-    return float(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
     """Measure, and write the section."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    counts = (1_000, 17_000)
+    counts = harness.options(__doc__, counts="1000,17000").counts.split(",")
+    table = harness.Table(["| documents | index, peak MB | calibrate, peak MB |", "|---:|---:|---:|"])
     with tempfile.TemporaryDirectory() as folder:
-        measured = [peaks(count, Path(folder)) for count in counts]
-    harness.write(
-        "Memory of indexing",
-        "memory",
-        [
-            "Real help pages cut to 300 characters, each command in a process of its own.",
-            "",
-            "| documents | index, peak MB | calibrate, peak MB |",
-            "|---:|---:|---:|",
-            *(
-                f"| {count:,} | {indexing:,.0f} | {calibrating:,.0f} |"
-                for count, (indexing, calibrating) in zip(counts, measured, strict=True)
-            ),
-        ],
-    )
+        for count in map(int, counts):
+            records = itertools.islice(endless_records(), count)
+            source = harness.write_records(records, Path(folder) / f"{count}.jsonl")
+            home = ["-c", "c", "--home", str(Path(folder) / f"h{count}"), "-q"]
+            commands = (["index", source, "--no-calibration", *home], ["calibrate", *home])
+            indexing, calibrating = (harness.measure_apart(_COMMAND, *command) for command in commands)
+            table.add(f"| {count:,} | {indexing:,.0f} | {calibrating:,.0f} |")
+    lines = ["Real help pages cut to 300 characters, each command in a process of its own.", "", *table]
+    harness.write("Memory of indexing", lines)
 
 
 if __name__ == "__main__":

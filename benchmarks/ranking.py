@@ -6,11 +6,9 @@ alone is asked in other languages. A *thin* collection has each concept in one l
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -19,8 +17,6 @@ import numpy as np
 from ir_measures import Qrel
 
 from benchmarks import harness
-from benchmarks.rankers import rank
-from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.document import Document
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
@@ -32,7 +28,6 @@ from query.measures.quality_measures import parse_measures, score
 from query.ranking.fair_ranker import FairRanker
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import Topic, read_topics
-from query.trec_files.trec_run import Run
 
 COLLECTIONS = {"lohelp": (harness.LANGUAGES, 4), "ntrex": (harness.TESTED, 2), "ddtp": ((), 12), "bible": ((), 1)}
 """Collections, the languages taken (none: all that are indexed), and every which of their topics is asked."""
@@ -81,31 +76,35 @@ def parts(name: str, documents: Sequence[StoredDocument], every: int) -> list[Pa
     topics, qrels = _judged(name, documents)
     topics = harness.every_nth(topics, every)
     langs = sorted({item.document.lang for item in documents})
-    whole = _part(name, documents, topics, qrels, langs)
-    if name == "bible":
-        counterparts: dict[str, int] = {}
-        for item in documents:
-            place = item.document.doc_id.split("-", 1)[1]
-            counterparts[place] = counterparts.get(place, 0) + 1
-        answers: dict[str, list[str]] = {}
-        for qrel in whole.qrels:
-            if qrel.relevance > 0:
-                answers.setdefault(qrel.query_id, []).append(qrel.doc_id.split("-", 1)[1])
-        alone = [
-            query.doc_id for query in whole.queries if all(counterparts[place] == 1 for place in answers[query.doc_id])
-        ]
-        return [replace(whole, alone=alone)]
     concepts: dict[str, list[StoredDocument]] = {}
     for item in documents:
-        concepts.setdefault(str(item.document.fields["concept"]), []).append(item)
-    mixed = [_mixed(name, concepts, topics, qrels, langs, 0.5, seed) for seed in SEEDS]
-    thin = _mixed(name, concepts, topics, qrels, langs, 1.0, SEEDS[0])
-    return [whole, *mixed, replace(thin, name=f"{name}, thin")]
+        concept = item.document.doc_id.split("-", 1)[1] if name == "bible" else item.document.fields["concept"]
+        concepts.setdefault(str(concept), []).append(item)
+
+    def part(title: str, items: Sequence[StoredDocument], alone: Collection[str] = ()) -> Part:
+        return _part(title, items, topics, qrels, langs, alone)
+
+    def mixed(title: str, share: float, seed: int) -> Part:
+        """A collection in which a share of the concepts stands alone in a random language."""
+        random = Random(seed)
+        chosen = set(random.sample(sorted(concepts), round(len(concepts) * share)))
+        left = {
+            concept: [random.choice(members)] if concept in chosen else members for concept, members in concepts.items()
+        }
+        alone = {item.document.doc_id for concept in chosen for item in left[concept]}
+        return part(f"{name}, {title}", [item for members in left.values() for item in members], alone)
+
+    if name == "bible":
+        whole = part(name, documents)
+        single = {members[0].document.doc_id for members in concepts.values() if len(members) == 1}
+        answers = _answers(whole.qrels)
+        return [replace(whole, alone=[query.doc_id for query in whole.queries if answers[query.doc_id] <= single])]
+    return [part(name, documents), *(mixed(f"mixed {seed}", 0.5, seed) for seed in SEEDS), mixed("thin", 1.0, SEEDS[0])]
 
 
 def _judged(name: str, documents: Sequence[StoredDocument]) -> tuple[list[Topic], list[Qrel]]:
     if name in harness.KINDS:
-        return harness.topics(name, harness.KINDS[name], sorted({item.document.lang for item in documents}))
+        return harness.topics(name, sorted({item.document.lang for item in documents}))
     if name == "bible":
         folder = harness.DATA / name
         return read_topics(folder / "topics.tsv"), read_qrels([folder / "qrels.txt"])
@@ -114,50 +113,35 @@ def _judged(name: str, documents: Sequence[StoredDocument]) -> tuple[list[Topic]
     return topics, [Qrel(concept, document.doc_id, 1) for concept, document in concepts]
 
 
+def _answers(qrels: Iterable[Qrel]) -> dict[str, set[str]]:
+    """Ids of the relevant documents, by query."""
+    answers: dict[str, set[str]] = {}
+    for qrel in qrels:
+        if qrel.relevance > 0:
+            answers.setdefault(qrel.query_id, set()).add(qrel.doc_id)
+    return answers
+
+
 def _part(
     name: str,
     documents: Sequence[StoredDocument],
     topics: Sequence[Topic],
     qrels: Sequence[Qrel],
     langs: Sequence[str],
-    alone: Collection[str] = (),
+    alone: Collection[str],
 ) -> Part:
     """The topics with an answer among documents; one whose answers are ``alone`` is not asked in their language."""
     lang_of = {item.document.doc_id: item.document.lang for item in documents}
-    answers: dict[str, set[str]] = {}
-    for qrel in qrels:
-        if qrel.relevance > 0 and qrel.doc_id in lang_of:
-            answers.setdefault(qrel.query_id, set()).add(qrel.doc_id)
+    indexed = [qrel for qrel in qrels if qrel.doc_id in lang_of]
+    answers = _answers(indexed)
     queries, stand_alone = [], []
     for topic, query in zip(topics, harness.queries(topics), strict=True):
-        found = answers.get(topic.qid, set())
-        is_alone = bool(found) and found <= set(alone)
-        if not found or (is_alone and topic.lang in {lang_of[doc_id] for doc_id in found}):
-            continue
-        queries.append(query)
-        stand_alone += [query.doc_id] if is_alone else []
-    of_queries = harness.judgements([qrel for qrel in qrels if qrel.doc_id in lang_of], langs)
-    return Part(name, documents, queries, of_queries, stand_alone)
-
-
-def _mixed(
-    name: str,
-    concepts: Mapping[str, Sequence[StoredDocument]],
-    topics: Sequence[Topic],
-    qrels: Sequence[Qrel],
-    langs: Sequence[str],
-    share: float,
-    seed: int,
-) -> Part:
-    """A collection in which a share of the concepts stands alone in a random language."""
-    random = Random(seed)
-    chosen = set(random.sample(sorted(concepts), round(len(concepts) * share)))
-    kept = {
-        concept: [random.choice(members)] if concept in chosen else members for concept, members in concepts.items()
-    }
-    alone = {item.document.doc_id for concept in chosen for item in kept[concept]}
-    documents = [item for members in kept.values() for item in members]
-    return _part(f"{name}, mixed {seed}", documents, topics, qrels, langs, alone)
+        relevant = answers.get(topic.qid, set())
+        is_alone = bool(relevant) and relevant <= set(alone)
+        if relevant and not (is_alone and topic.lang in {lang_of[doc_id] for doc_id in relevant}):
+            queries.append(query)
+            stand_alone += [query.doc_id] if is_alone else []
+    return Part(name, documents, queries, harness.judgements(indexed, langs), stand_alone)
 
 
 def measured(part: Part, encoder: harness.StoredEncoder, folder: Path) -> tuple[Decision, dict[str, Scores]]:
@@ -176,12 +160,9 @@ def measured(part: Part, encoder: harness.StoredEncoder, folder: Path) -> tuple[
 
 
 def _scores(part: Part, encoder: harness.StoredEncoder, ranker: FairRanker, langs: Sequence[str]) -> Scores:
-    rankings = rank(ranker, part.queries, encoder.encode_queries(part.queries), langs, DEPTH)
-    hits = {
-        query.doc_id: list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
-        for query, ranking in zip(part.queries, rankings, strict=True)
-    }
-    topics = score(Run("ranking", hits), part.qrels, MEASURES, hits.keys()).topics
+    rankings = harness.rank(ranker, part.queries, encoder.encode_queries(part.queries), langs, DEPTH)
+    run = harness.run_of(part.queries, rankings)
+    topics = score(run, part.qrels, MEASURES, {query.doc_id for query in part.queries}).topics
     return {query: dict(values) for query, values in topics.items()}
 
 
@@ -230,30 +211,20 @@ def _differences(values: Scores, base: Scores, queries: Sequence[str], measure: 
 
 
 def main() -> None:
-    """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", type=Path, required=True, help="Where the collections are indexed, by their names.")
-    parser.add_argument("--collections", default=",".join(COLLECTIONS))
-    parser.add_argument("--json", type=Path, help="Also write all topics' scores to this file.")
-    arguments = parser.parse_args()
+    """Measure, and write the section; in ``home`` the collections are indexed by their names."""
+    arguments = harness.options(__doc__, home=Path, collections=",".join(COLLECTIONS))
     table = harness.Table()
-    everything = {}
     for name in arguments.collections.split(","):
-        with ExitStack() as stack:
-            searcher = stack.enter_context(open_searcher(name, arguments.home, UNCALIBRATED))
+        with harness.open_searcher(name, arguments.home, harness.UNCALIBRATED) as searcher:
             langs, every = COLLECTIONS[name]
             pages = searcher.store.scan(searcher.spec.model)
             documents = [item for page in pages for item in page if not langs or item.document.lang in langs]
             encoder = harness.StoredEncoder(searcher.encoder)
             for part in parts(name, documents, every):
                 with tempfile.TemporaryDirectory() as folder:
-                    decision, by_row = measured(part, encoder, Path(folder))
-                everything[part.name] = {"alone": list(part.alone), "rows": by_row}
-                for line in lines(part, decision, by_row):
-                    table.add(line)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(everything))
-    harness.write("Ranking", harness.command("ranking --home HOME", arguments, "collections"), table)
+                    for line in lines(part, *measured(part, encoder, Path(folder))):
+                        table.add(line)
+    harness.write("Ranking", table)
 
 
 if __name__ == "__main__":

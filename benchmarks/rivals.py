@@ -40,28 +40,12 @@ def _encode(model: Any) -> Encode:
     return lambda texts, size: model.encode(list(texts), batch_size=size, show_progress_bar=False)
 
 
-def _torch(folder: Path, _texts: Sequence[str]) -> Encode:
-    return _encode(sentence_transformer(folder))
-
-
-def _torch_bf16(folder: Path, _texts: Sequence[str]) -> Encode:
-    return _encode(sentence_transformer(folder).bfloat16())
-
-
-def _onnx(folder: Path, _texts: Sequence[str]) -> Encode:
-    return _encode(sentence_transformer(folder, "onnx", export=True))
-
-
 def _onnx_int8(folder: Path, _texts: Sequence[str]) -> Encode:
     from sentence_transformers import export_dynamic_quantized_onnx_model
 
     model = sentence_transformer(folder, "onnx", export=True)
     export_dynamic_quantized_onnx_model(model, "avx512_vnni", str(folder))
     return _encode(sentence_transformer(folder, "onnx", file_name=_ONNX_INT8))
-
-
-def _openvino(folder: Path, _texts: Sequence[str]) -> Encode:
-    return _encode(sentence_transformer(folder, "openvino", export=True))
 
 
 def _quantise_for_openvino(folder: Path, texts: Sequence[str]) -> Any:
@@ -142,17 +126,14 @@ def _fastembed(folder: Path, texts: Sequence[str]) -> Encode:
 
 
 ENGINES: dict[str, Callable[[Path, Sequence[str]], Encode]] = {
-    "sentence-transformers, torch fp32": _torch,
-    "sentence-transformers, torch bf16": _torch_bf16,
-    "sentence-transformers, ONNX fp32": _onnx,
+    "sentence-transformers, torch fp32": lambda folder, _: _encode(sentence_transformer(folder)),
+    "sentence-transformers, torch bf16": lambda folder, _: _encode(sentence_transformer(folder).bfloat16()),
     "sentence-transformers, ONNX int8": _onnx_int8,
-    "sentence-transformers, OpenVINO": _openvino,
+    "sentence-transformers, OpenVINO": lambda folder, _: _encode(sentence_transformer(folder, "openvino", export=True)),
     "sentence-transformers, OpenVINO int8": _openvino_int8,
     "OpenVINO int8 in batches like ours": _openvino_int8_alone,
     "fastembed, ONNX int8": _fastembed,
 }
-
-
 NOT_INSTALLED = 3
 """Exit status where the engine's package is missing."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -17,8 +16,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import harness
-from benchmarks.encoding import documents
-from benchmarks.searchers import UNCALIBRATED, open_searcher
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages, int8_rows, unit_rows
 from encoders.methods.method_registry import open_encoder
@@ -28,7 +25,6 @@ from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import connect
 from indexer.stores.contract import StoredDocument
 from onnx_export.models import DEFAULT, find_model
-from query.calibration.calibration import Calibration
 from query.calibration_fitting.calibration_fit import calibrate
 from query.ranking.ranking_options import RankingOptions
 from query.trec_files.topics import read_topics
@@ -50,7 +46,7 @@ def queries(count: int) -> list[str]:
 def fill(settings: Settings, name: str, count: int) -> None:
     """Make a collection of ``count`` vectors in clusters: each is the vector of a real page, with noise."""
     encoder = open_encoder(find_model(DEFAULT, Console()), device="cpu")
-    base = encoder.encode_documents(documents(4)).vectors
+    base = encoder.encode_documents(harness.help_pages(4)).vectors
     chance = np.random.default_rng(0)
     engine = connect(settings.database)
     store = StoreLocation(settings.store, name).open()
@@ -74,7 +70,7 @@ def _stored(number: int, vector: FloatArray) -> StoredDocument:
 
 
 def calibration_lines(settings: Settings, encoder: Encoder) -> list[str]:
-    """Time of a first and a second calibration, which also reports what changed; the bank's encoding is apart."""
+    """Time of a first calibration; the bank's encoding is apart."""
     encoding = 0.0
     encode = type(encoder).encode_queries
 
@@ -85,38 +81,26 @@ def calibration_lines(settings: Settings, encoder: Encoder) -> list[str]:
         encoding += watch.seconds
         return vectors
 
-    rest, bank = [], []
-    with patch.object(type(encoder), "encode_queries", timed):
-        for _ in range(2):
-            encoding = 0.0
-            with harness.Stopwatch() as watch:
-                calibrate("large", settings, device="cpu")
-            rest.append(watch.seconds - encoding)
-            bank.append(encoding)
+    with patch.object(type(encoder), "encode_queries", timed), harness.Stopwatch() as watch:
+        calibrate("large", settings, device="cpu")
     return [
         "",
         "| calibrating 100,000 documents in 20 languages | s |",
         "|---|---:|",
-        f"| all but the bank's encoding: opening, statistics, decisions, saving | **{rest[0]:.1f}** |",
-        f"| the same again, with what has changed since | {rest[1]:.1f} |",
-        f"| encoding the bank's pseudo-queries | {bank[0]:.1f} |",
+        f"| all but the bank's encoding: opening, statistics, decisions, saving | **{watch.seconds - encoding:.1f}** |",
+        f"| encoding the bank's pseudo-queries | {encoding:.1f} |",
     ]
-
-
-def _active(settings: Settings) -> Calibration:
-    with open_searcher("large", settings.home) as searcher:
-        if searcher.calibration is None:
-            raise SystemExit("the benchmark's collection has no calibration")
-        return searcher.calibration
 
 
 def warm(settings: Settings, rounds: int) -> list[str]:
     """Median time of a search by plain cosine and fairly, beside encoding and one product of all vectors."""
     encoder = open_encoder(find_model(DEFAULT, Console()), device="cpu")
     calibration_table = calibration_lines(settings, encoder)
-    calibration = _active(settings)
+    with harness.open_searcher("large", settings.home) as calibrated:
+        calibration = calibrated.calibration
+    assert calibration is not None
     # products on one thread, as the command has them
-    with open_searcher("large", settings.home, UNCALIBRATED) as searcher, threadpool_limits(1, "blas"):
+    with harness.open_searcher("large", settings.home, harness.UNCALIBRATED) as searcher, threadpool_limits(1, "blas"):
         model = searcher.spec.model
         vectors: FloatArray = np.concatenate(
             [np.stack([item.vector for item in page]) for page in searcher.store.scan(model, batch=5000)]
@@ -165,38 +149,29 @@ def one_shot(settings: Settings, rounds: int) -> list[str]:
 
     calibrate("small", settings, device="cpu")
     jobs = {
-        "search": lambda: run(command),
-        "plain": lambda: run([*command, "--calibration", "none"]),
-        "status": lambda: run([*DRAGOMAN, "status"]),
-        "database": lambda: run([sys.executable, "-c", "import numpy, sqlalchemy.orm"]),
-        "help": lambda: run([*DRAGOMAN, "--help"]),
-        "python": lambda: run([sys.executable, "-c", "import numpy, onnxruntime, sqlalchemy, tokenizers"]),
+        "`dragoman search` over 10,000 documents, language detected": command,
+        "the same by plain cosine": [*command, "--calibration", "none"],
+        "importing numpy, ONNX Runtime, SQLAlchemy and tokenizers alone": [
+            *(sys.executable, "-c", "import numpy, onnxruntime, sqlalchemy, tokenizers")
+        ],
+        "`dragoman status`, of two collections": [*DRAGOMAN, "status"],
+        "importing numpy and SQLAlchemy alone": [sys.executable, "-c", "import numpy, sqlalchemy.orm"],
+        "`dragoman --help`": [*DRAGOMAN, "--help"],
     }
-    seconds = {name: statistics.median(values) for name, values in harness.in_turn(jobs, rounds).items()}
-    return [
-        "",
-        "| a process of its own, wall | s |",
-        "|---|---:|",
-        f"| `dragoman search` over 10,000 documents, language detected | **{seconds['search']:.2f}** |",
-        f"| the same by plain cosine | {seconds['plain']:.2f} |",
-        f"| importing numpy, ONNX Runtime, SQLAlchemy and tokenizers alone | {seconds['python']:.2f} |",
-        f"| `dragoman status`, of two collections | {seconds['status']:.2f} |",
-        f"| importing numpy and SQLAlchemy alone | {seconds['database']:.2f} |",
-        f"| `dragoman --help` | {seconds['help']:.2f} |",
-    ]
+    seconds = harness.in_turn({name: partial(run, words) for name, words in jobs.items()}, rounds)
+    rows = [f"| {name} | {statistics.median(values):.2f} |" for name, values in seconds.items()]
+    return ["", "| a process of its own, wall | s |", "|---|---:|", *rows]
 
 
 def main() -> None:
     """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200)
-    arguments = parser.parse_args()
+    arguments = harness.options(__doc__, rounds=200, documents=100_000)
     with tempfile.TemporaryDirectory() as home:
         settings = Settings.read(home=home)
-        fill(settings, "large", 100_000)
+        fill(settings, "large", arguments.documents)
         fill(settings, "small", 10_000)
         lines = warm(settings, arguments.rounds) + one_shot(settings, 7)
-    harness.write("Search", "search", lines)
+    harness.write("Search", lines)
 
 
 if __name__ == "__main__":

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import random
-import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection
 from itertools import count, islice
-from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from benchmarks import harness
 from benchmarks.search import fill, queries
-from benchmarks.searchers import open_searcher
 from indexer.collection.settings import Settings
 from query.calibration_fitting.calibration_fit import calibrate
-from trials.command import DRAGOMAN
-from trials.servers.service import wait_until_opened
+from trials.servers.service import process
 
-_PORT = 8399
-_URL = f"http://127.0.0.1:{_PORT}"
 _CALLERS = 16
 _SATURATING = 400
 """Requests of callers that never pause."""
@@ -40,23 +33,12 @@ _PAUSE = 0.1
 process would take a core from the other process."""
 
 
-@contextmanager
-def served(home: Path, *options: str) -> Iterator[None]:
-    """``dragoman serve`` as a process of its own."""
-    command = [*DRAGOMAN, "serve", "--home", str(home), "--port", str(_PORT), "-q", *options]
-    with subprocess.Popen(command) as process:
-        try:
-            wait_until_opened(_URL, process)
-            yield
-        finally:
-            process.terminate()
-
-
 class _Callers(ThreadPoolExecutor):
     """Threads that send searches, each by a connection of its own: they take little of the service's cores."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, url: str, threads: int) -> None:
         super().__init__(threads)
+        self._place = urlsplit(url).netloc
         self._local = threading.local()
 
     def search(self, text: str) -> Future[float]:
@@ -65,7 +47,7 @@ class _Callers(ThreadPoolExecutor):
 
         def answer_seconds() -> float:
             if not hasattr(self._local, "connection"):
-                self._local.connection = HTTPConnection("127.0.0.1", _PORT, timeout=60)
+                self._local.connection = HTTPConnection(self._place, timeout=60)
             connection: HTTPConnection = self._local.connection
             body = json.dumps({"query": text, "lang": "en"})
             connection.request("POST", "/api/search", body, {"Content-Type": "application/json"})
@@ -84,10 +66,10 @@ def _texts() -> Iterator[str]:
         yield from (f"{headline} {number}" for headline in headlines)
 
 
-def alone(settings: Settings, texts: Sequence[str]) -> list[str]:
+def alone(settings: Settings, url: str, texts: Sequence[str]) -> list[str]:
     """p50 of the same new queries through a warm searcher and through the service, which take turns."""
     watches = harness.Stopwatches(_WARM)
-    with open_searcher("large", settings.home) as searcher, _Callers(1) as callers:
+    with harness.open_searcher("large", settings.home) as searcher, _Callers(url, 1) as callers:
         for text in texts:
 
             def request(text: str = text) -> None:
@@ -108,11 +90,11 @@ def alone(settings: Settings, texts: Sequence[str]) -> list[str]:
     ]
 
 
-def _at_rate(rate: float, seconds: float, texts: Iterator[str]) -> list[float]:
+def _at_rate(url: str, rate: float, seconds: float, texts: Iterator[str]) -> list[float]:
     """Seconds of each answer to requests that come at random, whether or not those before are answered."""
     chance = random.Random(0)
     answers = []
-    with _Callers(200) as callers:
+    with _Callers(url, 200) as callers:
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
             answers.append(callers.search(next(texts)))
@@ -120,17 +102,17 @@ def _at_rate(rate: float, seconds: float, texts: Iterator[str]) -> list[float]:
     return [answer.result() for answer in answers]
 
 
-def _saturated(texts: Sequence[str]) -> float:
+def _saturated(url: str, texts: Sequence[str]) -> float:
     """Requests answered a second when sixteen callers never pause."""
-    with harness.Stopwatch() as watch, _Callers(_CALLERS) as callers:
+    with harness.Stopwatch() as watch, _Callers(url, _CALLERS) as callers:
         answers = [callers.search(text) for text in texts]
     return sum(math.isfinite(answer.result()) for answer in answers) / watch.seconds
 
 
-def loaded(seconds: float, texts: Iterator[str]) -> list[str]:
+def loaded(url: str, seconds: float, texts: Iterator[str]) -> list[str]:
     """p50 and p99 at 70 % of the rate that saturates the service."""
-    most = _saturated(list(islice(texts, _SATURATING)))
-    answer_times = _at_rate(0.7 * most, seconds, texts)
+    most = _saturated(url, list(islice(texts, _SATURATING)))
+    answer_times = _at_rate(url, 0.7 * most, seconds, texts)
     times = [time for time in answer_times if math.isfinite(time)]
     refused = len(answer_times) - len(times)
     p50, p99 = (1000 * float(np.percentile(times, percent)) for percent in (50, 99))
@@ -147,19 +129,16 @@ def loaded(seconds: float, texts: Iterator[str]) -> list[str]:
 
 def main() -> None:
     """Measure, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--documents", type=int, default=100_000)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = Settings.read(home=Path(scratch) / "home")
+    arguments = harness.options(__doc__, rounds=200, seconds=30.0, documents=100_000)
+    with tempfile.TemporaryDirectory() as home:
+        settings = Settings.read(home=home)
         fill(settings, "large", arguments.documents)
         calibrate("large", settings, device="cpu")
-        with served(settings.home):
+        with process(settings.home) as (_, url):
             texts = _texts()
-            lines = [*alone(settings, list(islice(texts, _WARM + arguments.rounds))), *loaded(arguments.seconds, texts)]
-    harness.write("Service", "service", lines)
+            lines = alone(settings, url, list(islice(texts, _WARM + arguments.rounds)))
+            lines += loaded(url, arguments.seconds, texts)
+    harness.write("Service", lines)
 
 
 if __name__ == "__main__":

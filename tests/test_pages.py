@@ -15,7 +15,7 @@ from markdown_it.token import Token
 
 from trials import ROOT
 
-FOLDERS = ("docs", "docker", "benchmarks")
+FOLDERS = ("docs", "docker")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
 
 

@@ -6,8 +6,7 @@ import random
 import signal
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -58,8 +57,6 @@ class Writer:
     Attributes:
         expected: the source of each document as the writer wrote it last; None: the document was deleted.
         per_second: writes a second; 0: as many as the server takes.
-        counts: writes by kind.
-        conflicts: conditional writes that were repeated because we had written in between.
     """
 
     client: Elasticsearch
@@ -68,23 +65,20 @@ class Writer:
     seed: int
     per_second: float = 0.0
     expected: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-    conflicts: int = 0
-    _written: int = 0
+    written: int = 0
     _read: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def write(self, count: int) -> None:
         """Write ``count`` times; kind and document are drawn at random."""
-        draw, begun, first = random.Random(self.seed + self._written), time.monotonic(), self._written
+        draw, begun, first = random.Random(self.seed + self.written), time.monotonic(), self.written
         for number in range(first, first + count):
             kind = draw.choice(_KINDS)
             doc_id = f"{self.name}{'x' if kind == 'external' else ''}{draw.randrange(_IDS)}"
             text = draw.choice(_TEXTS)
             if self.per_second:
                 time.sleep(max(0.0, begun + (number - first) / self.per_second - time.monotonic()))
-            self.counts[kind] += 1
             getattr(self, f"_{kind}")(doc_id, text, number)
-        self._written += count
+        self.written += count
 
     def fill(self) -> None:
         """Write every document once, but those with external versions."""
@@ -140,8 +134,7 @@ class Writer:
             written = _theirs(read["_source"]) | {"body": text}
             try:
                 self.client.index(index=self.index, id=doc_id, document=written, if_seq_no=seq_no, if_primary_term=term)
-            except ConflictError:
-                self.conflicts += 1
+            except ConflictError:  # we wrote in between
                 continue
             self.expected[doc_id] = written
             return
@@ -181,34 +174,21 @@ class RaceOutcome:
     """Outcome of a race.
 
     Attributes:
-        writes: number of the owner's writes, by kind.
-        conflicts: number of the owner's conditional writes that were repeated.
+        writes: number of the owner's writes.
+        wrong: what was lost (a source is not what the owner wrote last), what is wrong (a vector is missing, is not the
+            text's, or should not exist) and what was touched (with an external version, in place).
         documents: number of documents at the end.
-        lost: ids whose source is not what the owner wrote last.
-        wrong: ids whose vector is missing, is not the text's, or should not exist.
-        touched: ids with external versions that we wrote into in place.
-        encoded: number of documents that were encoded, if that was counted.
         calibrations: number of calibrations that were made.
-        warnings: what ``attach --follow`` warned of.
     """
 
-    writes: Counter[str]
-    conflicts: int
-    documents: int
-    lost: list[str]
+    writes: int
     wrong: list[str]
-    touched: list[str]
-    encoded: int = 0
+    documents: int
     calibrations: int = 0
-    warnings: list[str] = field(default_factory=list)
 
-
-def falls(outcome: RaceOutcome) -> Iterator[str]:
-    """One text for each of the owner's writes, empty; and one for each document that is not as the owner left it."""
-    yield from [""] * outcome.writes.total()
-    for what in ("lost", "wrong", "touched"):
-        yield from (f"{what}: {doc_id}" for doc_id in getattr(outcome, what))
-    yield from (warning for warning in outcome.warnings if "trying again" in warning)
+    def tries(self) -> list[str]:
+        """One text for each of the owner's writes, empty; and one for what is not as the owner left it."""
+        return [*[""] * self.writes, *self.wrong]
 
 
 def race(server: str, prefix: str, database: str, writes: int, *, companion: bool, seed: int = 0) -> RaceOutcome:
@@ -240,7 +220,7 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
                 future.result()
             outcome = _outcome(client, attachment, writers, _vectors(store, encoder.spec.model), FakeEncoder())
     engine.dispose()
-    return replace(outcome, encoded=len(encoder.encoded))
+    return outcome
 
 
 def race_with_follow(
@@ -312,8 +292,8 @@ def race_with_follow(
             opened = open_named(collection.encoder, collection.method, Console(quiet=True), device="cpu")
             with closing(collection.open_store(settings)) as store:
                 outcome = _outcome(client, attachment, writers, _vectors(store, collection.model), opened)
-    warnings = [line for line in log.read_text(encoding="utf-8").splitlines() if "warning" in line or "Error" in line]
-    return replace(outcome, calibrations=calibrations, warnings=warnings)
+    warnings = [line for line in log.read_text(encoding="utf-8").splitlines() if "trying again" in line]
+    return replace(outcome, calibrations=calibrations, wrong=[*outcome.wrong, *warnings])
 
 
 def _interrupted(follow: subprocess.Popen[bytes]) -> bool:
@@ -374,23 +354,18 @@ def _outcome(
     hits = client.search(index=attachment.index, size=10_000)["hits"]["hits"]
     sources = {hit["_id"]: hit["_source"] for hit in hits}
     own = encoder.encode_documents([Document(text, "en", text) for text in _TEXTS]).vectors
-    lost, wrong = [], []
+    wrong = [f"touched: {doc_id}" for doc_id, source in sources.items() if "x" in doc_id and "dragoman" in source]
     for doc_id, source in expected.items():
-        found = sources.get(doc_id)
-        if (found and _theirs(found)) != source:
-            lost.append(doc_id)
+        stored = sources.get(doc_id)
+        if (stored and _theirs(stored)) != source:
+            wrong.append(f"lost: {doc_id}")
         has_vector = source is not None and (bool(attachment.companion) or "x" not in doc_id)
         if has_vector != (doc_id in vectors):
-            wrong.append(doc_id)
+            wrong.append(f"a vector: {doc_id}")
         elif has_vector and source is not None:
             cosines = own @ vectors[doc_id]
             if cosines[_TEXTS.index(source["body"])] < cosines.max() - _SIMILAR:
-                wrong.append(doc_id)
+                wrong.append(f"another text's vector: {doc_id}")
     return RaceOutcome(
-        writes=sum((writer.counts for writer in writers), Counter()),
-        conflicts=sum(writer.conflicts for writer in writers),
-        documents=sum(source is not None for source in expected.values()),
-        lost=lost,
-        wrong=wrong,
-        touched=[doc_id for doc_id, source in sources.items() if "x" in doc_id and "dragoman" in source],
+        sum(writer.written for writer in writers), wrong, len(expected) - [*expected.values()].count(None)
     )

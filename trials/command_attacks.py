@@ -1,4 +1,4 @@
-"""Attacks on commands and homes: names, numbers, archives and damaged files; a process that indexes is killed.
+"""Attacks on commands and homes: numbers, archives and damaged files; a process that indexes is killed.
 
 An attack yields one text for each try: empty if the command held, else what fell.
 """
@@ -27,8 +27,8 @@ from encoders import zstd
 from indexer.collection.settings import Settings
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from query.cli import root
-from trials import DEMO, ROOT
-from trials.command import TOPICS, TooLongError, ask, bounded, fell, said
+from trials import ROOT
+from trials.command import ask, fell
 from trials.documents import contents, sentences
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -38,8 +38,6 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "zst": zstd.compress,
 }
 """Functions that pack bytes, by the suffix of the archive."""
-NAMES = ("../../x", "n" * 300, "\udcff", "a\0b", ".hidden", "a/b")
-"""Names that no collection can have."""
 NOT_FINITE = ("nan", "inf", "-inf", "1e999")
 SHOWN = (
     ["status", "-c", "demo"],
@@ -56,35 +54,8 @@ _PAGE = 4096
 _BOMB = 512 << 20
 _BOMB_MEMORY = 256 << 20
 """Bytes that a packed file may take beyond a small plain file: a line of 64 MB is read before it is refused."""
-_WITHIN = 120
-"""Seconds in which a command must refuse a name."""
 _STEP_WITHIN = 300.0
 """Seconds in which an index run must make a step."""
-
-
-def commands_of_collections() -> list[list[str]]:
-    """Every command that takes ``-c``, with what it needs besides."""
-    return [
-        ["index", str(DEMO / "docs.en.jsonl")], ["worker", "--broker", "redis://127.0.0.1:1"], ["pause"], ["cancel"],
-        ["resume", "--broker", "redis://127.0.0.1:1"], ["attach", "help", "--store", "http://127.0.0.1:1"], ["detach"],
-        ["search", "mould"], ["serve"], ["calibrate"], ["calibrate", "--list"], ["evaluate", *TOPICS],
-        ["evaluate", "--from-log"], ["queries"], ["report"], ["mates"], ["migrate", "--encoder", "e"], ["runs", "list"],
-        ["status"], ["status", "--watch"], ["rollback"], ["delete", "id"], ["delete", "--all", "--yes"],
-        ["train", "mapping", "-o", "maps"],
-    ]  # fmt: skip
-
-
-def odd_name(name: str, folder: Path) -> Iterator[str]:
-    """Give one of ``NAMES`` to every command that takes a collection; nothing may be made in the empty folder."""
-    for command in commands_of_collections():
-        try:
-            with bounded(_WITHIN):
-                status, sentence = said([*command, "-c", name, "--home", str(folder / "a" / "b" / "home")])
-        except TooLongError as error:
-            yield f"{command} -c {name[:20]!r}: {error}"
-            continue
-        held = status == 1 and "a collection can't be named" in sentence and not list(folder.iterdir())
-        yield "" if held else f"{command} -c {name[:20]!r}: {status}, {sentence[-200:]}"
 
 
 def options(command: click.Command, *names: str) -> Iterator[tuple[str, click.Parameter]]:

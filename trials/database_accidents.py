@@ -8,10 +8,11 @@ import resource
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
+from unittest.mock import patch
 
 import sqlalchemy as sa
 
@@ -132,38 +133,48 @@ def _open(pipe: Connection, file: Path, migrations: Path, max_bytes: int) -> Non
         pipe.send(DONE)
 
 
-def random_kills(
-    prepare: Callable[[], Path], migrations: Path, count: int, *, seed: int = 0
-) -> Iterator[tuple[Path, str]]:
-    """Kill ``count`` processes that open databases, at moments spread over the time that an undisturbed process takes.
+def interrupted(folder: Path, *, again: bool, kills: int, seed: int = 0) -> Iterator[str]:
+    """Kill processes that make a database, or upgrade it ``again``, and fill their disks; the next command goes on.
 
-    Yields each database and the outcome of ``open_in_process``; a process that was done before its kill does not count.
-    ``prepare`` makes the file to open, or names a new one.
+    The moments of kills are spread over the time that an undisturbed process takes. A bound on a file's size stands for
+    the disk; then there is room again.
     """
-    draw = random.Random(seed)
-    begun = time.monotonic()
-    open_in_process(prepare(), migrations)
-    undisturbed = time.monotonic() - begun
-    killed = 0
-    while killed < count:
-        file = prepare()
-        outcome = open_in_process(file, migrations, kill_after=draw.uniform(0, undisturbed))
-        killed += outcome == KILLED
-        if outcome == DONE:
-            undisturbed *= 0.95  # the first process took longer than the others do
-        yield file, outcome
+    migrations = migrations_with_second(folder / "migrations") if again else database.MIGRATIONS
+    filled, numbers = fill(folder / "filled" / "dragoman.db"), iter(range(10_000))
 
+    def prepare() -> Path:
+        home = folder / f"home-{next(numbers)}"
+        return copied(filled, home) if again else home / "dragoman.db"
 
-@contextmanager
-def small_disk(folder: Path, kibibytes: int) -> Iterator[Path]:
-    """A disk of this size, in memory, at a folder.
+    def complete(file: Path, outcome: str, *held: str) -> str:
+        if outcome not in held:
+            return f"{file.parent.name}: {outcome}"
+        try:
+            require_complete(file, upgraded=again)
+        except Exception as error:  # noqa: BLE001 - it is what fell
+            return f"{file.parent.name}, {outcome}: {error!r}"
+        finally:
+            shutil.rmtree(file.parent)
+        return ""
 
-    Raises:
-        PermissionError: this user may not mount disks.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with _mounted(folder, "-t", "tmpfs", "-o", f"size={kibibytes}k", "dragoman-test", str(folder)):
-        yield folder
+    draw, begun = random.Random(seed), time.monotonic()
+    with patch.object(database, "MIGRATIONS", migrations):
+        open_in_process(prepare(), migrations)
+        undisturbed, killed = time.monotonic() - begun, 0
+        while killed < kills:
+            file = prepare()
+            outcome = open_in_process(file, migrations, kill_after=draw.uniform(0, undisturbed))
+            killed += outcome == KILLED
+            if outcome == DONE:
+                undisturbed *= 0.95  # the first process took longer than the others do
+            yield complete(file, outcome, KILLED, DONE)
+        outcomes = set()
+        for size in range(1, 21, 1 if kills > 10 else 4):
+            file = prepare()
+            outcome = open_in_process(file, migrations, max_bytes=size * 16_384)
+            outcomes.add(outcome)
+            yield complete(file, outcome, REFUSED, DONE)
+        yield "" if outcomes == {REFUSED, DONE} else f"no size was too small, or all were: {outcomes}"
 
 
 @contextmanager
@@ -174,17 +185,11 @@ def unwritable(folder: Path, view: Path) -> Iterator[None]:
         PermissionError: this user may not mount folders.
     """
     view.mkdir(parents=True, exist_ok=True)
-    with _mounted(view, "--bind", str(folder), str(view)):
-        subprocess.run(["mount", "-o", "remount,bind,ro", str(view)], check=True)
-        yield
-
-
-@contextmanager
-def _mounted(folder: Path, *arguments: str) -> Iterator[None]:
-    mounted = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    mounted = subprocess.run(["mount", "--bind", folder, view], capture_output=True, text=True, check=False)
     if mounted.returncode:
         raise PermissionError(mounted.stderr.strip())
     try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", view], check=True)
         yield
     finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", view], check=True)

@@ -21,9 +21,11 @@ import click
 from indexer.workers import hints
 from query.cli import root
 from trials import DEMO
-from trials.command import TOPICS, bounded, fell, said
+from trials.command import TOPICS, TooLongError, bounded, fell, said
 from trials.command_attacks import options
 
+NAMES = ("../../x", "n" * 300, "\udcff", "a\0b", ".hidden", "a/b")
+"""Names that no collection can have."""
 _WITHIN = 120
 """Seconds in which a command must refuse a wrong input."""
 _NUMBERS = ("x", "", "-1", "\u00b2", "0x10", "1,5", "nan", "9" * 5_000)
@@ -31,30 +33,24 @@ _NUMERIC = (click.types.IntParamType, click.types.FloatParamType)
 _CHOICES = ("x", "", "\udcff")
 _TEXTS = ("", "\udcff", "\u202e", "x" * 100_000, "-", "=", ",", "../../x", "%", "\n")
 _URLS = (
-    "ftp://127.0.0.1/x",
-    "http://",
-    "http://[::1",
-    "http://127.0.0.1:99999/x",
-    "http://127.0.0.1:x/x",
-    "://",
-    "x:y:z",
-    "http://127.0.0.1:1/x",
-    "postgresql://127.0.0.1:1/x",
-    "sqlite:////dev/null/x/y",
-    "redis://127.0.0.1:1",
-    "amqp://127.0.0.1:1",
-    "redis://127.0.0.1:x",
-    "http://127.0.0.1:1/X Y",
-    "file:///dev/null/x",
+    *(
+        "ftp://127.0.0.1/x",
+        "http://",
+        "http://[::1",
+        "http://127.0.0.1:99999/x",
+        "http://127.0.0.1:x/x",
+        "://",
+        "x:y:z",
+    ),
+    *("http://127.0.0.1:1/x", "postgresql://127.0.0.1:1/x", "sqlite:////dev/null/x/y", "redis://127.0.0.1:1"),
+    *("amqp://127.0.0.1:1", "redis://127.0.0.1:x", "http://127.0.0.1:1/X Y", "file:///dev/null/x"),
     "https://u:p@127.0.0.1:1/x?vectors=x",
 )
 _URL_OPTIONS = frozenset({"--store", "--database", "--broker", "--elastic"})
 _OUTPUTS = frozenset({"-o", "--output", "--run-file", "--plot"})
 _READ = frozenset({
-    "sources", "a", "b", "model", "run_ids", "run_id", "name", "--encoder", "--topics", "--qrels",
-    "--queries", "--map", "--tokens", "--gold-file", "--wikipedia", "--europarl", "--dictionary",
-    "--mldoc", "--documents", "--checkpoint", "--wmt16", "--wmt19", "--pairs", "--jrc",
-    "--tatoeba", "--validation", "--home", "--compare",
+    "sources", "a", "b", "model", "run_ids", "run_id", "name", "--encoder", "--topics", "--qrels", "--queries", "--map",
+    "--tokens", "--gold-file", "--checkpoint", "--validation", "--home", "--compare",
 })  # fmt: skip
 """Options and arguments that name files, folders or things that are looked up."""
 _EVERYWHERE = frozenset({"--home", "--store", "--database", "--broker"})
@@ -65,60 +61,84 @@ _TRIED_EVERYWHERE = frozenset({"status", "index", "search"})
 _ENDLESS = ("serve", "worker")
 
 
-class WrongInputs:
-    """Commands, and what is given in place of one of their inputs.
-
-    A command that lacks a server, a run or a file fails without the wrong input, too; its sentence must be another.
+def every_command(home: Path, model: Path, source: Path, folder: Path, port: int = 1) -> dict[str, list[str]]:
+    """The arguments of every command, whatever it lacks: a server, a run, a file.
 
     Args:
         home: with the collection ``demo`` and a logged evaluation.
         model: an encoder's folder.
-        folder: an empty folder.
+        source: a file of documents.
+        folder: takes what is made.
         port: at which somebody else listens, so that no service starts.
+    """
+    out, encoder, at = str(folder / "out"), ["--encoder", str(model)], ["--home", str(home), "-q"]
+    demo, redis = ["-c", "demo", *at], ["--broker", "redis://127.0.0.1:1"]
+    missing, english = str(folder / "missing"), str(DEMO / "docs.en.jsonl")
+    fields = ["--text", "t", "--lang", "en", "--store", "http://127.0.0.1:1"]
+    return {
+        "index": [str(source), "-c", "new", *encoder, "--device", "cpu", "--no-calibration", *at],
+        "worker": [*redis, *at],
+        "pause": demo,
+        "resume": [*redis, *demo],
+        "cancel": demo,
+        "attach": ["x", "-c", "x", *fields, *encoder, *at],
+        "detach": demo,
+        "search": ["coffee", "--lang", "en", *demo],
+        "serve": ["--port", str(port), "--home", str(folder / "empty"), "-q"],  # nothing is opened before it ends
+        "calibrate": demo,
+        "evaluate": [*TOPICS, "--langs", "de", *demo],
+        "queries": demo,
+        "report": ["-o", out, *demo],
+        "align": [str(source), str(source), *encoder, *at],
+        "mates": ["--languages", "de,en", "--splits", "1", "--methods", "raw", *demo],
+        "migrate": [*encoder, "--dry-run", *demo],
+        "runs compare": ["1", "1", *at],
+        "runs export": ["1", *at],
+        "runs list": at,
+        "runs show": ["1", *at],
+        "status": at,
+        "rollback": demo,
+        "delete": ["none", *demo],
+        "encoders list": ["-q"],
+        "encoders show": [str(model), "-q"],
+        "export": ["none/such", "-o", out, "-q"],
+        "train cr5": [str(source), english, "-o", out, "-q"],
+        "train lawdr": [str(source), "-o", out, *encoder, "-q"],
+        "train mapping": ["-o", out, *demo],
+        "train hmde": [missing, "-o", out, "-q"],
+        "train tlaser": [missing, "-o", out, "-q"],
+        "db upgrade": at,
+    }
+
+
+def odd_name(name: str, folder: Path) -> Iterator[str]:
+    """Give one of ``NAMES`` to every command that takes a collection; nothing may be made in the empty folder."""
+    home = folder / "a" / "b" / "home"
+    takers = {typed.partition(" -c ")[0] for typed, parameter in options(root) if "--collection" in parameter.opts}
+    for command, arguments in every_command(home, folder / "none", DEMO / "docs.en.jsonl", folder).items():
+        if command not in takers:
+            continue
+        try:
+            with bounded(_WITHIN):
+                status, sentence = said([*command.split(), *arguments, "-c", name])
+        except TooLongError as error:
+            yield f"{command} -c {name[:20]!r}: {error}"
+            continue
+        held = status == 1 and "a collection can't be named" in sentence and not list(folder.iterdir())
+        yield fell(command, name[:20], status, sentence[-200:], held=held)
+
+
+class WrongInputs:
+    """Commands, and what is given in place of one of their inputs.
+
+    A command that lacks a server, a run or a file fails without the wrong input, too; its sentence must be another. The
+    arguments are those of ``every_command``, but for a folder that is empty.
     """
 
     def __init__(self, home: Path, model: Path, folder: Path, port: int) -> None:
-        self._folder = folder
-        source, out = str(DEMO / "docs.en.jsonl"), str(folder / "out")
-        few = folder / "few.jsonl"
+        self._folder, few = folder, folder / "few.jsonl"
         few.write_text("".join((DEMO / "docs.en.jsonl").read_text("utf-8").splitlines(keepends=True)[:5]), "utf-8")
-        encoder = ["--encoder", str(model)]
-        at = ["--home", str(home), "-q"]
-        missing = str(folder / "missing")
-        self.commands: dict[str, list[str]] = {
-            "index": [str(few), "-c", "new", *encoder, "--device", "cpu", "--no-calibration", *at],
-            "worker": ["--broker", "redis://127.0.0.1:1", *at],
-            "pause": ["-c", "demo", *at],
-            "resume": ["-c", "demo", "--broker", "redis://127.0.0.1:1", *at],
-            "cancel": ["-c", "demo", *at],
-            "attach": ["x", "-c", "x", "--text", "t", "--lang", "en", "--store", "http://127.0.0.1:1", *encoder, *at],
-            "detach": ["-c", "demo", *at],
-            "search": ["coffee", "-c", "demo", "--lang", "en", *at],
-            "serve": ["--port", str(port), "--home", str(folder / "empty"), "-q"],  # nothing is opened before it ends
-            "calibrate": ["-c", "demo", *at],
-            "evaluate": ["-c", "demo", *TOPICS, "--langs", "de", *at],
-            "queries": ["-c", "demo", *at],
-            "report": ["-c", "demo", "-o", out, *at],
-            "align": [str(few), str(few), *encoder, *at],
-            "mates": ["-c", "demo", "--languages", "de,en", "--splits", "1", "--methods", "raw", *at],
-            "migrate": ["-c", "demo", *encoder, "--dry-run", *at],
-            "runs compare": ["1", "1", *at],
-            "runs export": ["1", *at],
-            "runs list": at,
-            "runs show": ["1", *at],
-            "status": at,
-            "rollback": ["-c", "demo", *at],
-            "delete": ["none", "-c", "demo", *at],
-            "encoders list": ["-q"],
-            "encoders show": [str(model), "-q"],
-            "export": ["none/such", "-o", out, "-q"],
-            "train cr5": [str(few), source, "-o", out, "-q"],
-            "train lawdr": [str(few), "-o", out, *encoder, "-q"],
-            "train mapping": ["-c", "demo", "-o", out, *at],
-            "train hmde": [missing, "-o", out, "-q"],
-            "train tlaser": [missing, "-o", out, "-q"],
-            "db upgrade": at,
-        }
+        self.commands = every_command(home, model, few, folder, port)
 
     def _values(self, name: str, parameter: click.Parameter) -> Iterator[str]:
         """Wrong values of a parameter."""
@@ -206,10 +226,8 @@ class WrongInputs:
         return status, (sentence.strip().splitlines() or [""])[-1]
 
     def _clean(self) -> None:
-        for made in (self._folder / "out",):
-            if made.is_dir():
-                shutil.rmtree(made)
-            made.unlink(missing_ok=True)
+        shutil.rmtree(self._folder / "out", ignore_errors=True)
+        (self._folder / "out").unlink(missing_ok=True)
 
 
 def wrong_inputs(home: Path, model: Path, folder: Path, *, step: int = 1) -> Iterator[str]:

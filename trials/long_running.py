@@ -103,10 +103,7 @@ def _source(folder: Path, number: int, documents: int) -> Path:
 def _command(settings: Settings, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A command as a process, which is killed at the end of the block if it still runs."""
     started = subprocess.Popen(
-        [*DRAGOMAN, *arguments],
-        env=environment_of(settings),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [*DRAGOMAN, *arguments], env=environment_of(settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         yield started

@@ -125,44 +125,40 @@ def _watched(browser: Any, url: str) -> Iterator[tuple[Any, list[str]]]:
     context.set_default_timeout(_TIMEOUT)
     page, happened = context.new_page(), []
 
-    def opened(other: Any) -> None:
-        if other is not page:
-            happened.append(f"a window was opened: {other.url}")
-
-    def asked(request: Any) -> None:
-        if not request.url.startswith((url, "data:")):
-            happened.append(f"another place was asked: {request.url[:100]}")
-
-    def complained(message: Any) -> None:
-        if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
-            happened.append(f"the console says: {message.text}")
+    def note(what: str, shown: str, *, held: bool = False) -> None:
+        happened.extend([] if held else [f"{what}: {shown[:100]}"])
 
     def dialog(shown: Any) -> None:
-        happened.append(f"a dialog: {shown.message}")
+        note("a dialog", shown.message)
         shown.dismiss()
 
-    page.on("pageerror", lambda error: happened.append(f"an error of the script: {error}"))
-    context.on("page", opened)
-    page.on("request", asked)
+    def complained(message: Any) -> None:
+        harmless = message.type not in {"error", "warning"} or "Failed to load resource" in message.text
+        note("the console says", message.text, held=harmless)
+
+    page.on("pageerror", lambda error: note("an error of the script", str(error)))
+    context.on("page", lambda other: note("a window was opened", other.url, held=other is page))
+    page.on("request", lambda asked: note("another place", asked.url, held=asked.url.startswith((url, "data:"))))
     page.on("console", complained)
     page.on("dialog", dialog)
     yield page, happened
     context.close()
 
 
+_SIGNS = {
+    "a script of a document ran": "window.ran !== undefined",
+    "words of the page are turned": f"({_UNORDERED})()[0]",
+    "the page is wider than its window": "document.documentElement.scrollWidth > innerWidth",
+    "a document made an element": "document.querySelectorAll("
+    "'img, script + script, iframe, object, embed, #hits svg, dialog svg').length",
+    "a link leads to what is no page": "[...document.querySelectorAll('a')].some(a => !/^https?:$/.test(a.protocol))",
+}
+"""What may not be so on a page, and the expression that is true then."""
+
+
 def _fallen(page: Any, happened: list[str]) -> str:
     """What fell on a page since it was last asked."""
-    if page.evaluate("window.ran") is not None:
-        happened.append("a script of a document ran")
-    if wrong := page.evaluate(_UNORDERED):
-        happened.append(f"words of the page are turned: {wrong[0]!r}")
-    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-        happened.append("the page is wider than its window")
-    if page.locator("img, script + script, iframe, object, embed, #hits svg, dialog svg").count():
-        happened.append("a document made an element")
-    if page.locator("a").evaluate_all("all => all.some(one => !/^https?:$/.test(one.protocol))"):
-        happened.append("a link leads to what is no page")
-    fallen = "; ".join(happened)
+    fallen = "; ".join([*happened, *(what for what, sign in _SIGNS.items() if page.evaluate(sign))])
     happened.clear()
     return fallen
 

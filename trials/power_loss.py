@@ -19,10 +19,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import sqlalchemy as sa
 
@@ -167,11 +166,8 @@ class Disk:
 
     def lose_power(self) -> None:
         """Put the folder to a state that the disk may have."""
-        folders: dict[int, _Listing] = {}
-        for path in (self._folder, *self._folder.rglob("*")):
-            inode = self._keep(path)
-            if path.is_dir():
-                folders[inode] = {entry.name: self._keep(entry) for entry in path.iterdir()}
+        paths = [path for path in (self._folder, *self._folder.rglob("*")) if path.is_dir()]
+        folders = {self._keep(path): {entry.name: self._keep(entry) for entry in path.iterdir()} for path in paths}
         listings = self._draw_listings(folders)
         new = self._folder.with_name(f"{self._folder.name}.new")
         self._write(self._folder.stat().st_ino, new, listings)
@@ -231,8 +227,7 @@ class Disk:
         return b"".join(pages)[:length]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a command: its exit status, None if the power was lost before; and the changes it had made."""
 
     status: int | None
@@ -302,12 +297,10 @@ class Machine:
                         link.send(b".")
 
 
-@dataclass(frozen=True)
-class Step:
-    """A command in the life of a home.
+class Step(NamedTuple):
+    """A command in the life of a home; whether the same command completes what a lost power broke off.
 
-    Attributes:
-        goes_on: whether the same command completes what a lost power broke off; else nothing of it is done, or all.
+    If it does not, nothing of the command is done, or all.
     """
 
     name: str

@@ -48,11 +48,6 @@ class Watched:
             held = value <= before[name] + bounds[name]
             yield "" if held else f"{name}: {before[name]:,.1f} in the second quarter, {value:,.1f} in the last"
 
-    def shown(self) -> str:
-        """Start, second and last quarter of each figure, one line each."""
-        begin, before, after = self.medians(0.0, 0.0), self.medians(0.25, 0.5), self.medians(0.75, 1.0)
-        return "\n".join(f"{name}: {begin[name]:,.1f}, {before[name]:,.1f}, {after[name]:,.1f}" for name in begin)
-
 
 def sample(pid: int, elastic: str = "", databases: Sequence[Path] = ()) -> Sample:
     """What a process uses now; connections to the Elasticsearch at a URL, and the size of databases' logs, if given."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,8 +123,11 @@ def client_with_ca(server: ElasticServer) -> httpx.Client:
 
 def same_as_the_server(service: httpx.Client, server: httpx.Client, user: str) -> Iterator[str]:
     """Every call that is passed on gets what the server itself gives the user, scripts too."""
-    for name, ask in _calls().items():
-        answers = [ask(client, (user, PASSWORD)) for client in (service, server)]
+    for name, (path, content) in _calls().items():
+        headers = {"Content-Type": "application/x-ndjson" if name == "_msearch" else "application/json"}
+        answers = [
+            client.post(path, content=content, headers=headers, auth=(user, PASSWORD)) for client in (service, server)
+        ]
         statuses, contents = [answer.status_code for answer in answers], list(map(_content, answers))
         held = statuses[0] == statuses[1] and contents[0] == contents[1]
         yield "" if held else f"{user}, {name}: {statuses} {contents[0][:200]} instead of {contents[1][:200]}"
@@ -187,27 +190,14 @@ def refused_scripts(service: httpx.Client) -> Iterator[str]:
         yield fell(path, content, answer.status_code, answer.text, held=held)
 
 
-def _calls() -> dict[str, Callable[[httpx.Client, tuple[str, str]], httpx.Response]]:
-    """Calls that are passed on, by their names."""
-
-    def post(path: str, body: Any) -> Callable[[httpx.Client, tuple[str, str]], httpx.Response]:
-        return lambda client, auth: client.post(path, json=body, auth=auth)
-
-    def get(path: str) -> Callable[[httpx.Client, tuple[str, str]], httpx.Response]:
-        return lambda client, auth: client.get(path, auth=auth)
-
-    calls = {name: post(f"/{INDEX}/_search", body) for name, body in {**SEARCHES, **SCRIPTS}.items()}
+def _calls() -> dict[str, tuple[str, str]]:
+    """Path and content of calls that are passed on, by their names."""
+    calls = {name: (f"/{INDEX}/_search", json.dumps(body)) for name, body in {**SEARCHES, **SCRIPTS}.items()}
     several = [json.dumps(line) for body in SEARCHES.values() for line in ({}, body)]
-
-    def search_several(client: httpx.Client, auth: tuple[str, str]) -> httpx.Response:
-        headers = {"Content-Type": "application/x-ndjson"}
-        return client.post(f"/{INDEX}/_msearch", content="\n".join([*several, ""]), headers=headers, auth=auth)
-
-    return {
-        **calls,
-        "_msearch": search_several,
-        "_count": post(f"/{INDEX}/_count", {"query": {"match": {"body": "print"}}}),
-        "a query in the path": get(f"/{INDEX}/_search?q=body:print&_source=*&explain=true"),
+    return calls | {
+        "_msearch": (f"/{INDEX}/_msearch", "\n".join([*several, ""])),
+        "_count": (f"/{INDEX}/_count", json.dumps({"query": {"match": {"body": "print"}}})),
+        "a query in the path": (f"/{INDEX}/_search?q=body:print&_source=*&explain=true", "{}"),
     }
 
 

@@ -8,38 +8,34 @@ from __future__ import annotations
 
 import json
 import random
-import socket
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import httpx
-from elasticsearch import Elasticsearch, helpers
+from elasticsearch import Elasticsearch
 
-from trials.command import said
-from trials.process_figures import Watched, watching
-from trials.servers.elastic import client_of
+from trials.command import fell, said
+from trials.process_figures import watching
 from trials.servers.service import process
-from trials.service_attacks import HALF, HEALTH, VALUES, connected
 
 LANGUAGES = ("de", "en", "fr")
 _WORDS = {lang: [f"{lang}{number:03d}" for number in range(80)] for lang in LANGUAGES}
 _DOCUMENTS = 75
 """Documents of a new collection: a migration takes a sample of at least 50."""
 _CALLERS = 3
+_BEGINNING = 100
+"""Seconds after which a service uses what it will use."""
 _PAUSE = 0.02
 """Seconds between a caller's requests, so that the owners' commands get their share of two cores."""
 _PLACES_SECONDS = 15.0
 """Seconds until the Elasticsearch-shaped endpoint knows of a new collection: it reads the list every two seconds, and
 shares two cores with commands."""
-_READER = "a-reader-with-32-characters-alone"
 
 Documents = dict[str, str]
 """Titles of documents by id; a title names its document's life and revision."""
@@ -109,45 +105,29 @@ class Soak:
 
     Attributes:
         url: of the service.
-        place: URL of a place for stores in Elasticsearch.
         home: of the service.
         encoders: folders of two encoders.
         deadline: when it ends, in seconds of ``time.monotonic``.
         collections: those of the last lives, newest last.
-        falls: what fell.
-        tries: number of answers and changes that were checked.
+        outcomes: a text for each answer and change that was checked, empty if it held.
     """
 
     url: str
-    place: str
     home: Path
     encoders: tuple[Path, Path]
     deadline: float
     commands: Executor
     collections: list[Collection] = field(default_factory=list)
-    falls: list[str] = field(default_factory=list)
-    tries: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def elastic(self) -> str:
-        """URL of the server."""
-        return self.place.rpartition("/")[0]
-
-    @property
-    def index_name(self) -> str:
-        """Name of the index that is attached."""
-        return f"{self.place.rpartition('/')[2]}-help"
+    outcomes: list[str] = field(default_factory=list)
 
     @property
     def over(self) -> bool:
-        """Whether the time is over, or so much fell that the rest says nothing new."""
-        return time.monotonic() > self.deadline or len(self.falls) > 100
+        """Whether the time is over, or something fell."""
+        return time.monotonic() > self.deadline or any(self.outcomes)
 
     def check(self, kind: str, what: object, *, held: bool) -> None:
         """Count a try; note what fell."""
-        self.tries[kind] += 1
-        if not held:
-            self.falls.append(f"{kind}: {what}"[:600])
+        self.outcomes.append(fell(kind, what, held=held))
 
     def new_collection(self, name: str) -> Collection:
         """A collection that callers search from now on; of those with other names the oldest is forgotten."""
@@ -166,9 +146,9 @@ class Soak:
         self.check(f"dragoman {arguments[0]}", f"{arguments}: {status}, {sentence[-300:]}", held=status == 0)
         return status == 0
 
-    def client(self, token: str = _READER) -> httpx.Client:
+    def client(self) -> httpx.Client:
         """A caller."""
-        return httpx.Client(base_url=self.url, timeout=180, headers={"Authorization": f"Bearer {token}"})
+        return httpx.Client(base_url=self.url, timeout=180)
 
     def search(self, client: httpx.Client, collection: Collection, draw: random.Random, *, elastic: bool) -> None:
         """Search a collection for everything it has, by /api or by Elasticsearch's path, and check the answer."""
@@ -299,56 +279,6 @@ class Owner:
             self.soak.search(client, self.collection, random.Random(), elastic=False)
 
 
-class IndexOwner(Owner):
-    """Has an index, which is attached and detached; its documents are written through the service."""
-
-    def live(self, number: int) -> None:
-        """An attached index's life."""
-        self.make({str(doc): f"{number}.0" for doc in range(_DOCUMENTS)})
-        for revision in range(1, 6):
-            self.write(changed(self.collection.documents, f"{number}.{revision}"))
-        self.same("calibrate", "--balance", "0.5")
-        self.delete()
-
-    def make(self, titles: Documents) -> None:
-        """Make the index, and attach it."""
-        self.collection.change(titles, missing=True)
-        with client_of(self.soak.elastic) as client:
-            make_index(client, self.soak.index_name)
-            name, records = self.soak.index_name, documents_of(titles)
-            actions = ({"_index": name, "_id": record["id"], "_source": record} for record in records)
-            helpers.bulk(client, actions, refresh=True)
-        fields = ("--text", "text", "--title", "title", "--lang-field", "lang")
-        at = ("--store", self.soak.elastic, "--encoder", str(self.soak.encoders[0]))
-        self.to(titles, "attach", self.soak.index_name, *fields, *at, new=True)
-
-    def write(self, after: Documents) -> None:
-        """Write to the index, and let the vectors catch up."""
-        before = self.collection.documents
-        self.collection.change(after)
-        name = self.soak.index_name
-        actions: list[dict[str, Any]] = [
-            {"_op_type": "delete", "_index": name, "_id": doc_id} for doc_id in before.keys() - after.keys()
-        ]
-        actions += [
-            {"_index": name, "_id": record["id"], "_source": record}
-            for record in documents_of(after)
-            if before.get(record["id"]) != record["title"]
-        ]
-        with client_of(self.soak.elastic) as client:
-            helpers.bulk(client, actions, refresh=True)
-        self.to(after, "attach")
-
-    def delete(self) -> None:
-        """Detach the index, and delete it."""
-        self.collection.change({}, missing=True)
-        self.soak.command("detach", "-c", self.collection.name)
-        self.collection.finish({}, exists=False)
-        self.found()
-        with client_of(self.soak.elastic) as client:
-            client.indices.delete(index=self.soak.index_name)
-
-
 def _call(soak: Soak, seed: int) -> None:
     """A caller: mostly searches, and reads of all kinds."""
     draw = random.Random(seed)
@@ -373,66 +303,10 @@ def _read(soak: Soak, client: httpx.Client, draw: random.Random) -> None:
             ("/api/collections", {200}),
             (f"/api/documents/{draw.randrange(90)}?collection=file-0", {200, 404, 409, 503}),
             ("/nothing/_count", {403, 404}),
-            (f"/{soak.index_name}/_count", {200, 403, 404}),
         ]
     )
     answer = client.get(path)
-    being_made = answer.status_code == 503 and "no_shard_available" in answer.text
-    held = answer.status_code in statuses or (being_made and path.startswith(f"/{soak.index_name}"))
-    soak.check("reads", (path, answer.status_code, answer.text[:300]), held=held)
-
-
-def _misuse(soak: Soak, seed: int) -> None:
-    """A caller whose requests are wrong, broken off, or without a right token."""
-    draw = random.Random(seed)
-    search = json.dumps({"query": "en001", "lang": "en", "collection": "file-0"}).encode()
-    whole = (
-        b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
-        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (_READER.encode(), len(search), search)
-    )
-    with soak.client() as client:
-        while not soak.over:
-            time.sleep(5 * _PAUSE)
-            for begun in (HALF, whole, whole[:50], b"\xff\r\n\r\n"):
-                with suppress(ConnectionError), connected(client, "127.0.0.7") as opened:
-                    opened.sendall(begun)
-                    if draw.random() < 0.3:
-                        opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset
-            parameters, more, _ = draw.choice(VALUES)
-            body = json.dumps({"query": {"cross_lingual": {"query": "en001"}}, **more})
-            headers = {"Content-Type": "application/json"}
-            for answer, statuses in (
-                (client.post(f"/file-0/_search{parameters}", content=body, headers=headers), {400, 404}),
-                (client.post("/api/search", content=b"{", headers=headers), {422}),
-                (client.get("/api/collections", headers={"Authorization": "Bearer wrong"}), {401, 429}),
-            ):
-                what = (str(answer.url)[:80], answer.status_code, answer.text[:300])
-                soak.check("wrong requests", what, held=answer.status_code in statuses)
-        with connected(client) as opened:
-            opened.sendall(HEALTH)
-            health = opened.recv(65_536)
-            soak.check("connections", health[:60], held=health.startswith(b"HTTP/1.1 200 "))
-
-
-def _write_tokens(file: Path, *more: str) -> None:
-    lines = [f"reader {_READER}", *more]
-    new = file.with_suffix(".new")
-    new.write_text("\n".join(lines), encoding="utf-8")
-    new.chmod(0o600)
-    new.replace(file)
-
-
-def _change_tokens(soak: Soak, file: Path) -> None:
-    """Give a token away and take the one before back, all the time."""
-    number = 0
-    while not soak.over:
-        old, number = number, number + 1
-        _write_tokens(file, f"guest a-guest-with-{number:032d}")
-        for token, statuses in ((number, {200}), (old, {401, 429})):
-            with soak.client(f"a-guest-with-{token:032d}") as client:
-                status = client.get("/api/collections").status_code
-                soak.check("tokens", (token - number, status), held=status in statuses)
-        time.sleep(1.0)
+    soak.check("reads", (path, answer.status_code, answer.text[:300]), held=answer.status_code in statuses)
 
 
 def train_encoders(folder: Path) -> tuple[Path, Path]:
@@ -451,41 +325,26 @@ def train_encoders(folder: Path) -> tuple[Path, Path]:
     return encoders
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What was tried, what fell, and what the service used."""
-
-    tries: Mapping[str, int]
-    falls: list[str]
-    watched: Watched
-
-
-def soak(folder: Path, place: str, seconds: float) -> Outcome:
-    """Use a service for so many seconds.
+def soak(folder: Path, place: str, seconds: float) -> Iterator[str]:
+    """Use a service for so many seconds; a try is an answer, a change, and a figure of the service that may not grow.
 
     Args:
         folder: an empty folder.
         place: URL of a place for stores in an Elasticsearch without security: a server and a prefix.
         seconds: after which no command is given any more.
     """
-    elastic = place.rpartition("/")[0]
-    encoders, home, tokens = train_encoders(folder), folder / "home", folder / "tokens"
-    _write_tokens(tokens)
+    elastic, encoders, home = place.rpartition("/")[0], train_encoders(folder), folder / "home"
     said(["status", "--home", str(home)])
-    options = ("--tokens", str(tokens), "--log", "--elastic", elastic, "--seconds", "120")
+    options = ("--log", "--elastic", elastic, "--seconds", "120")
     with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as commands, process(home, *options) as (service, url):
-        shared = Soak(url, place, home, encoders, time.monotonic() + seconds, commands)
-        owners = [
-            Owner(shared, "file"),
-            Owner(shared, "server", ("--store", f"{place}?replicas=0")),
-            IndexOwner(shared, "attached"),
-        ]
+        shared = Soak(url, home, encoders, time.monotonic() + seconds, commands)
+        owners = [Owner(shared, "file"), Owner(shared, "server", ("--store", f"{place}?replicas=0"))]
         with watching(service.pid, elastic, [home / "dragoman.db"]) as watched, ThreadPoolExecutor(16) as threads:
             futures = [threads.submit(owner.run) for owner in owners]
             futures += [threads.submit(_call, shared, number) for number in range(_CALLERS)]
-            futures += [threads.submit(_misuse, shared, 100), threads.submit(_change_tokens, shared, tokens)]
             for future in futures:
                 future.result()
-        if service.poll() is not None:
-            shared.falls.append(f"the service ended with {service.returncode}")
-        return Outcome(shared.tries, shared.falls, watched)
+        ended = service.poll()
+        yield from [*shared.outcomes, "" if ended is None else f"the service ended with {ended}"]
+        if seconds > _BEGINNING:
+            yield from watched.grown()

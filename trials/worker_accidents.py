@@ -12,10 +12,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
@@ -31,7 +31,7 @@ from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.workers.hints import Hints, queue_of
 from trials import ROOT
 from trials.clock import Clock
-from trials.command import DRAGOMAN, environment_of
+from trials.command import DRAGOMAN, environment_of, fell
 from trials.documents import contents, findings, poison, sentences
 from trials.servers.elastic import BLOCK, ElasticServer, client_of
 from trials.servers.postgres import PostgresServer
@@ -45,6 +45,8 @@ LEASE = 3.0
 BROKERS: dict[str, Callable[[Path], RabbitServer | RedisServer]] = {"rabbitmq": RabbitServer, "redis": RedisServer}
 T = TypeVar("T")
 _HOUR, _DAY = 3600, 86_400
+_PAUSE = 0.2, 1.0
+"""Minimum and maximum seconds between two accidents."""
 _ENDS_WITHIN = 600.0
 """Seconds from the last accident in which a run must end; a chunk that stays leased for an hour shows by this."""
 
@@ -56,34 +58,6 @@ class Servers:
     broker: RabbitServer | RedisServer
     database: PostgresServer
     elastic: ElasticServer
-
-
-@dataclass
-class TrialOutcome:
-    """Outcome of a trial.
-
-    Attributes:
-        happened: number of accidents that hit something, by kind.
-        spoilt: number of the accidents of runs that did not end as an undisturbed run.
-        lost: ids that were not in the store after a run.
-        doubled: number of documents that were too often in the store, or should not have been there.
-        different: ids whose text, vector or passages were not byte for byte those of an undisturbed run.
-        findings: findings that one of the two runs had more often than the other.
-        seconds: time from the first message to the end.
-    """
-
-    happened: Counter[str]
-    spoilt: int = 0
-    lost: list[str] = field(default_factory=list)
-    doubled: int = 0
-    different: list[str] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def is_right(self) -> bool:
-        """Whether everything is as after an undisturbed run."""
-        return not (self.lost or self.doubled or self.different or self.findings)
 
 
 @dataclass(frozen=True)
@@ -116,19 +90,11 @@ sys.exit(serve(plan, Settings.read(), Console()))
 """A worker with as many lanes as on a card: the command takes them from the device."""
 
 
-@dataclass(frozen=True)
-class BusyWorker:
-    """A worker that has a chunk.
-
-    Attributes:
-        name: the trial's name of the worker's process.
-        worker: id of the worker.
-        chunk: run and number of the chunk.
-    """
+class BusyWorker(NamedTuple):
+    """A worker that has a chunk: the trial's name of its process, and run, number and owner of the chunk."""
 
     name: str
-    worker: str
-    chunk: tuple[int, int]
+    lease: tuple[int, int, str]
 
 
 class Trial:
@@ -187,61 +153,54 @@ class Trial:
         return {
             "a worker's clock set": self._set_a_worker_s_clock,
             "the publisher's clock set": lambda: self._is_running("publisher") and self._set(self._clocks["publisher"]),
-            **{kind: partial(self._set_a_server_s_clock, server) for kind, server in servers.items()},
+            **{kind: partial(self._set_at_work, server) for kind, server in servers.items()},
             "the database's clock set back, and a worker killed": self._set_back_and_kill,
         }
 
-    def run(self, kinds: Sequence[str], pause: tuple[float, float]) -> TrialOutcome:
+    def run(self, kinds: Sequence[str]) -> list[str]:
         """Let workers index while accidents of these kinds happen, one after the other; then compare.
 
         An accident that hits nothing does not count and is tried again later. If the run is done before all accidents
         have happened, every document gets another text and revision, and a new run begins. Each run is compared.
 
-        Args:
-            kinds: kinds of accidents, in their order.
-            pause: minimum and maximum seconds between two accidents.
+        Returns:
+            For each accident what its run left otherwise than an undisturbed run of one process; empty: nothing.
 
         Raises:
             TimeoutError: the run does not end, or an accident hits nothing for as long.
         """
-        happened: Counter[str] = Counter()
-        started = last = time.monotonic()
         accidents = {**self.accidents(), **self.clock_accidents()}
         if self.clock_accidents().keys() & set(kinds):
             self._give_servers_clocks()
         ended: list[_Ended] = []
+        waiting, happened, last = list(kinds), 0, time.monotonic()
         try:
-            waiting = list(kinds)
             while waiting or not self._is_done():
                 if time.monotonic() - last > _ENDS_WITHIN:
-                    raise TimeoutError(f"no end {_ENDS_WITHIN:.0f} s after the last of {happened.total()} accidents")
+                    raise TimeoutError(f"no end {_ENDS_WITHIN:.0f} s after an accident; these are to happen: {waiting}")
                 if self._is_done():
-                    ended.append(self._end(happened.total() - sum(run.accidents for run in ended)))
+                    ended.append(self._end(happened))
+                    happened = 0
                     self._change_everything()
                 self._keep_alive()
                 kind = self._next(waiting)
                 if kind != PUBLISHER:
-                    time.sleep(self.chance.uniform(*pause))
+                    time.sleep(self.chance.uniform(*_PAUSE))
                 if kind is None:
                     continue
                 waiting.remove(kind)
                 if accidents[kind]():
-                    happened[kind] += 1
-                    last = time.monotonic()
+                    happened, last = happened + 1, time.monotonic()
                 else:
                     waiting.append(kind)
-            seconds = time.monotonic() - started
-            ended.append(self._end(happened.total() - sum(run.accidents for run in ended)))
+            ended.append(self._end(happened))
         finally:
             for process in self.processes.values():
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
             self.engine.dispose()
-        outcome = TrialOutcome(happened, seconds=seconds)
-        for run in ended:
-            self._compare(run, outcome)
-        return outcome
+        return [outcome for run in ended for outcome in [self._compare(run)] * run.accidents]
 
     def _next(self, waiting: Sequence[str]) -> str | None:
         """The next accident: while the publisher reads, which is soon over, only its own."""
@@ -289,13 +248,10 @@ class Trial:
     def _is_running(self, name: str) -> bool:
         return name in self.processes and self.processes[name].poll() is None
 
-    def _last_run(self) -> tables.IndexRun | None:
-        runs = index_runs.runs(self.engine, self.name)
-        return runs[-1] if runs and runs[-1].id > self._before else None
-
     def _run(self) -> tables.IndexRun | None:
         """The run of this revision, if there is one."""
-        return _retry(self._last_run)
+        runs = _retry(lambda: index_runs.runs(self.engine, self.name))
+        return runs[-1] if runs and runs[-1].id > self._before else None
 
     def _is_begun(self) -> bool:
         run = self._run()
@@ -315,26 +271,25 @@ class Trial:
         """A random worker that has a chunk now, and does not load its model or wait."""
         groups = {process.pid: name for name, process in self.processes.items() if self._is_running(name)}
         busy = []
-        for chunk in self._leased():
-            owner = chunk.owner or ""
+        for lease in sorted(self._leased()):
             with suppress(ProcessLookupError):
-                group = os.getpgid(int(owner.split("-")[-2]))
+                group = os.getpgid(int(lease[2].split("-")[-2]))
                 if group in groups:
-                    busy.append(BusyWorker(groups[group], owner, (chunk.run_id, chunk.number)))
+                    busy.append(BusyWorker(groups[group], lease))
         return self.chance.choice(busy) if busy else None
 
-    def _leased(self) -> list[Chunk]:
+    def _chunks(self, *condition: sa.ColumnElement[bool]) -> list[Chunk]:
         def read() -> list[Chunk]:
             with transaction(self.engine) as session:
-                return list(session.scalars(sa.select(Chunk).where(Chunk.state == LEASED).order_by(Chunk.number)))
+                return list(session.scalars(sa.select(Chunk).where(*condition).order_by(Chunk.number)))
 
         return _retry(read)
 
-    def _leased_chunks(self) -> set[tuple[int, int]]:
-        return {(chunk.run_id, chunk.number) for chunk in self._leased()}
+    def _leased(self) -> set[tuple[int, int, str]]:
+        return {(chunk.run_id, chunk.number, chunk.owner or "") for chunk in self._chunks(Chunk.state == LEASED)}
 
     def _has_its_chunk(self, busy: BusyWorker) -> bool:
-        return any((chunk.run_id, chunk.number, chunk.owner) == (*busy.chunk, busy.worker) for chunk in self._leased())
+        return busy.lease in self._leased()
 
     def _kill_a_worker(self) -> bool:
         busy = self._draw_busy_worker()
@@ -375,14 +330,8 @@ class Trial:
         return False
 
     def _chunk_count(self) -> int:
-        def count() -> int:
-            run = self._last_run()
-            if run is None:
-                return 0
-            with transaction(self.engine) as session:
-                return session.scalar(sa.select(sa.func.count()).where(Chunk.run_id == run.id)) or 0
-
-        return _retry(count)
+        run = self._run()
+        return len(self._chunks(Chunk.run_id == run.id)) if run else 0
 
     def _kill(self, name: str) -> None:
         if self._is_running(name):
@@ -404,9 +353,9 @@ class Trial:
         with client_of(self.servers.elastic.url) as client:
             indices = f"{urlsplit(self.settings.store).path[1:]}-*"
             client.indices.put_settings(index=indices, settings={BLOCK: True})
-            before = self._leased_chunks()
+            before = self._leased()
             time.sleep(self.chance.uniform(1.0, 4.0))
-            is_hit = bool(before & self._leased_chunks())
+            is_hit = bool(before & self._leased())
             client.indices.put_settings(index=indices, settings={BLOCK: None})
         return is_hit
 
@@ -426,7 +375,7 @@ class Trial:
         busy = self._draw_busy_worker()
         return busy is not None and self._set(self._clocks[busy.name]) and self._has_its_chunk(busy)
 
-    def _set_a_server_s_clock(self, server: ServerProcess) -> bool:
+    def _set_at_work(self, server: ServerProcess) -> bool:
         return self._is_at_work() and self._set(server.clock)
 
     def _set_back_and_kill(self) -> bool:
@@ -464,25 +413,21 @@ class Trial:
         left = contents(self.settings, self.name)
         return _Ended(self.revision, accidents, left, stored, findings(self.engine, self.name))
 
-    def _compare(self, run: _Ended, outcome: TrialOutcome) -> None:
-        """Index a run's source undisturbed in one process, and add to the outcome what differs."""
+    def _compare(self, run: _Ended) -> str:
+        """What differs when a run's source is indexed undisturbed in one process."""
         self.revision = run.revision
         self._write()
         home = self.folder / f"alone-{run.revision}"
         alone = Settings.read(home, str(home / "store"), f"sqlite:///{home / 'dragoman.db'}")
         index([str(self.source)], self.name, settings=alone, device="cpu")
         expected, actual = contents(alone, self.name), run.contents
-        lost = sorted(expected.keys() - actual.keys())
-        different = sorted(doc_id for doc_id in expected.keys() & actual.keys() if expected[doc_id] != actual[doc_id])
-        doubled = run.stored - len(actual) + len(actual.keys() - expected.keys())
+        different = sorted(doc_id for doc_id in {*expected, *actual} if expected.get(doc_id) != actual.get(doc_id))
         with open_database(alone.database) as engine:
             undisturbed = findings(engine, self.name)
         wrong = sorted(((run.findings - undisturbed) + (undisturbed - run.findings)).elements())
-        outcome.lost += lost
-        outcome.different += different
-        outcome.doubled += doubled
-        outcome.findings += wrong
-        outcome.spoilt += run.accidents if lost or different or doubled or wrong else 0
+        doubled = run.stored - len(actual)
+        held = not different and not wrong and not doubled
+        return fell(f"{len(different)} differ", different[:3], f"{doubled} doubled", "findings", wrong[:3], held=held)
 
 
 def _retry(read: Callable[[], T]) -> T:

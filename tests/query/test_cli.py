@@ -24,7 +24,8 @@ from query.commands.options import COLLECTION
 from tests.conftest import fallen
 from tests.query.conftest import copied
 from trials import DEMO, ROOT
-from trials.command_attacks import NAMES, odd_name, options
+from trials.command_attacks import options
+from trials.input_attacks import NAMES, odd_name
 from trials.servers.shared import once
 
 _COMMANDS = [command for lines in _SECTIONS.values() for command in lines]

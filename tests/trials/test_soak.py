@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trials.process_figures import MEMORY, Watched
+from tests.conftest import fallen
 from trials.soak import Collection, Known, soak
 
 BEFORE, AFTER = {"1": "old", "2": "old"}, {"2": "new", "3": "new"}
@@ -31,8 +31,6 @@ def test_what_a_search_may_find_is_known_before_a_change_meanwhile_and_after() -
 
 @pytest.mark.long
 def test_a_service_is_right_while_collections_are_made_changed_and_deleted(tmp_path: Path, elastic_url: str) -> None:
-    outcome = soak(tmp_path, elastic_url, 60)
-    assert outcome.falls == []
-    assert {"dragoman index", "dragoman attach", "writes", "tokens", "wrong requests"} <= outcome.tries.keys()
-    assert isinstance(outcome.watched, Watched)
-    assert outcome.watched.samples[0][MEMORY] > 0
+    outcomes = list(soak(tmp_path, elastic_url, 60))
+    assert fallen(outcomes) == []
+    assert len(outcomes) > 100

@@ -47,10 +47,10 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
 
 @contextmanager
 def process(
-    home: Path, *options: str, log: str = os.devnull, stdin: int = subprocess.DEVNULL, **environment: str
+    home: Path, *options: str, log: str = os.devnull, stdin: int = subprocess.DEVNULL, port: int = 0, **environment: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """``dragoman serve`` as a process that has opened its collections, and its URL; ``log`` is the file of its log."""
-    port = free_port()
+    port = port or free_port()
     with Path(log).open("ab") as logged:
         started = subprocess.Popen(
             [*DRAGOMAN, "serve", "--home", str(home), "--port", str(port), "--device", "cpu", *options],

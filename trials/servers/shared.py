@@ -37,10 +37,7 @@ def shared_folder() -> Path:
         folder.chmod(0o755)  # servers run as other users
         os.environ[_VARIABLE] = str(folder)
         helper = subprocess.Popen(
-            [sys.executable, "-m", __name__, folder],
-            stdin=subprocess.PIPE,
-            cwd=ROOT,
-            start_new_session=True,
+            [sys.executable, "-m", __name__, folder], stdin=subprocess.PIPE, cwd=ROOT, start_new_session=True
         )
         atexit.register(helper.communicate)
     return Path(os.environ[_VARIABLE])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,19 +15,9 @@ import sqlalchemy as sa
 from encoders.errors import StoreError
 from indexer.ledger import database
 from indexer.ledger.database import connect, open_database, open_engine, read_database_id, upgrade
+from tests.conftest import fallen
 from tests.indexer.workers.conftest import new_database
-from trials.database_accidents import (
-    DONE,
-    KILLED,
-    REFUSED,
-    copied,
-    fill,
-    migrations_with_second,
-    open_in_process,
-    random_kills,
-    require_complete,
-    small_disk,
-)
+from trials.database_accidents import copied, fill, interrupted, migrations_with_second, require_complete
 from trials.servers.postgres import PostgresServer
 
 
@@ -175,59 +164,7 @@ def test_postgresql_is_upgraded_in_one_step_by_one_of_several(
 
 @pytest.mark.long
 @pytest.mark.parametrize("again", [False, True])
-def test_a_hundred_kills_at_random_moments_break_nothing(
-    again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    migrations = second if again else database.MIGRATIONS
-    folders = iter(range(1000))
-
-    def prepare() -> Path:
-        folder = tmp_path / f"home-{next(folders)}"
-        return copied(filled, folder) if again else folder / "dragoman.db"
-
-    outcomes = []
-    monkeypatch.setattr(database, "MIGRATIONS", migrations)
-    for file, outcome in random_kills(prepare, migrations, 100):
-        outcomes.append(outcome)
-        require_complete(file, upgraded=again)
-        shutil.rmtree(file.parent)
-    assert set(outcomes) <= {KILLED, DONE}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("again", [False, True])
-def test_twenty_sizes_of_a_full_disk_break_nothing(
-    again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A bound on a file's size stands for the disk; then there is room again."""
-    migrations = second if again else database.MIGRATIONS
-    monkeypatch.setattr(database, "MIGRATIONS", migrations)
-    outcomes = []
-    for size in range(1, 21):
-        file = tmp_path / str(size) / "dragoman.db"
-        if again:
-            copied(filled, file.parent)
-        outcomes.append(open_in_process(file, migrations, max_bytes=size * 16_384))
-        require_complete(file, upgraded=again)
-    assert set(outcomes) == {DONE, REFUSED}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("again", [False, True])
-def test_twenty_sizes_of_a_disk_in_memory_break_nothing(
-    again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    migrations = second if again else database.MIGRATIONS
-    monkeypatch.setattr(database, "MIGRATIONS", migrations)
-    outcomes = []
-    start = 200 if again else 16
-    for size in range(start, start + 20 * 32, 32):
-        try:
-            with small_disk(tmp_path / "disk", size) as disk:
-                file = copied(filled, disk / "home") if again else disk / "home" / "dragoman.db"
-                outcomes.append(open_in_process(file, migrations))
-                left = copied(file, tmp_path / f"left-{size}")
-        except PermissionError as error:
-            pytest.skip(f"disks can't be mounted: {error}")
-        require_complete(left, upgraded=again)
-    assert set(outcomes) == {DONE, REFUSED}
+def test_a_hundred_kills_and_twenty_full_disks_break_nothing(again: bool, tmp_path: Path) -> None:
+    outcomes = list(interrupted(tmp_path, again=again, kills=100))
+    assert fallen(outcomes) == []
+    assert len(outcomes) > 120

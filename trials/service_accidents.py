@@ -1,0 +1,96 @@
+"""Service and cluster are killed and begun again while callers search: no answer is wrong."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+from elasticsearch import helpers
+
+from indexer.collection.settings import Settings
+from query.ranking.searcher import Searcher
+from trials.command import fell, require_done
+from trials.documents import sentences
+from trials.servers.elastic import client_of, running
+from trials.servers.process import free_port
+from trials.servers.service import process
+
+_CALLERS = 8
+_INDEX = "pages"
+
+
+def killed(home: Path, searches: int) -> Iterator[str]:
+    """Search so many times; at a third the service is killed, at two thirds the cluster. A try is a search."""
+    port, turns, lock = free_port(), iter(range(searches)), threading.Lock()
+    with running() as server, ExitStack() as stack:
+        queries = _attach(server.url, home)
+        with Searcher.open("help", Settings.read(home=home), device="cpu") as searcher:
+            right = {query: [hit.doc_id for hit in searcher.search(query[1], lang=query[0])] for query in queries}
+        service, url = stack.enter_context(process(home, port=port))
+
+        def restart_service() -> None:
+            service.kill()
+            service.wait()
+            stack.enter_context(process(home, port=port))
+
+        def restart_cluster() -> None:
+            server.kill()
+            server.start()
+
+        accidents = {searches // 3: restart_service, 2 * searches // 3: restart_cluster}
+
+        def call(_: int) -> list[str]:
+            outcomes: list[str] = []
+            with httpx.Client(base_url=url, timeout=60) as client:
+                while True:
+                    with lock:
+                        number = next(turns, -1)
+                    if number < 0:
+                        return outcomes
+                    if number in accidents:
+                        accidents[number]()
+                    query = queries[number % len(queries)]
+                    status, ids = _search(client, number, *query)
+                    held = ids == right[query] if status == 200 else status in {0, 429, 503}
+                    outcomes.append(fell(number, query, status, ids, held=held))
+                    if status != 200:
+                        time.sleep(0.2)
+
+        with ThreadPoolExecutor(_CALLERS) as pool:
+            yield from itertools.chain.from_iterable(pool.map(call, range(_CALLERS)))
+        with httpx.Client(base_url=url, timeout=60) as client:
+            for number, query in enumerate(queries):
+                yield fell("afterwards", query, held=_search(client, number, *query) == (200, right[query]))
+
+
+def _attach(server: str, home: Path) -> list[tuple[str, str]]:
+    """Attach an index; returns queries, each after its language."""
+    pages = sentences(200)
+    with client_of(server) as client:
+        helpers.bulk(client, ({"_index": _INDEX, "_id": page["id"], "_source": page} for page in pages), refresh=True)
+    fields = ["--text", "text", "--lang-field", "lang", "--vectors", "flat", "--device", "cpu", "-q"]
+    require_done(["attach", _INDEX, "-c", "help", "--store", server, *fields, "--home", str(home)])
+    return [(str(page["lang"]), " ".join(str(page["text"]).split()[:6])) for page in pages[::5]]
+
+
+def _search(client: httpx.Client, number: int, lang: str, text: str) -> tuple[int, list[str]]:
+    """The status of a search, 0 if the service is away, and its ids; every other request is Elasticsearch-shaped."""
+    try:
+        if number % 2:
+            answer = client.post("/api/search", json={"query": text, "lang": lang})
+        else:
+            query = {"cross_lingual": {"query": text, "lang": lang}}
+            answer = client.post(f"/{_INDEX}/_search", json={"query": query, "_source": False})
+    except httpx.TransportError:
+        return 0, []
+    if answer.status_code != 200:
+        return answer.status_code, []
+    hits: Any = answer.json()["hits"]
+    return 200, [hit["id"] for hit in hits] if number % 2 else [hit["_id"] for hit in hits["hits"]]
