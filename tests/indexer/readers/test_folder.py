@@ -7,18 +7,14 @@ import io
 import os
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from encoders.document import Document
-from indexer.readers.formats import read, read_all
+from indexer.readers.formats import read_all
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from indexer.readers.source_documents import SourceDocuments, Sources
-
-
-def readings(path: Path, **options: Any) -> list[Reading]:
-    return list(read(str(path), ReadOptions(**options)))
+from tests.indexer.readers.reading import readings
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import gzip
 import random
 import time
 import tracemalloc
-from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
@@ -16,8 +15,9 @@ import pytest
 from encoders.document import Document
 from indexer.readers.files import RECORD_LIMIT
 from indexer.readers.formats import fingerprint, read, read_all
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.source import ReadOptions, Refusal, Remark
 from indexer.readers.wikis.wikitext import plain_text
+from tests.indexer.readers.reading import documents, readings, refusals, remarks
 
 OPTIONS = ReadOptions()
 ELBE = """\
@@ -97,18 +97,6 @@ INSERT INTO `page_props` VALUES (5,'wikibase_item','Q1644',NULL),(3,'wikibase_it
 """
 
 
-def by_kind(readings: Iterable[Reading]) -> tuple[list[Document], list[Refusal | Remark]]:
-    """Documents, and refusals and remarks."""
-    documents: list[Document] = []
-    others: list[Refusal | Remark] = []
-    for reading in readings:
-        if isinstance(reading, Document):
-            documents.append(reading)
-        else:
-            others.append(reading)
-    return documents, others
-
-
 @pytest.fixture
 def dumps(tmp_path: Path) -> Path:
     """Two languages of a dump; the German one has the table of items."""
@@ -131,9 +119,8 @@ def dumps(tmp_path: Path) -> Path:
 
 
 def test_articles_have_text_categories_and_the_wikidata_item_as_their_concept(dumps: Path) -> None:
-    readings = list(read(str(dumps), OPTIONS))
-    documents = [reading for reading in readings if isinstance(reading, Document)]
-    elbe, saale, english = documents
+    found = readings(dumps)
+    elbe, saale, english = documents(found)
     assert (elbe.doc_id, elbe.lang, elbe.title, elbe.revision) == ("dewiki:5", "de", "Elbe", 9005)
     assert elbe.text == (
         "Die Elbe () ist ein Strom\xa0in Mitteleuropa.\n\nVerlauf\nSie fließt durch Hamburg.\n\nLiteratur\n"
@@ -142,9 +129,9 @@ def test_articles_have_text_categories_and_the_wikidata_item_as_their_concept(du
     assert elbe.fields == {"category": ["Fluss in Europa", "Elbe"], "concept": "Q1644"}
     assert (saale.doc_id, dict(saale.fields)) == ("dewiki:8", {})
     assert english.fields == {"category": ["Rivers of Europe"]}
-    assert not [reading for reading in readings if isinstance(reading, Refusal)]
-    remarks = {Path(reading.place).name[:6]: reading.text for reading in readings if isinstance(reading, Remark)}
-    assert remarks["enwiki"].startswith("no page_props.sql.gz of the same dump lies beside it")
+    assert not refusals(found)
+    said = {Path(reading.place).name[:6]: reading.text for reading in found if isinstance(reading, Remark)}
+    assert said["enwiki"].startswith("no page_props.sql.gz of the same dump lies beside it")
 
 
 def test_a_table_of_items_that_comes_later_changes_the_source(dumps: Path) -> None:
@@ -152,7 +139,7 @@ def test_a_table_of_items_that_comes_later_changes_the_source(dumps: Path) -> No
     before = fingerprint(str(english), OPTIONS)
     (dumps / "enwiki-20260101-page_props.sql").write_text(PROPS)
     assert fingerprint(str(english), OPTIONS) != before
-    (document,) = [reading for reading in read(str(english), OPTIONS) if isinstance(reading, Document)]
+    (document,) = documents(readings(english))
     assert document.fields["concept"] == "Q3"
 
 
@@ -177,9 +164,9 @@ def test_files_named_latest_belong_together_and_the_index_of_an_archive_is_no_do
     (tmp_path / "dewiki-latest-page_props.sql.gz").write_bytes(gzip.compress(PROPS.encode()))
     for name in ("latest-pages-articles-multistream-index.txt", "20260101-pages-articles-multistream-index1.txt-p1p9"):
         (tmp_path / f"dewiki-{name}.bz2").write_bytes(bz2.compress(b"600:5:Elbe\n"))
-    documents, others = by_kind(read(str(tmp_path), OPTIONS))
-    assert [document.fields["concept"] for document in documents] == ["Q1644"]
-    assert [reading.text for reading in others] == ["it is a table or an index of a wiki's dump and no document"] * 3
+    found = readings(tmp_path)
+    assert [document.fields["concept"] for document in documents(found)] == ["Q1644"]
+    assert remarks(found) == ["it is a table or an index of a wiki's dump and no document"] * 3
 
 
 def test_parts_of_a_dump_share_one_table(tmp_path: Path) -> None:
@@ -189,8 +176,7 @@ def test_parts_of_a_dump_share_one_table(tmp_path: Path) -> None:
             bz2.compress(part)
         )
     (tmp_path / "dewiki-20260101-page_props.sql").write_text(PROPS)
-    documents, _ = by_kind(read(str(tmp_path), OPTIONS))
-    assert [(document.doc_id, document.fields["concept"]) for document in documents] == [
+    assert [(document.doc_id, document.fields["concept"]) for document in documents(readings(tmp_path))] == [
         ("dewiki:3", "Q3"),
         ("dewiki:5", "Q1644"),
     ]
@@ -205,14 +191,14 @@ def test_parts_of_a_dump_share_one_table(tmp_path: Path) -> None:
 )
 def test_a_file_that_only_mentions_the_root_of_a_dump_is_no_dump(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
-    ((document,), _) = by_kind(read(str(tmp_path), OPTIONS))
+    (document,) = documents(readings(tmp_path))
     assert "A dump begins with <mediawiki xmlns=…>" in document.text
 
 
 def test_a_dump_is_told_by_its_root_after_a_declaration_and_comments(tmp_path: Path) -> None:
     content = b"<?xml version='1.0'?>\n<!-- a --><!-- b\n -->\n" + dump("de", NAMES, page(1, "A", "Eins."))
     (tmp_path / "wiki").write_bytes(content)
-    ((document,), _) = by_kind(read(str(tmp_path), OPTIONS))
+    (document,) = documents(readings(tmp_path))
     assert document.doc_id == "dewiki:1"
 
 
@@ -244,7 +230,7 @@ def test_what_is_no_dump_of_a_known_language_is_refused_once(
 
 def test_a_wiki_whose_language_has_no_known_code_takes_the_language_of_the_options(tmp_path: Path) -> None:
     (tmp_path / "wiki.xml").write_bytes(dump("roa-tara", NAMES, page(1, "A", "Text.")))
-    ((document,), _) = by_kind(read(str(tmp_path), ReadOptions(lang="it")))
+    (document,) = documents(readings(tmp_path, lang="it"))
     assert document.lang == "it"
 
 
@@ -256,10 +242,9 @@ def test_elements_that_no_document_needs_take_no_memory(tmp_path: Path) -> None:
     )
     (tmp_path / "wiki.xml").write_text(articles)
     tracemalloc.start()
-    documents, _ = by_kind(read(str(tmp_path), OPTIONS))
+    assert len(documents(readings(tmp_path))) == 1
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(documents) == 1
     assert peak < 2 << 20
 
 
@@ -268,8 +253,10 @@ def test_an_archive_that_ends_too_early_keeps_what_came_before(tmp_path: Path) -
     articles = dump("de", NAMES, page(1, "A", "Eins."), page(2, "B", "".join(noise)))
     path = tmp_path / "wiki.xml.gz"
     path.write_bytes(gzip.compress(articles)[:20_000])
-    documents, (refusal, *_) = by_kind(read(str(path), OPTIONS))
-    assert [document.doc_id for document in documents] == ["dewiki:1"]
+    document, refusal, *_ = readings(path)
+    assert isinstance(document, Document)
+    assert isinstance(refusal, Refusal)
+    assert document.doc_id == "dewiki:1"
     assert refusal.text == "the gzip archive ends too early; get it again; what came before is kept"
 
 
@@ -277,8 +264,10 @@ def test_a_page_that_is_too_long_ends_the_dump(tmp_path: Path) -> None:
     long = page(2, "B", "a" * (RECORD_LIMIT + (1 << 20)))
     path = tmp_path / "wiki.xml.gz"
     path.write_bytes(gzip.compress(dump("de", NAMES, page(1, "A", "Eins."), long, page(3, "C", "Drei.")), 1))
-    documents, (refusal, *_) = by_kind(read(str(path), OPTIONS))
-    assert [document.doc_id for document in documents] == ["dewiki:1"]
+    document, refusal, *_ = readings(path)
+    assert isinstance(document, Document)
+    assert isinstance(refusal, Refusal)
+    assert document.doc_id == "dewiki:1"
     expected = "a page has more than 64 MB; cut it out, for the dump is not read on; what came before is kept"
     assert refusal.text == expected
 
@@ -292,15 +281,6 @@ def test_a_page_that_is_too_long_ends_the_dump(tmp_path: Path) -> None:
         ("'''''''a'''''", "''a"),
         ("'''{{lang|fr|x}}''' y", "y"),
         ("'''''A'' b''' c", "A b c"),
-    ],
-)
-def test_quotes_are_those_that_mediawiki_shows(markup: str, text: str) -> None:
-    assert plain_text(markup)[0] == text
-
-
-@pytest.mark.parametrize(
-    ("markup", "text"),
-    [
         ("{{Infobox|a=1<!-- }} -->|b=2}}Text", "Text"),
         ("{{efn|<math>x^{a_{1}}</math> foo}} Text", "Text"),
         ("<math>\\text{[[}</math>A<ref>{{lost</ref> B }} C", "A B  C"),
@@ -308,34 +288,24 @@ def test_quotes_are_those_that_mediawiki_shows(markup: str, text: str) -> None:
         ("<syntaxhighlight lang=html><!-- [[x]] {{</syntaxhighlight>A [[b]]", "A b"),
         ("A <ref>b {{c}} [[d]]", "A b  d"),
         ("A <!-- b [[Category:C]]", "A"),
-    ],
-)
-def test_markup_in_comments_formulas_notes_and_nowiki_counts_for_nothing(markup: str, text: str) -> None:
-    assert plain_text(markup) == (text, [])
-
-
-@pytest.mark.parametrize(
-    ("markup", "text"),
-    [
         ("A<br />B<p>C</p>", "A\nB\nC"),
         ("<ul><li>A</li><li>B</li></ul>", "A\n\nB"),
         ("[[Bild:x.JPG|mini|Die [[Elbe]]]]A [[:Bild:x.jpg|b]]", "A b"),
         ("== A ==\n=== B ===\ntext\n=== C ===\n== D ==\nend", "A\nB\ntext\n\nD\nend"),
         ("A\n----\nB", "A\n\nB"),
         ("-{zh-hans:软件; zh-hant:軟體}-是-{A}--{H|zh-cn:x;zh-tw:y}-", "软件是A"),
+        ("A {{lost [[link|label]] and [[Category:X]] end", "A lost label and  end"),
+        ("A ]] }} </ref>b", "A   b"),
     ],
 )
-def test_breaks_headings_pictures_and_variants(markup: str, text: str) -> None:
+def test_wikitext_is_the_text_that_mediawiki_shows(markup: str, text: str) -> None:
+    """Quotes; comments, formulas, notes and nowiki; breaks, headings, pictures, variants; what is never closed."""
     assert plain_text(markup)[0] == text
 
 
-def test_a_category_has_its_characters() -> None:
+def test_a_category_has_its_characters_and_counts_in_no_comment() -> None:
     assert plain_text("[[Category:R&amp;B]]")[1] == ["R&B"]
-
-
-def test_what_is_opened_and_never_closed_is_text() -> None:
-    assert plain_text("A {{lost [[link|label]] and [[Category:X]] end")[0] == "A lost label and  end"
-    assert plain_text("A ]] }} </ref>b")[0] == "A   b"
+    assert plain_text("A <!-- b [[Category:C]]")[1] == []
 
 
 @pytest.mark.parametrize(
@@ -360,11 +330,11 @@ def test_triples_are_drawn_of_a_dump(tmp_path: Path) -> None:
     from encoders.hmde.triples import Triples, page_of
 
     for lang, names in (("de", NAMES), ("it", ("File", "Categoria"))):
-        pages = [page(number, f"P{number}", f"Text {number}.\n[[{names[1]}:K]]") for number in range(1, 5)]
-        (tmp_path / f"{lang}wiki-20260101-pages-articles.xml").write_bytes(dump(lang, names, *pages))
+        articles = [page(number, f"P{number}", f"Text {number}.\n[[{names[1]}:K]]") for number in range(1, 5)]
+        (tmp_path / f"{lang}wiki-20260101-pages-articles.xml").write_bytes(dump(lang, names, *articles))
         rows = ",".join(f"({number},'wikibase_item','Q{number}',NULL)" for number in range(1, 5))
         (tmp_path / f"{lang}wiki-20260101-page_props.sql").write_text(f"(0,'x','',NULL),{rows};\n")
     sources = [str(tmp_path / f"{lang}wiki-20260101-pages-articles.xml") for lang in ("de", "it")]
-    documents = [reading for reading in read_all(sources, OPTIONS) if isinstance(reading, Document)]
-    triples = Triples([page_of(document.lang, document.fields) for document in documents], drawing="shuffled")
+    pages = [page_of(document.lang, document.fields) for document in documents(read_all(sources, OPTIONS))]
+    triples = Triples(pages, drawing="shuffled")
     assert triples.possible == {("de", "it"): 4, ("it", "de"): 4}

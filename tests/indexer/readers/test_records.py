@@ -29,21 +29,10 @@ from indexer.readers.files import SourceFile
 from indexer.readers.formats import fingerprint, read
 from indexer.readers.jsonl import _elements
 from indexer.readers.record import FIELDS_LIMIT, make_document
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.source import ReadOptions, Refusal, Remark
+from tests.indexer.readers.reading import documents, readings, refusals
 from trials import ROOT
 from trials.command_attacks import PACKERS
-
-
-def readings(path: Path, **options: Any) -> list[Reading]:
-    return list(read(str(path), ReadOptions(**options)))
-
-
-def documents(found: list[Reading]) -> list[Document]:
-    return [item for item in found if isinstance(item, Document)]
-
-
-def refusals(found: list[Reading]) -> list[Refusal]:
-    return [item for item in found if isinstance(item, Refusal)]
 
 
 def lines(path: Path, *records: Any) -> Path:
@@ -458,22 +447,29 @@ def test_standard_input_that_does_not_fit_says_how_to_name_another_folder(monkey
         read("-", ReadOptions())
 
 
-def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"id": "a", "text": "x"}\n', encoding="utf-8-sig")
-    assert documents(readings(tmp_path / "a.jsonl"))[0].doc_id == "a"
-
-
 def test_json_lines_in_a_stated_encoding_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": "a", "text": "caf\xe9"}\n', encoding="latin-1")
     assert documents(readings(tmp_path / "a.jsonl", encoding="latin-1"))[0].text == "café"
 
 
-def test_csv_rows_are_read_with_quotes_and_line_breaks(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('id,text,label\n1,"a, ""b""\nc",x\n2,d,\n', encoding="utf-8")
-    assert readings(tmp_path / "a.csv") == [
-        Document("1", "und", 'a, "b"\nc', "", {"label": "x"}),
-        Document("2", "und", "d"),
-    ]
+@pytest.mark.parametrize(
+    ("name", "content", "texts"),
+    [
+        pytest.param("a.csv", 'id,text\n1,"a, ""b""\nc"\n2,d\n', ['a, "b"\nc', "d"], id="quotes and line breaks"),
+        pytest.param("a.csv", "id;text\n1;a, b\n", ["a, b"], id="semicolons"),
+        pytest.param("a.tsv", 'id\ttext\n1\t"Ja\n2\tnein"\n', ['"Ja', 'nein"'], id="quotes in tsv are letters"),
+        pytest.param("a.csv", f"id,text\n1,{'x ' * 2_500_000}\n", ["x " * 2_499_999 + "x"], id="a value of 5 MB"),
+        pytest.param("a.jsonl", '\ufeff{"id": "a", "text": "x"}\n', ["x"], id="a byte order mark is left out"),
+    ],
+)
+def test_rows_and_lines_are_read(tmp_path: Path, name: str, content: str, texts: list[str]) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert [document.text for document in documents(readings(tmp_path / name))] == texts
+
+
+def test_an_empty_value_of_a_csv_column_is_no_field(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text,label\n1,a,x\n2,b,\n")
+    assert [document.fields for document in documents(readings(tmp_path / "a.csv"))] == [{"label": "x"}, {}]
 
 
 @pytest.mark.parametrize("quoted", ['"open', '"closed" too early'])
@@ -484,16 +480,6 @@ def test_a_stray_quote_costs_its_own_csv_row_alone(tmp_path: Path, quoted: str) 
     (refusal,) = refusals(found)
     assert refusal.place.endswith("a.csv:3")
     assert "see to its quotes" in refusal.text
-
-
-def test_csv_with_semicolons_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id;text\n1;a, b\n", encoding="utf-8")
-    assert readings(tmp_path / "a.csv") == [Document("1", "und", "a, b")]
-
-
-def test_quotes_in_tsv_are_letters(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text('id\tlang\ttext\n1\tde\t"Ja\n2\tde\tnein"\n', encoding="utf-8")
-    assert [document.text for document in documents(readings(tmp_path / "a.tsv"))] == ['"Ja', 'nein"']
 
 
 def test_a_csv_row_with_too_few_or_many_columns_is_refused(tmp_path: Path) -> None:
@@ -535,30 +521,21 @@ def test_csv_in_an_8_bit_set_is_read_and_said_once(tmp_path: Path) -> None:
     assert "windows-1252" in remark.text
 
 
-def test_a_csv_value_of_5_mb_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(f"id,text\n1,{'x ' * 2_500_000}\n", encoding="utf-8")
-    assert len(documents(readings(tmp_path / "a.csv"))[0].text) == 4_999_999
-
-
-def test_a_source_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="nowhere does not exist"):
-        read(str(tmp_path / "nowhere"), ReadOptions())
-
-
-def test_an_empty_folder_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no file in it"):
-        read(str(tmp_path), ReadOptions())
-
-
-def test_unusable_options_are_refused_at_once(tmp_path: Path) -> None:
-    path = str(lines(tmp_path / "a.jsonl", {"id": "a", "text": "x"}))
-    for options, reason in (
-        (ReadOptions(format="docx"), "'docx' is no format"),
-        (ReadOptions(lang="klingonisch"), "klingonisch"),
-        (ReadOptions(encoding="rot13"), "'rot13' is no encoding"),
-    ):
-        with pytest.raises(BadInput, match=reason):
-            read(path, options)
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [
+        ("nowhere", ReadOptions(), "nowhere does not exist"),
+        ("", ReadOptions(), "no file in it"),
+        ("/dev/null", ReadOptions(format="docx"), "'docx' is no format"),
+        ("/dev/null", ReadOptions(lang="klingonisch"), "klingonisch"),
+        ("/dev/null", ReadOptions(encoding="rot13"), "'rot13' is no encoding"),
+    ],
+)
+def test_what_can_not_be_read_at_all_is_refused_at_once(
+    tmp_path: Path, name: str, options: ReadOptions, reason: str
+) -> None:
+    with pytest.raises(BadInput, match=reason):
+        read(str(tmp_path / name), options)
 
 
 def test_the_fingerprint_changes_with_files_and_options_and_nothing_else(tmp_path: Path) -> None:

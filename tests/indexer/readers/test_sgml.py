@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import time
 import tracemalloc
@@ -13,21 +14,10 @@ import pytest
 from encoders.document import Document
 from indexer.readers.formats import read
 from indexer.readers.newspapers.clef import newspaper
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.source import ReadOptions, Refusal, Remark
+from tests.indexer.readers.reading import documents, readings, remarks
 
 CLEF = Path(__file__).parent / "clef"
-
-
-def readings(path: Path, **options: Any) -> list[Reading]:
-    return list(read(str(path), ReadOptions(**options)))
-
-
-def documents(found: list[Reading]) -> list[Document]:
-    return [item for item in found if isinstance(item, Document)]
-
-
-def remarks(found: list[Reading]) -> list[str]:
-    return [item.text for item in found if isinstance(item, Remark)]
 
 
 def one(file: str, **options: Any) -> Document:
@@ -39,200 +29,22 @@ def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("file", "doc_id", "lang", "title", "begins", "ends", "encoding"),
-    [
-        (
-            "latimes94/la010194",
-            "LA010194-0001",
-            "en",
-            "TUGBOAT CREWS AT PIER 9 SAY R&D MONEY WENT OVERBOARD",
-            "The crews of four tugboats walked off Pier 9 on Friday, saying that the money for a quieter",
-            "AT&T; Co. wires stayed dry.",
-            "windows-1252",
-        ),
-        (
-            "latimes02/la0203.sgml",
-            "LA02030402-77",
-            "en",
-            "A lighthouse learns to text",
-            "The keeper of Gull Point now answers sailors by phone.\nThe lamp",
-            "Gulls have not commented.",
-            "",
-        ),
-        (
-            "glasgow/gh950103.sgml",
-            "GH950103-000004",
-            "en",
-            "Ferry runs aground on its own timetable",
-            "THE ferry to Inchmorrow left at noon, as the poster said, and met the mud at five past",
-            "more slowly indeed.",
-            "windows-1252",
-        ),
-        (
-            "fr94/FR940102.sgml",
-            "FR940102-000003",
-            "de",
-            "Bürger zählen Vögel & Brücken",
-            "Am Fluss über der alten Mühle",
-            "Die Brücken zählten sie gleich mit.",
-            "windows-1252",
-        ),
-        (
-            "spiegel/spiegel94.sgml",
-            "SPIEGEL94-000001-000",
-            "de",
-            "„Wir haben die Tür gesucht“",
-            "Ein Verein – zwölf Mitglieder –",
-            "Sie koste 3 € im Jahr.",
-            "windows-1252",
-        ),
-        (
-            "sda/sda940101.sgml",
-            "SDA.940101.0001",
-            "de",
-            "Zürcher Tram fährt rückwärts",
-            "Zürich, 1. Jan. (sda)",
-            "Die Fahrgäste stiegen vorn aus.",
-            "windows-1252",
-        ),
-        (
-            "lemonde/lemonde94.sgml",
-            "LEMONDE94-000007-19940101",
-            "fr",
-            "Le four à pain du canal rouvre après la crûe",
-            "Les péniches livrent",
-            "Il l'a redescendu mardi.",
-            "windows-1252",
-        ),
-        (
-            "ats/ats940101.sgml",
-            "ATS.940101.0012",
-            "fr",
-            "La neige oublie le col",
-            "Sion, 1er jan",
-            "Les chasse-neige ont été repeints.",
-            "windows-1252",
-        ),
-        (
-            "agz/agz.sgml",
-            "AGZ.940520.0107",
-            "it",
-            "Il lago è salito di un gradino",
-            "Lugano, 20 mag",
-            "La panchina più bassa è sott'acqua.",
-            "windows-1252",
-        ),
-        (
-            "lastampa/lastampa94.sgml",
-            "LASTAMPA94-000123",
-            "it",
-            "La città spegne i lampioni & guarda le stelle",
-            "Per un'ora nessuna luce",
-            "Chi c’era dice che è stato bello.",
-            "",
-        ),
-        (
-            "efe/efe19940101.sgml",
-            "EFE19940101-00003",
-            "es",
-            "AÑO NUEVO El reloj de la plaza dio trece campanadas",
-            "Soria, 1 ene.- El reloj de la plaza dio anoche trece campanadas y nadie se quejó.",
-            "que haga en la torre.",
-            "windows-1252",
-        ),
-        (
-            "nrc/nh19940103.sgml",
-            "NH19940103-0001",
-            "nl",
-            "Sluiswachter vindt tweede sleutel",
-            "Na drieëntwintig jaar",
-            "De sluis gaat nu aan beide kanten open.",
-            "windows-1252",
-        ),
-        (
-            "aamulehti/aamu94.sgml",
-            "AAMU19941122-000065",
-            "fi",
-            "",
-            "Jää kantoi",
-            "Toista se ei kantanut.",
-            "windows-1252",
-        ),
-        (
-            "TT1994/tt94.sgml",
-            "TT9401-940101-12",
-            "sv",
-            "Älg åkte tunnelbana till Ängby",
-            "Stockholm (TT)",
-            "Kontrollanten steg av.",
-            "",
-        ),
-        (
-            "publico/publico94.sgml",
-            "PUBLICO-19940101-001",
-            "pt",
-            "",
-            "O museu das chaves",
-            "A direção pede paciência.",
-            "windows-1252",
-        ),
-        (
-            "folha/fsp940101.sgml",
-            "FSP940101-001",
-            "pt",
-            "Padaria distribui pão quente no portão",
-            "Da Redação\nA fila",
-            "Não sobrou miolo.",
-            "windows-1252",
-        ),
-        *(
-            (
-                f"IZVESTIA1995/iz-{name}.sgml",
-                f"IZV-{date}-0001",
-                "ru",
-                "Снег выпал дважды",
-                "Дворники требуют пересчёта.\nВо вторник",
-                "вернулся & остался.",
-                encoding,
-            )
-            for name, date, encoding in (
-                ("koi8", "950101", "koi8-r"),
-                ("1251", "950102", "windows-1251"),
-                ("utf8", "950103", ""),
-            )
-        ),
-        (
-            "MAGYAR2002/mh-latin2.sgml",
-            "MH-2002-1",
-            "hu",
-            "Őszi tűzijáték a Tiszán",
-            "A hős tűzoltó",
-            "de a csónakba beült.",
-            "windows-1250",
-        ),
-        (
-            "MAGYAR2002/mh-1250.sgml",
-            "MH-2002-2",
-            "hu",
-            "„Őszi tűzijáték a Tiszán”",
-            "A hős tűzoltó",
-            "de a csónakba beült.",
-            "windows-1250",
-        ),
-    ],
-)
-def test_each_newspaper_is_read_with_its_title_text_language_and_encoding(
-    file: str, doc_id: str, lang: str, title: str, begins: str, ends: str, encoding: str
-) -> None:
-    found = readings(CLEF / file)
+def expected() -> list[dict[str, str]]:
+    """What each newspaper's first document must be, from the table beside the files."""
+    with (CLEF / "expected.tsv").open(encoding="utf-8", newline="") as table:
+        rows = csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [{name: value.replace("\\n", "\n") for name, value in row.items()} for row in rows]
+
+
+@pytest.mark.parametrize("row", expected(), ids=lambda row: row["file"])
+def test_each_newspaper_is_read_with_its_title_text_language_and_encoding(row: dict[str, str]) -> None:
+    found = readings(CLEF / row["file"])
     document = documents(found)[0]
-    assert (document.doc_id, document.lang, document.title) == (doc_id, lang, title)
-    assert document.text.startswith(begins)
-    assert document.text.endswith(ends)
-    assert remarks(found) == (
-        [f"records are not UTF-8 and taken for {encoding}; if that is wrong, say --encoding"] if encoding else []
-    )
+    assert (document.doc_id, document.lang, document.title) == (row["doc_id"], row["lang"], row["title"])
+    assert document.text.startswith(row["begins"])
+    assert document.text.endswith(row["ends"])
+    taken_for = f"records are not UTF-8 and taken for {row['encoding']}; if that is wrong, say --encoding"
+    assert remarks(found) == ([taken_for] if row["encoding"] else [])
     assert not [item for item in found if isinstance(item, Refusal)]
 
 
@@ -311,20 +123,36 @@ def test_a_record_whose_start_tag_is_lost_is_read_and_stray_text_is_said(tmp_pat
     assert remarks(found) == ["text stands outside any <DOC> and was left out"]
 
 
-def test_root_tags_declarations_and_comments_are_no_text(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.sgml",
-        '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE DOCS SYSTEM "x.dtd">\n<DOCS>\n'
-        "<DOC><DOCNO>1</DOCNO><TEXT>One<!-- not\nthis --> <![CDATA[a < b]]></TEXT></DOC>\n</DOCS>\x1a\n",
-    )
-    assert readings(path) == [Document("1", "und", "One a < b")]
-
-
-def test_what_only_looks_like_markup_is_text(tmp_path: Path) -> None:
-    body = "a < b > c, <3 & R&B, <ann@example.org>, &unknown; &amp; &#233; &copy"
-    assert documents(readings(write(tmp_path / "a.sgml", f"<DOC><DOCNO>1</DOCNO><TEXT>{body}</TEXT></DOC>")))[
-        0
-    ].text == ("a < b > c, <3 & R&B, <ann@example.org>, &unknown; & é &copy")
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        pytest.param(
+            '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE DOCS SYSTEM "x.dtd">\n<DOCS>\n'
+            "<DOC><DOCNO>1</DOCNO><TEXT>One<!-- not\nthis --> <![CDATA[a < b]]></TEXT></DOC>\n</DOCS>\x1a\n",
+            Document("1", "und", "One a < b"),
+            id="root tags, declarations and comments are no text",
+        ),
+        pytest.param(
+            "<DOC><DOCNO>1</DOCNO>"
+            "<TEXT>a < b > c, <3 & R&B, <ann@example.org>, &unknown; &amp; &#233; &copy</TEXT></DOC>",
+            Document("1", "und", "a < b > c, <3 & R&B, <ann@example.org>, &unknown; & é &copy"),
+            id="what only looks like markup is text",
+        ),
+        pytest.param(
+            "<DOC><DOCNO>1</DOCNO><TEXT><P>One <B>bold</B> and <F P=105>two</F>.<P>Next</DATE> line.</TEXT>"
+            "<DATE>1994</DATE></DOC>",
+            Document("1", "und", "One bold and two .\nNext line.", fields={"date": "1994"}),
+            id="inline tags do not cut a text",
+        ),
+        pytest.param(
+            '<DOC id="NYT_1" lang="en-US" type="story"><HEADLINE>H</HEADLINE><TEXT>x</TEXT></DOC>',
+            Document("NYT_1", "en", "x", "H"),
+            id="id and language may stand in the doc tag",
+        ),
+    ],
+)
+def test_markup_is_read(tmp_path: Path, markup: str, expected: Document) -> None:
+    assert readings(write(tmp_path / "a.sgml", markup)) == [expected]
 
 
 @pytest.mark.parametrize("piece", ["<!--", "<![CDATA[", "<a ", "<", "&", "<a b=", " ", "<P>", "\n", "&amp", '<x y="'])
@@ -340,17 +168,6 @@ def test_half_characters_do_not_come_in_as_entities(tmp_path: Path) -> None:
     documents(readings(path))[0].text.encode("utf-8")
 
 
-def test_inline_tags_do_not_cut_a_text(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.sgml",
-        "<DOC><DOCNO>1</DOCNO><TEXT><P>One <B>bold</B> and <F P=105>two</F>.<P>Next</DATE> line.</TEXT>"
-        "<DATE>1994</DATE></DOC>",
-    )
-    (document,) = documents(readings(path))
-    assert document.text == "One bold and two .\nNext line."
-    assert document.fields == {"date": "1994"}
-
-
 def test_an_unknown_tag_set_is_read_and_said(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.sgml", "<DOC><DOCNO>1</DOCNO><DATE>94</DATE><SUMMARY>Short.</SUMMARY><STORY>Long.</STORY></DOC>"
@@ -362,13 +179,6 @@ def test_an_unknown_tag_set_is_read_and_said(tmp_path: Path) -> None:
     assert "taken from <SUMMARY>, <STORY>" in remark.text
     (document,) = documents(readings(path, fields={"text": "story", "title": "SUMMARY", "day": "DATE"}))
     assert (document.title, document.text, document.fields) == ("Short.", "Long.", {"day": "94"})
-
-
-def test_id_and_language_may_stand_in_the_doc_tag(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.sgml", '<DOC id="NYT_1" lang="en-US" type="story"><HEADLINE>H</HEADLINE><TEXT>x</TEXT></DOC>'
-    )
-    assert readings(path) == [Document("NYT_1", "en", "x", "H")]
 
 
 def test_a_record_without_id_or_text_is_refused_by_line_and_the_rest_goes_on(tmp_path: Path) -> None:

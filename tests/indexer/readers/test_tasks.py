@@ -6,22 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from encoders.document import Document
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from indexer.readers.formats import read
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
-
-
-def readings(path: Path, format_: str = "") -> list[Reading]:
-    """All readings of a source."""
-    return list(read(str(path), ReadOptions(format=format_)))
-
-
-def documents(path: Path, format_: str = "") -> list[Document]:
-    """The documents of a source."""
-    return [reading for reading in readings(path, format_) if isinstance(reading, Document)]
+from tests.indexer.readers.reading import documents, readings, refusals, remarks
 
 
 def lett_line(lang: str, url: str, text: str) -> str:
@@ -53,30 +41,28 @@ def commentary(tmp_path: Path) -> Path:
 
 
 def test_a_site_gives_its_pages_by_url(site: Path) -> None:
-    english, french = documents(site)
+    english, french = documents(readings(site))
     assert (english.doc_id, english.lang, english.text) == (
         "http://a.example/en/1",
         "en",
         "The river rose.\nGoats swam.",
     )
     assert (french.lang, french.fields["site"]) == ("fr", "a.example")
-    refused = [reading.text for reading in readings(site) if isinstance(reading, Refusal)]
+    refused = [refusal.text for refusal in refusals(readings(site))]
     assert refused == [
         "it has 2 columns; a page of a .lett file has 6",
         "it has a text that is no Base64; get the file again",
     ]
-    assert [reading.text for reading in readings(site) if isinstance(reading, Remark)] == [
-        "pages without text were left out"
-    ]
+    assert remarks(readings(site)) == ["pages without text were left out"]
 
 
 def test_news_commentary_gives_translations_one_concept(commentary: Path) -> None:
-    german, english = documents(commentary, "commentary")
+    german, english = documents(readings(commentary, format="commentary"))
     assert (german.doc_id, german.lang, german.text) == ("de:bank-crisis.txt", "de", "Die Bank\nging unter.")
     assert english.fields == german.fields == {"concept": "bank-crisis.txt"}
     stray = commentary.parent / "nowhere.txt"
     stray.write_text("text")
-    assert "not named by a language" in next(r.text for r in readings(stray, "commentary") if isinstance(r, Refusal))
+    assert "not named by a language" in refusals(readings(stray, format="commentary"))[0].text
 
 
 def test_news_commentary_in_pairs_of_sentences_is_known_by_its_name(tmp_path: Path) -> None:
@@ -84,15 +70,15 @@ def test_news_commentary_in_pairs_of_sentences_is_known_by_its_name(tmp_path: Pa
     file = tmp_path / "news-commentary-v14.de-en.tsv.gz"
     file.write_bytes(gzip.compress(("\n".join(rows) + "\n").encode()))
     by_concept: dict[str, dict[str, str]] = {}
-    for document in documents(file):
+    for document in documents(readings(file)):
         by_concept.setdefault(document.fields["concept"], {})[document.lang] = document.text
     assert list(by_concept.values()) == [
         {"de": "Titel\nEin Satz.", "en": "Title\nA sentence."},
         {"de": "Zweites", "en": "Second"},
         {"de": "Nur deutsch"},
     ]
-    assert len({document.doc_id for document in documents(file)}) == 5
-    assert [reading.place.rpartition(":")[2] for reading in readings(file) if isinstance(reading, Refusal)] == ["5"]
+    assert len({document.doc_id for document in documents(readings(file))}) == 5
+    assert [refusal.place.rpartition(":")[2] for refusal in refusals(readings(file))] == ["5"]
 
 
 def test_jrc_acquis_is_known_by_its_files_names(tmp_path: Path) -> None:
@@ -102,13 +88,13 @@ def test_jrc_acquis_is_known_by_its_files_names(tmp_path: Path) -> None:
         body = f"<body><head n='1'>{text}</head><div type='body'><p n='2'>Art. 1</p></div></body>"
         markup = f"<TEI.2><teiHeader><title>JRC</title></teiHeader><text>{body}</text></TEI.2>"
         (folder / f"jrc21958_01-{lang}.xml").write_text(markup)
-    english, french = documents(tmp_path)
+    english, french = documents(readings(tmp_path))
     assert (english.doc_id, english.lang, english.text) == ("jrc21958_01-en", "en", "The Council\nArt. 1")
     assert french.text.startswith("Le Conseil décide %x")
     assert english.fields == french.fields == {"concept": "jrc21958_01"}
     other = tmp_path / "other.xml"
     other.write_text("<TEI.2/>")
-    assert "jrcNAME-LANG.xml" in next(r.text for r in readings(other, "jrc") if isinstance(r, Refusal))
+    assert "jrcNAME-LANG.xml" in refusals(readings(other, format="jrc"))[0].text
 
 
 def test_they_are_indexed(site: Path, small: ModelFolder, settings: Settings) -> None:
