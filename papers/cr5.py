@@ -19,7 +19,7 @@ from encoders.errors import BadInput
 from papers.cr5_data import Wikipedia
 from papers.retrieval import RANKS, Precision, precision
 from papers.systems import rank_scores
-from query.evaluation.plots import empty_figure, plain_texts
+from query.evaluation.drawing import empty_figure, plain_texts
 from query.measures.quality_measures import Scores
 
 if TYPE_CHECKING:

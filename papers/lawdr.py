@@ -28,7 +28,7 @@ from papers.lawdr_vectors import (
 from papers.separability import RankChoice, accuracy_by_component, smallest_rank
 from papers.systems import mean_scores, runs_of_pairs
 from query.alignment.matching import align
-from query.evaluation.plots import empty_figure, plain_texts
+from query.evaluation.drawing import empty_figure, plain_texts
 from query.evaluation.scored_runs import ScoredRun
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from papers.paper_table import PaperTable, data_json, documents_in_words
 from papers.systems import System, open_log, runs_of_pairs, say_logged
 from query.commands.help import Command
 from query.commands.options import PATH, Number, common_options, languages_option, plot_option
-from query.evaluation.plots import save_figure
+from query.evaluation.drawing import save_figure
 
 
 @click.command("cr5", cls=Command)

@@ -38,7 +38,7 @@ from papers.systems import System, open_log, say_logged
 from query.alignment.gold import stated_pairs
 from query.commands.help import Command
 from query.commands.options import PATH, common_options, default_encoder_option, device_option, plot_option
-from query.evaluation.plots import save_figure
+from query.evaluation.drawing import save_figure
 
 
 @click.command("lawdr", cls=Command)

@@ -37,7 +37,7 @@ from query.commands.options import (
     languages_option,
     sweep_options,
 )
-from query.evaluation.plots import save_figure
+from query.evaluation.drawing import save_figure
 
 
 @click.command("mappings", cls=Command)

@@ -14,7 +14,7 @@ from query.alignment.mate_retrieval_sweep import Sweep, mates_figure, run_sweep
 from query.commands.help import Command
 from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, sweep_options
 from query.commands.output.mates import show_mates, show_sweep
-from query.evaluation.plots import save_figure
+from query.evaluation.drawing import save_figure
 
 
 @click.command("mates", cls=Command)

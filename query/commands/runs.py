@@ -186,7 +186,7 @@ def compare_runs(
                 f"{run.id} and {baseline.id} were scored by different judgements; part of the difference is theirs"
             )
     if plot:
-        from query.evaluation.plots import difference_figure, save_figure  # noqa: PLC0415 - matplotlib is only for this
+        from query.evaluation.drawing import difference_figure, save_figure  # noqa: PLC0415 - matplotlib is only for this
 
         drawn = [comparison for comparison in comparisons if comparison.measure == tested[0]]
         save_figure(difference_figure(drawn), plot)

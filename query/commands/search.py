@@ -85,7 +85,7 @@ def command(
     stated_language = normalise(lang or "")
     to_languages, preferred = None if to is None else typed_languages(to), typed_languages(prefer)
     with console.waiting("starting"):  # a second of imports
-        from query.ranking.query_reading import require_query  # noqa: PLC0415
+        from query.ranking.query_encoder import require_query  # noqa: PLC0415
         from query.ranking.searcher import Searcher  # noqa: PLC0415
 
     require_query(text)

@@ -152,7 +152,7 @@ def write_matrix(matrix: PairMatrix, path: Path) -> None:
     elif path.suffix.lower() == ".tex":
         write_lines(path, [as_latex(matrix)])
     else:
-        from query.evaluation.plots import save_figure  # noqa: PLC0415 - matplotlib is only for this
+        from query.evaluation.drawing import save_figure  # noqa: PLC0415 - matplotlib is only for this
 
         save_figure(matrix_figure(matrix), path)
 
@@ -194,26 +194,19 @@ def as_latex(matrix: PairMatrix) -> str:
 
 def matrix_figure(matrix: PairMatrix) -> Figure:
     """Draw the matrix: the darker a cell, the higher its mean."""
-    from query.evaluation.plots import empty_figure, plain_texts  # noqa: PLC0415 - half a second
+    from query.evaluation.drawing import empty_figure, heat_map, plain_texts  # noqa: PLC0415 - half a second
 
-    rows, columns = len(matrix.langs), len(matrix.documents)
-    figure = empty_figure(max(3.5, 0.72 * columns + 1.5), max(2.5, 0.5 * rows + 1.2))
-    values = np.full((rows, columns), np.nan)
-    for (lang, documents), mean in matrix.means.items():
-        values[matrix.langs.index(lang), matrix.documents.index(documents)] = mean
+    pairs = [[(lang, documents) for documents in matrix.documents] for lang in matrix.langs]
+    values = np.array([[matrix.means.get(pair, np.nan) for pair in row] for row in pairs])
+
+    def text(row: int, column: int) -> str:
+        mean = matrix.means.get(pairs[row][column])
+        return "" if mean is None else f"{mean:.3f}{matrix.mark(pairs[row][column])}"
+
+    figure = empty_figure(max(3.5, 0.72 * values.shape[1] + 1.5), max(2.5, 0.5 * len(values) + 1.2))
     with plain_texts():
         axes = figure.subplots()
-        axes.imshow(values, cmap="YlGnBu", vmin=0.0, vmax=max(float(np.nanmax(values)), 1e-9), aspect="auto")
-        for row, lang in enumerate(matrix.langs):
-            for column, documents in enumerate(matrix.documents):
-                if (lang, documents) in matrix.means:
-                    is_dark = values[row, column] > 0.6 * float(np.nanmax(values))
-                    text = f"{values[row, column]:.3f}{matrix.mark((lang, documents))}"
-                    axes.text(
-                        column, row, text, ha="center", va="center", fontsize=8, color="white" if is_dark else "#222222"
-                    )
-        axes.set_xticks(range(columns), matrix.documents)
-        axes.set_yticks(range(rows), matrix.langs)
+        heat_map(axes, values, (matrix.langs, matrix.documents), "YlGnBu", text)
         axes.set_xlabel("documents")
         axes.set_ylabel("topics")
         against = f", against {matrix.against}" if matrix.against else ""

@@ -110,7 +110,6 @@ def migrate(
         decision = fit(opened, request.after(active, None) if active else request, new)
         with Searcher.open(name, settings, device=device, console=console) as searcher:
             comparison = compare(searcher, new, decision.calibration, settings)
-        stays = dry_run or not (quality.pays or anyway)
-        stored = None if stays else keep(opened, decision).stored
+        stored = keep(opened, decision).stored if (quality.pays or anyway) and not dry_run else None
     documents = Counter(document.lang for document in paired.documents)
     return MigrationReport(query_encoder, documents, recipe, quality, comparison, stored, taught)

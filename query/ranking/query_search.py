@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import partial
 
 from encoders.document import Document, FloatArray
 from encoders.errors import StoreError
+from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, VectorStore
 from query.ranking.fair_ranker import STRETCHES, FairRanker
 from query.ranking.hit_reranker import HitReranker
-from query.ranking.ranked_hits import ranked_hits
-from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Ranking, grouped
-
-if TYPE_CHECKING:
-    from query.ranking.searcher import Searcher
+from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Ranking, grouped, ranked_hits
 
 _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
@@ -30,26 +26,25 @@ class QuerySearch:
     """The search of a query in a collection; ``explain`` and ``passages`` are as of ``Searcher.search``.
 
     Attributes:
+        parts: the parts of the stored vectors.
         vectors: (1, dim) the query as its encoder made it.
+        plain: (dim,) the query in the stored space.
         reranking: seconds that reranking took.
     """
 
-    searcher: Searcher
+    collection: str
+    store: VectorStore
+    parts: VectorParts
     ranker: FairRanker
     query: Document
     vectors: FloatArray
+    plain: FloatArray
     targets: Sequence[str]
     filters: Filters | None
     reranker: HitReranker | None
     explain: bool
     passages: int
     reranking: float = field(default=0.0, init=False)
-
-    @cached_property
-    def _plain(self) -> FloatArray:
-        """(dim,) the query in the stored space."""
-        plain: FloatArray = self.searcher.in_stored_space(self.vectors, self.query.lang)[0]
-        return plain
 
     def flat(self, count: int) -> list[Hit]:
         """The best ``count`` hits."""
@@ -58,7 +53,7 @@ class QuerySearch:
             ranking = self._ranked(max(count, depth, RERANKED if self.reranker else 1))
             return self._hits_of(self._reranked(ranking).first(count))
 
-        return until_read(self.searcher, attempt, self.filters)
+        return until_read(self.collection, self.store, attempt, self.filters)
 
     def by_subjects(self, k: int, preferred: Sequence[str]) -> list[Hit]:
         """The best k subjects, each in the first of the preferred languages that it has, else as its best hit."""
@@ -75,7 +70,7 @@ class QuerySearch:
             shown = dict(zip(ranks, self._hits_of(best.selected(ranks)) if best else [], strict=True))
             return [_subject([shown[rank] for rank in group], preferred) for group in groups[:k]]
 
-        return until_read(self.searcher, attempt, self.filters)
+        return until_read(self.collection, self.store, attempt, self.filters)
 
     def _ranked(self, count: int) -> Ranking:
         lang, texts = self.query.lang, [self.query.content]
@@ -83,17 +78,18 @@ class QuerySearch:
 
     def _reranked(self, ranking: Ranking) -> Ranking:
         if self.reranker:
-            ranking, self.reranking = self.searcher.reranked(
-                self.reranker, ranking, self.query, self._plain, self.ranker
-            )
+            hits_of = partial(ranked_hits, self.store, query=self.plain, parts=self.parts)
+            ranking, self.reranking = self.reranker.reranked(ranking, self.query, self.ranker, hits_of)
         return ranking
 
     def _hits_of(self, ranking: Ranking) -> list[Hit]:
-        store, parts = self.searcher.store, self.searcher.vector_parts
-        return ranked_hits(store, ranking, self._plain, parts, explain=self.explain, passages=self.passages)
+        explain, passages = self.explain, self.passages
+        return ranked_hits(self.store, ranking, self.plain, self.parts, explain=explain, passages=passages)
 
 
-def until_read(searcher: Searcher, attempt: Callable[[int], list[Hit]], filters: Filters | None) -> list[Hit]:
+def until_read(
+    collection: str, store: VectorStore, attempt: Callable[[int], list[Hit]], filters: Filters | None
+) -> list[Hit]:
     """The hits of an attempt at a search, made anew if documents were deleted after they were ranked.
 
     Raises:
@@ -103,10 +99,10 @@ def until_read(searcher: Searcher, attempt: Callable[[int], list[Hit]], filters:
     for depth in _DEPTHS:
         with suppress(MissingDocuments):
             hits = attempt(depth)
-            if not hits and filters and isinstance(searcher.store, ChecksFields):
-                searcher.store.require_fields(filters)
+            if not hits and filters and isinstance(store, ChecksFields):
+                store.require_fields(filters)
             return hits
-    raise StoreError(f"documents of {searcher.collection} vanish while it is searched; search again when that is over")
+    raise StoreError(f"documents of {collection} vanish while it is searched; search again when that is over")
 
 
 def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
@@ -126,15 +122,20 @@ def facet_paths(store: VectorStore, names: Sequence[str]) -> dict[str, str]:
 
 
 def facets_of(
-    searcher: Searcher, hits: Sequence[Hit], paths: Mapping[str, str], targets: Sequence[str], filters: Filters | None
+    hits: Sequence[Hit],
+    paths: Mapping[str, str],
+    store: VectorStore,
+    languages: Mapping[str, int],
+    filters: Filters | None,
 ) -> Facets:
     """Facets of the documents of hits; ``paths`` are as ``facet_paths`` gives them.
+
+    ``languages`` are the target languages, with their numbers of documents.
 
     Raises:
         BadInput: no document has a field of one of the names.
     """
-    store, languages = searcher.store, searcher.languages
-    total = store.count_passing(targets, filters) if filters else sum(languages[lang] for lang in targets)
+    total = store.count_passing(list(languages), filters) if filters else sum(languages.values())
     documents = [shown.document for hit in hits for shown in (hit, *hit.also)]
     facets = Facets.of(documents, paths, max(total, len(documents)))
     if isinstance(store, ChecksFields):

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, EncoderSpec, FloatArray, HasQueryLimit, short_hash
+from encoders.document import Document, Encoder, EncoderSpec, HasQueryLimit, short_hash
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalised_list, require_list
 from encoders.machine.placement import Device
@@ -25,12 +25,10 @@ from onnx_export.models import open_reranker
 from query.calibration.calibration import Calibration
 from query.ranking.fair_ranker import MANY, FairRanker
 from query.ranking.hit_reranker import HitReranker
-from query.ranking.query_encoder import open_query_encoder, without_queries
-from query.ranking.query_reading import encoded_query, read_query
+from query.ranking.query_encoder import encoded_query, open_query_encoder, read_query, without_queries
 from query.ranking.query_search import QuerySearch, facet_paths, facets_of, until_read
-from query.ranking.ranked_hits import ranked_hits
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import RERANKED, Hit, Hits, Ranking
+from query.ranking.search_hits import RERANKED, Hit, Hits, Ranking, ranked_hits
 from query.ranking.searcher_opening import EmptyCollection, Opening, calibrated, index_words, target_languages
 
 _REACH = 50
@@ -234,9 +232,23 @@ class Searcher:
         options = (ranking or self.ranking).of(self.collection, self.calibration)
         targets, ranker = self.targets(to), self._ranker(options)
         reranker = None if ranking and not ranking.rerank else self.reranker
-        search = QuerySearch(self, ranker, query, vectors, targets, filters, reranker, explain, passages)
+        search = QuerySearch(
+            self.collection,
+            self.store,
+            self.vector_parts,
+            ranker,
+            query,
+            vectors,
+            self._applied.queries_in_stored_space(vectors, query.lang)[0],
+            targets,
+            filters,
+            reranker,
+            explain,
+            passages,
+        )
         hits = search.by_subjects(k, preferred) if subjects else search.flat(max(k, _REACH) if facets else k)
-        counts = facets_of(self, hits, paths, targets, filters) if paths else None
+        languages = {target: self.languages[target] for target in targets}
+        counts = facets_of(hits, paths, self.store, languages, filters) if paths else None
         return Hits(hits[:k], query.lang, confidence, counts, search.reranking if reranker else None)
 
     def similar(
@@ -279,7 +291,7 @@ class Searcher:
                 raise BadInput("the encoder knew no word of this document, so nothing can be compared with it")
             return ranked_hits(self.store, ranking.first(k), vector[0], self.vector_parts)
 
-        return Hits(until_read(self, attempt, filters), lang)
+        return Hits(until_read(self.collection, self.store, attempt, filters), lang)
 
     def document(self, doc_id: str) -> Document:
         """A document by its id.
@@ -295,17 +307,6 @@ class Searcher:
 
     def _no_document(self) -> NoDocument:
         return NoDocument(f"collection {self.collection} has no document of this id")
-
-    def in_stored_space(self, vectors: FloatArray, lang: str) -> FloatArray:
-        """Queries as vectors of the stored documents' model."""
-        return self._applied.queries_in_stored_space(vectors, lang)
-
-    def reranked(
-        self, reranker: HitReranker, ranking: Ranking, query: Document, plain: FloatArray, ranker: FairRanker
-    ) -> tuple[Ranking, float]:
-        """As ``HitReranker.reranked``, for a query that is (dim,) ``plain`` in the stored space."""
-        hits_of = partial(ranked_hits, self.store, query=plain, parts=self.vector_parts)
-        return reranker.reranked(ranking, query, ranker, hits_of)
 
     def rank(
         self,
@@ -343,13 +344,12 @@ class Searcher:
                 detailed = reranker is not None
                 ranked = ranker.rank(vectors[block], lang, targets, depth, filters, texts=texts, detailed=detailed)
                 if reranker:
-                    plain = self.in_stored_space(vectors[block], lang)
-                    ranked = [
-                        replace(self.reranked(reranker, ranking, queries[row], raw, ranker)[0].first(k), details=None)
-                        if known[row]
-                        else _NO_HITS
-                        for row, raw, ranking in zip(block, plain, ranked, strict=True)
-                    ]
+                    plain = self._applied.queries_in_stored_space(vectors[block], lang)
+                    for place, (row, raw) in enumerate(zip(block, plain, strict=True)):
+                        if known[row]:
+                            hits_of = partial(ranked_hits, self.store, query=raw, parts=self.vector_parts)
+                            best, _ = reranker.reranked(ranked[place], queries[row], ranker, hits_of)
+                            ranked[place] = replace(best.first(k), details=None)
                 rankings.update(zip(block, ranked, strict=True))
                 advance(len(block))
         return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]

@@ -7,19 +7,20 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray
 from encoders.printable import one_line
-from query.evaluation.plots import MEAN, empty_figure, plain_texts
+from query.evaluation.drawing import MEAN, empty_figure, heat_map, plain_texts
 from query.report.language_pairs import PairTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 _WIDTH = 9.6
 _INK, _PAPER = "#102030", "#fefdfc"
@@ -176,27 +177,20 @@ def pairs_figure(tables: Mapping[str, PairTable], measure: str) -> Figure:
     return figure
 
 
-def _draw_pairs(axes: Axes, table: PairTable, highest: float) -> Any:
-    image = axes.imshow(table.values, cmap="cividis", vmin=0, vmax=highest, aspect="auto", interpolation="nearest")
+def _draw_pairs(axes: Axes, table: PairTable, highest: float) -> AxesImage:
     is_large = max(len(table.queries), len(table.documents)) > _MOST_NUMBERED
-    size = 6.5 if is_large else 9
-    axes.set_xticks(range(len(table.documents)), list(table.documents), fontsize=size, rotation=90 if is_large else 0)
-    axes.set_yticks(range(len(table.queries)), list(table.queries), fontsize=size)
+
+    def text(row: int, column: int) -> str:
+        value = float(table.values[row, column])
+        if not math.isfinite(value):
+            return "–"
+        return "" if is_large else f"{value:.2f}".removeprefix("0") if value < 0.995 else "1"
+
+    labels, size = (table.queries, table.documents), 6.5 if is_large else 9
+    image = heat_map(axes, table.values, labels, "cividis", text, highest=highest, size=size)
     axes.set_xlabel("language of the documents")
     axes.set_ylabel("language of the query")
     axes.tick_params(length=0)
+    axes.tick_params(axis="x", rotation=90 if is_large else 0)
     axes.spines[:].set_visible(False)
-    for row, column in np.argwhere(~np.isfinite(table.values)):
-        axes.annotate("–", (column, row), ha="center", va="center", fontsize=size)
-    if not is_large:
-        for row, column in np.argwhere(np.isfinite(table.values)):
-            value = float(table.values[row, column])
-            axes.annotate(
-                f"{value:.2f}".removeprefix("0") if value < 0.995 else "1",
-                (column, row),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="#ffffff" if value < 0.55 * highest else "#111111",
-            )
     return image

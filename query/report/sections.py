@@ -116,7 +116,7 @@ def with_verdicts(section: Section, title: str, table: PairTable) -> Section:
 
 def topics_section(comparison: Comparison) -> Section:
     """Difference between two evaluations, a bar for each topic."""
-    from query.evaluation.plots import difference_figure  # noqa: PLC0415 - matplotlib is only for this
+    from query.evaluation.drawing import difference_figure  # noqa: PLC0415 - matplotlib is only for this
 
     text = (
         f"Each bar is a topic, as high as {comparison.run} is better at it than {comparison.baseline}: "

@@ -69,7 +69,7 @@ def test_the_command_sweeps_and_draws(
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_HOME", str(demo_by_words.home))
     picture = tmp_path / "mates.svg"
-    asked = ["mates", "-c", "demo", "--languages", "en,de,fr", "--splits", "2", "--plot", str(picture), "--json", "-q"]
+    asked = ["mates", "-c", "demo", "--languages", "en,de,fr", "--splits", "1", "--plot", str(picture), "--json", "-q"]
     assert run([*asked, "--pairs", "5,10"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["languages"] == ["en", "de", "fr"]

@@ -278,7 +278,7 @@ def test_a_mapping_is_learnt_of_sources_each_document_once(
         assert searcher.stored_model == maps.model
 
 
-def test_bad_mappings_get_one_sentence(real: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_mappings_get_one_sentence(home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*arguments: str) -> str:
         assert run([*arguments, "-q"]) == 1
         return capsys.readouterr().err
@@ -309,7 +309,7 @@ def test_bad_mappings_get_one_sentence(real: Settings, tmp_path: Path, capsys: p
         (damaged, "a weight is not finite"),
         (narrow, "of different widths"),
         (few, "of different widths"),
-        (small, "not for vectors of 384 numbers"),
+        (small, f"not for vectors of {DIM} numbers"),
     ):
         np.savez(tmp_path / "m" / "maps.npz", allow_pickle=False, **weights)
         assert why in said("calibrate", "-c", "demo", "--map", str(tmp_path / "m"))

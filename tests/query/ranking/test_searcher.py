@@ -16,9 +16,8 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
-from query.ranking.ranked_hits import best_passages
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import Detail, ScoreParts
+from query.ranking.search_hits import Detail, ScoreParts, best_passages
 from query.ranking.searcher import Searcher
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import read_topics

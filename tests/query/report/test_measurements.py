@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ir_measures import AP, Qrel
 
 from encoders.printable import one_line
-from query.evaluation.plots import difference_figure, save_figure
+from query.evaluation.drawing import difference_figure, save_figure
 from query.measures.quality_measures import score
 from query.measures.significance import compare, corrected
 from query.report import bias

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from encoders.errors import BadInput
 from encoders.printable import one_line
@@ -18,8 +19,11 @@ from query.trec_files.output_files import PICTURES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 BETTER, WORSE, MEAN = "#1b7f79", "#c8553d", "#222222"
+_LUMA = (0.299, 0.587, 0.114)
+"""How bright red, green and blue are to the eye."""
 _LABELLED = 40
 """Greatest number of topics for which every bar is named; of more topics, only the best and the worst are named."""
 
@@ -42,6 +46,31 @@ def empty_figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def heat_map(
+    axes: Axes,
+    values: npt.NDArray[np.float64],
+    labels: tuple[Sequence[str], Sequence[str]],
+    colours: str,
+    cell_text: Callable[[int, int], str],
+    *,
+    highest: float | None = None,
+    size: float | None = None,
+) -> AxesImage:
+    """Draw (rows, columns) values, from 0 to ``highest``, with their texts; ``labels`` are of rows and of columns.
+
+    A value that is NaN has no colour. Texts are white on dark cells.
+    """
+    highest = max(float(np.nanmax(values, initial=0)), 1e-9) if highest is None else highest
+    image = axes.imshow(values, cmap=colours, vmin=0, vmax=highest, aspect="auto", interpolation="nearest")
+    axes.set_yticks(range(len(labels[0])), labels[0], fontsize=size)
+    axes.set_xticks(range(len(labels[1])), labels[1], fontsize=size)
+    for row, column in np.ndindex(values.shape):
+        is_dark = np.isfinite(values[row, column]) and np.dot(image.to_rgba(values[row, column])[:3], _LUMA) < 0.5
+        colour = "white" if is_dark else MEAN
+        axes.text(column, row, cell_text(row, column), ha="center", va="center", fontsize=8, color=colour)
+    return image
 
 
 def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
