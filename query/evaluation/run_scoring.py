@@ -37,7 +37,7 @@ def score_language(
     scores = score(run, judgements.qrels, measures, qids)
     scored_run = ScoredRun(lang, "language", lang, scores, pack(run))
     if len(targets) < 2:
-        return scored_run, Fairness(len(targets))
+        return scored_run, Fairness()
     of_run = fairness(rankings, judgements.of_topics(scores.topics), judgements.langs, lang, targets)
     return _with_fairness(scored_run, of_run), of_run
 
@@ -101,7 +101,7 @@ def _with_fairness(scored_run: ScoredRun, run_fairness: Fairness) -> ScoredRun:
     """The same run with the measures of fairness among its scores."""
     means = dict(scored_run.scores.means)
     topics = {qid: dict(values) for qid, values in scored_run.scores.topics.items()}
-    for measure, by_topic in run_fairness.measures().items():
+    for measure, by_topic in run_fairness.measures.items():
         means[measure] = sum(by_topic.values()) / len(by_topic)
         for qid, value in by_topic.items():
             topics[qid][measure] = value

@@ -30,7 +30,7 @@ DEPTH = 100
 """Number of hits that PEER and the share of relevant documents look at."""
 TLR_DEPTH = 20
 """Number of hits that TLR looks at; nDCG@20 is what SHIFT reports beside it."""
-OWN_LANGUAGE, PEER, TLR, LPR = "own-language", f"PEER@{DEPTH}", f"TLR@{TLR_DEPTH}", "LPR"
+MEASURES = OWN_LANGUAGE, PEER, TLR, LPR = "own-language", f"PEER@{DEPTH}", f"TLR@{TLR_DEPTH}", "LPR"
 
 Judged = Mapping[str, int]
 """Level of relevance by document id; 0 is not relevant."""
@@ -60,31 +60,14 @@ class Fairness:
     """How a run treats the languages of documents.
 
     Attributes:
-        targets: number of languages of documents that were searched.
-        own_language: by topic id, the share of the topic's language in the first ``targets`` hits; empty if no
-            documents of that language were searched.
-        peer: PEER by topic id.
-        target_recall: TLR by topic id; topics without relevant documents in other languages are missing.
-        preference: LPR by topic id, 0 or 1; topics without relevant documents in both are missing.
+        measures: values by topic id, by measure, of ``MEASURES``. A topic without a value is missing, so is a measure
+            without topics: the own-language share if no documents of that language were searched, TLR if nothing is
+            relevant in other languages, LPR if nothing is relevant in both.
         relevant_counts: counts of relevant documents by language of documents.
     """
 
-    targets: int
-    own_language: Mapping[str, float] = field(default_factory=dict)
-    peer: Mapping[str, float] = field(default_factory=dict)
-    target_recall: Mapping[str, float] = field(default_factory=dict)
-    preference: Mapping[str, float] = field(default_factory=dict)
+    measures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
-
-    def measures(self) -> dict[str, Mapping[str, float]]:
-        """Values by measure and topic: ``own-language``, ``PEER@100``, ``TLR@20`` and ``LPR``."""
-        values_by_measure = {
-            OWN_LANGUAGE: self.own_language,
-            PEER: self.peer,
-            TLR: self.target_recall,
-            LPR: self.preference,
-        }
-        return {name: values for name, values in values_by_measure.items() if values}
 
 
 OLD_PEER = f"PEER-0.1.0@{DEPTH}"
@@ -102,8 +85,8 @@ def current_name(measure: str, *, is_old: bool) -> str:
 
 
 def is_fairness(measure: str) -> bool:
-    """Whether a name is that of a measure of ``Fairness.measures``."""
-    return measure in {OWN_LANGUAGE, PEER, OLD_PEER, TLR, LPR}
+    """Whether a name is that of a measure of fairness, of this version or an earlier one."""
+    return measure in {*MEASURES, OLD_PEER}
 
 
 def fairness(
@@ -119,21 +102,23 @@ def fairness(
     without a language in ``langs`` don't count.
     """
     hits = {qid: rankings.get(qid, _NO_HITS) for qid in relevance}
-    own_shares = {}
-    if lang in targets:
-        own_shares = {qid: own_language_share(ranking.langs, lang, len(targets)) for qid, ranking in hits.items()}
-    return Fairness(
-        targets=len(targets),
-        own_language=own_shares,
-        peer={qid: peer(hits[qid].doc_ids, judged, langs) for qid, judged in relevance.items()},
-        target_recall=_known(
-            {qid: target_recall(hits[qid].doc_ids, judged, langs, lang) for qid, judged in relevance.items()}
-        ),
-        preference=_known(
-            {qid: preference(hits[qid].doc_ids, judged, langs, lang) for qid, judged in relevance.items()}
-        ),
-        relevant_counts=relevant_by_language({qid: ranking.doc_ids for qid, ranking in hits.items()}, relevance, langs),
-    )
+    doc_ids = {qid: ranking.doc_ids for qid, ranking in hits.items()}
+    in_targets = lang in targets
+    values: dict[str, dict[str, float | None]] = {
+        OWN_LANGUAGE: {
+            qid: own_language_share(ranking.langs, lang, len(targets)) if in_targets else None
+            for qid, ranking in hits.items()
+        },
+        PEER: {qid: peer(doc_ids[qid], judged, langs) for qid, judged in relevance.items()},
+        TLR: {qid: target_recall(doc_ids[qid], judged, langs, lang) for qid, judged in relevance.items()},
+        LPR: {qid: preference(doc_ids[qid], judged, langs, lang) for qid, judged in relevance.items()},
+    }
+    known = {
+        measure: {qid: value for qid, value in by_topic.items() if value is not None}
+        for measure, by_topic in values.items()
+    }
+    measures = {measure: by_topic for measure, by_topic in known.items() if by_topic}
+    return Fairness(measures, relevant_by_language(doc_ids, relevance, langs))
 
 
 def pooled_fairness(parts: Mapping[str, Fairness]) -> Fairness:
@@ -143,23 +128,17 @@ def pooled_fairness(parts: Mapping[str, Fairness]) -> Fairness:
         for lang, counts in part.relevant_counts.items():
             total = relevant_counts.get(lang, RelevantCounts(0, 0))
             relevant_counts[lang] = RelevantCounts(total.retrieved + counts.retrieved, total.relevant + counts.relevant)
+    measures = {
+        measure: {
+            f"{qid}.{lang}": value
+            for lang, part in parts.items()
+            for qid, value in part.measures.get(measure, {}).items()
+        }
+        for measure in MEASURES
+    }
     return Fairness(
-        max((part.targets for part in parts.values()), default=0),
-        _pooled({lang: part.own_language for lang, part in parts.items()}),
-        _pooled({lang: part.peer for lang, part in parts.items()}),
-        _pooled({lang: part.target_recall for lang, part in parts.items()}),
-        _pooled({lang: part.preference for lang, part in parts.items()}),
-        dict(sorted(relevant_counts.items())),
+        {name: values for name, values in measures.items() if values}, dict(sorted(relevant_counts.items()))
     )
-
-
-def _pooled(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Values by topic language and topic → by ``qid.lang``."""
-    return {f"{qid}.{lang}": value for lang, of_lang in values.items() for qid, value in of_lang.items()}
-
-
-def _known(values: Mapping[str, float | None]) -> dict[str, float]:
-    return {qid: value for qid, value in values.items() if value is not None}
 
 
 def target_recall(

@@ -157,14 +157,14 @@ def ranking(letters: str) -> Ranking:
 def test_a_run_has_its_measures_by_topic() -> None:
     qrels = {"1": dict.fromkeys(pages("aabb"), 1), "2": {"b0": 1}}
     fair = fairness({"1": ranking("aabb")}, qrels, langs_of(pages("aabb")), "a", ["a", "b"])
-    assert fair.measures() == {
+    assert fair.measures == {
         OWN_LANGUAGE: {"1": 1.0, "2": 0.0},
         PEER: {"1": peer_of("aabb"), "2": 1.0},
         TLR: {"1": 1.0, "2": 0.0},
         LPR: {"1": 1.0},
     }
     assert fair.relevant_counts == {"a": RelevantCounts(2, 2), "b": RelevantCounts(2, 3)}
-    assert all(map(is_fairness, fair.measures()))
+    assert all(map(is_fairness, fair.measures))
     assert not is_fairness("AP")
 
 
@@ -177,20 +177,23 @@ def test_measures_of_version_0_1_0_are_told_from_todays() -> None:
 
 def test_topics_in_a_language_that_is_not_searched_have_no_own_language_share() -> None:
     fair = fairness({"1": ranking("ab")}, {"1": {"a0": 1}}, {"a0": "a"}, "c", ["a", "b"])
-    assert list(fair.measures()) == [PEER, TLR]
+    assert list(fair.measures) == [PEER, TLR]
 
 
 def test_runs_of_several_topic_languages_are_pooled() -> None:
     parts = {
-        "a": Fairness(2, {"1": 1.0}, {"1": 0.5}, {"1": 0.75}, {"1": 1.0}, {"a": RelevantCounts(1, 2)}),
-        "c": Fairness(2, {}, {"1": 0.25}, {}, {}, {"a": RelevantCounts(2, 2), "b": RelevantCounts(0, 1)}),
+        "a": Fairness(
+            {OWN_LANGUAGE: {"1": 1.0}, PEER: {"1": 0.5}, TLR: {"1": 0.75}, LPR: {"1": 1.0}},
+            {"a": RelevantCounts(1, 2)},
+        ),
+        "c": Fairness({PEER: {"1": 0.25}}, {"a": RelevantCounts(2, 2), "b": RelevantCounts(0, 1)}),
     }
     pool = pooled_fairness(parts)
-    assert pool.measures() == {
+    assert pool.measures == {
         OWN_LANGUAGE: {"1.a": 1.0},
         PEER: {"1.a": 0.5, "1.c": 0.25},
         TLR: {"1.a": 0.75},
         LPR: {"1.a": 1.0},
     }
     assert pool.relevant_counts == {"a": RelevantCounts(3, 4), "b": RelevantCounts(0, 1)}
-    assert pooled_fairness({}).measures() == {}
+    assert pooled_fairness({}).measures == {}
