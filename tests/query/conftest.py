@@ -41,6 +41,20 @@ def copied(home: Path, folder: Path) -> Settings:
     return Settings.read(home=folder / "home")
 
 
+@pytest.fixture
+def home(calibrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A copy of the calibrated demo by the word model, to change; commands find it without --home."""
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    return copied(calibrated_by_words.home, tmp_path)
+
+
+@pytest.fixture
+def real(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The same, by the default encoder."""
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    return copied(calibrated.home, tmp_path)
+
+
 def _indexed(folder: Path, encoder: str) -> Path:
     sources = [str(source) for source in SOURCES]
     index(sources, "demo", settings=Settings.read(home=folder), encoder=encoder, device="cpu")

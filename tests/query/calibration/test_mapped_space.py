@@ -24,7 +24,6 @@ from query.cli import run
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
-from tests.query.conftest import copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 from trials import DEMO
 
@@ -212,20 +211,6 @@ def test_weights_too_large_to_be_kept_are_refused_and_not_made_infinite(tmp_path
 def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo_by_words: Settings) -> None:
     with pytest.raises(ModelMismatch, match="the mapping is for vectors of model topics"):
         calibrate("demo", demo_by_words, CalibrationRequest(maps=pairwise()), device="cpu")
-
-
-@pytest.fixture
-def home(calibrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """A copy of the calibrated demo by the word model."""
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    return copied(calibrated_by_words.home, tmp_path)
-
-
-@pytest.fixture
-def real(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """The same, by the default encoder."""
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    return copied(calibrated.home, tmp_path)
 
 
 @pytest.mark.parametrize("method", ["lca", "lcc"])

@@ -32,20 +32,7 @@ from query.ranking.searcher import Searcher
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import read_topics
 from tests.query.calibration.earlier import make_earlier
-from tests.query.conftest import copied
 from trials import DEMO
-
-
-@pytest.fixture
-def home(tmp_path: Path, calibrated_by_words: Settings) -> Settings:
-    """A copy of the calibrated demo by the word model, to change."""
-    return copied(calibrated_by_words.home, tmp_path)
-
-
-@pytest.fixture
-def real(tmp_path: Path, calibrated: Settings) -> Settings:
-    """The same, by the default encoder."""
-    return copied(calibrated.home, tmp_path)
 
 
 def kept(settings: Settings) -> list[calibration_table.StoredCalibration]:

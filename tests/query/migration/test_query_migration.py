@@ -28,13 +28,13 @@ from tests.query.calibration.earlier import make_earlier
 from tests.query.conftest import Homes, copied
 from trials import DEMO
 
+JUDGED = ("--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"))
 
-@pytest.fixture
-def home(calibrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """A copy of the calibrated demo by the word model; before and after are compared on a few queries."""
+
+@pytest.fixture(autouse=True)
+def _few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after are compared on a few queries."""
     monkeypatch.setattr("query.migration.overlap._QUERIES", 20)
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    return copied(calibrated_by_words.home, tmp_path)
 
 
 @pytest.fixture
@@ -86,18 +86,7 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
         hits = searcher.search("Bienen im Garten", lang="de", k=5, explain=True)
     assert hits[0].doc_id in before
     assert everything(home) == stored
-    evaluate = [
-        "evaluate",
-        "-c",
-        "demo",
-        "--topics",
-        str(DEMO / "topics.tsv"),
-        "--qrels",
-        str(DEMO / "qrels.txt"),
-        "--langs",
-        "de",
-    ]
-    assert run([*evaluate, "--json", "-q"]) == 0
+    assert run(["evaluate", "-c", "demo", *JUDGED, "--langs", "de", "--json", "-q"]) == 0
     capsys.readouterr()
     assert run(["rollback", "-c", "demo", "-q"]) == 0
     assert "by its own encoder again" in capsys.readouterr().out
@@ -136,37 +125,26 @@ def test_rollback_says_by_whom_a_collection_is_asked_after_two_migrations(
     assert first(home, "Bienen im Garten") == before
 
 
-def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str) -> None:
-    engine = connect(home.database)
-    before = calibration_table.all_calibrations(engine, "demo")
-    searched = first(home, "Bienen im Garten")
+def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def status() -> str:
+        assert run(["status", "-c", "demo", "--json"]) == 0
+        return capsys.readouterr().out
+
+    before, searched = status(), first(home, "Bienen im Garten")
+    migrated = ["migrate", "-c", "demo", "--encoder", words, "--method", "first", "--sample", "100", "--device", "cpu"]
+    assert run([*migrated, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"new encoder +old vectors, through the map +[01]\.\d{3}", told)
+    assert "demo stays as it is: this was a dry run" in told
     report = migrate("demo", words, "first", home, sample=100, dry_run=True, device="cpu")
     assert report.calibration is None
     assert report.quality.queries > 0
-    assert calibration_table.all_calibrations(engine, "demo") == before
+    assert status() == before
     assert first(home, "Bienen im Garten") == searched
     done = migrate("demo", words, "first", home, sample=100, anyway=True, device="cpu")
     assert not report.comparison.logged
     assert report.comparison == done.comparison
     assert 0.2 < report.comparison.overlap < 1
-
-
-def test_the_command_of_a_dry_run_reports_and_changes_nothing(
-    home: Settings, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = ["-c", "demo", "--home", str(home.home)]
-
-    def status() -> str:
-        assert run(["status", *place, "--json"]) == 0
-        return capsys.readouterr().out
-
-    before = status()
-    migrate_ = ["migrate", "--encoder", words, "--method", "first", "--sample", "100", "--device", "cpu", *place]
-    assert run([*migrate_, "--dry-run"]) == 0
-    told = capsys.readouterr()
-    assert re.search(r"new encoder +old vectors, through the map +[01]\.\d{3}", told.out)
-    assert "demo stays as it is: this was a dry run" in told.out
-    assert status() == before
 
 
 class Random:
@@ -252,8 +230,7 @@ def test_calibrating_a_migrated_collection_does_not_end_its_migration(
     assert "decided by you" in capsys.readouterr().out
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert (searcher.spec.method, searcher.ranking.balance) == ("first", 0.6)
-    judged = ("--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"))
-    for refused in (("--map", str(tmp_path / "m")), judged):
+    for refused in (("--map", str(tmp_path / "m")), JUDGED):
         assert run(["calibrate", "-c", "demo", *refused, "-q"]) == 1
         assert "leave the migration first: dragoman rollback -c demo" in capsys.readouterr().err
     assert run(["rollback", "-c", "demo", "-q"]) == 0

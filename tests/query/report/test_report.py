@@ -38,12 +38,7 @@ from tests.query.conftest import copied
 from trials import DEMO, page_attacks
 
 LANGUAGES = ("de", "en", "ja")
-SECTIONS = [
-    sections.LANGUAGES,
-    sections.BALANCE,
-    sections.PAIRS,
-    sections.TOPICS,
-]
+SECTIONS = [sections.LANGUAGES, sections.BALANCE, sections.PAIRS, sections.TOPICS]
 QUIET = Console(json=True, quiet=True)
 SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
 
@@ -97,6 +92,11 @@ def page_of(
     out = settings.home.parent / f"{name}.html"
     assert report(name, settings, out, evaluation=evaluation, qrels=qrels, console=QUIET) == out
     return out.read_text(encoding="utf-8")
+
+
+def heads(page: str) -> list[str]:
+    """Headings of the table's columns."""
+    return re.findall(r'<th scope="col">(.*?)</th>', page)
 
 
 def section(page: str, title: str) -> str:
@@ -156,16 +156,12 @@ def test_pictures_take_the_colours_of_the_page(plain: str) -> None:
 def test_calibrated_evaluations_of_other_options_are_told_apart(home: Settings) -> None:
     for ranking in (RankingOptions(balance=0.25), RankingOptions()):
         evaluate_demo(home, ["de"], ranking=ranking)
-    heads = re.findall(r'<th scope="col">(.*?)</th>', page_of(home))
-    assert heads == ["evaluation 3", "evaluation 4"]
+    assert heads(page_of(home)) == ["evaluation 3", "evaluation 4"]
 
 
 def test_the_table_has_the_logged_scores_plain_first(evaluated: Settings, plain: str) -> None:
-    engine = connect(evaluated.database)
-    raw, calibrated = (evaluation_log.find(engine, number) for number in ("1", "2"))
-    engine.dispose()
-    heads = re.findall(r'<th scope="col">(.*?)</th>', plain)
-    assert heads == ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
+    raw, calibrated = (evaluation_log.find(connect(evaluated.database), number) for number in ("1", "2"))
+    assert heads(plain) == ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
     rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', plain))
     assert rows["MAP"] == f"<td>{raw.means['AP']:.3f}</td><td>{calibrated.means['AP']:.3f}</td>"
     assert f"<td>{raw.means['own-language']:.0%}</td>" in rows["own-language share of the first hits"]
@@ -220,16 +216,12 @@ def test_a_share_of_an_own_language_that_finds_nothing_is_unknown() -> None:
 
 
 def test_a_run_of_another_system_is_no_evaluation_of_the_collection(home: Settings, tmp_path: Path) -> None:
-    exported, judged = (
-        tmp_path / "theirs.txt",
-        ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")],
-    )
-    place = ["--home", str(home.home)]
+    exported, place = tmp_path / "theirs.txt", ["--home", str(home.home)]
+    judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
     assert run(["runs", "export", "1", "-o", str(exported), *place]) == 0
     langs = ["--langs", "de,en,ja"]
     assert run(["runs", "import", str(exported), *judged, *langs, "-c", "demo", "-q", *place]) == 0
-    heads = re.findall(r'<th scope="col">(.*?)</th>', page_of(home))
-    assert heads == ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
+    assert heads(page_of(home)) == ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
 
 
 def test_an_encoder_that_learnt_from_the_judged_documents_is_named(home: Settings) -> None:
@@ -261,11 +253,8 @@ def test_evaluations_of_other_topics_are_compared_over_the_topics_in_common(home
     few = some_topics(tmp_path / "few.tsv", 1, 4)
     evaluate_demo(home, LANGUAGES, RankingOptions(calibration="none"), few)
     page = page_of(home)
-    heads = re.findall(r'<th scope="col">(.*?)</th>', page)
-    assert heads == ["plain cosine (evaluation 3)", "calibrated (evaluation 2)"]
-    engine = connect(home.database)
-    few_scores, every_score = (evaluation_log.scores(engine, number) for number in ("3", "2"))
-    engine.dispose()
+    assert heads(page) == ["plain cosine (evaluation 3)", "calibrated (evaluation 2)"]
+    few_scores, every_score = (evaluation_log.scores(connect(home.database), number) for number in ("3", "2"))
     common = [every_score[qid]["AP"] for qid in few_scores]
     assert len(common) < len(every_score)
     plain_mean = np.mean([values["AP"] for values in few_scores.values()])
@@ -276,13 +265,11 @@ def test_evaluations_of_other_topics_are_compared_over_the_topics_in_common(home
 
 
 def test_evaluations_without_a_common_topic_are_not_compared(home: Settings, tmp_path: Path) -> None:
-    engine = connect(home.database)
-    evaluation_log.forget(engine, "demo")
-    engine.dispose()
+    evaluation_log.forget(connect(home.database), "demo")
     evaluate_demo(home, ["de"], RankingOptions(calibration="none"), some_topics(tmp_path / "first.tsv", 1, 4))
     evaluate_demo(home, ["de"], topics=some_topics(tmp_path / "second.tsv", 5, 8))
     page = page_of(home)
-    assert re.findall(r'<th scope="col">(.*?)</th>', page)[0] == "calibrated (evaluation 4)"
+    assert heads(page)[0] == "calibrated (evaluation 4)"
     assert "No other evaluation can be compared with evaluation 4" in section(page, sections.TOPICS)
 
 
@@ -311,9 +298,7 @@ def test_topic_languages_of_one_topic_are_one_bar(plain: str) -> None:
 
 
 def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
-    engine = connect(home.database)
-    evaluation_log.forget(engine, "demo")
-    engine.dispose()
+    evaluation_log.forget(connect(home.database), "demo")
     page = page_of(home)
     assert "Nothing is evaluated yet" in section(page, sections.TOPICS)
     assert "titles and first sentences" in section(page, sections.PAIRS)
@@ -336,9 +321,7 @@ def test_the_dial_is_measured_by_the_calibrations_pseudo_queries(home: Settings)
 
 
 def test_without_an_active_calibration_the_page_says_how_to_have_one(home: Settings) -> None:
-    engine = connect(home.database)
-    use(engine, "demo", "none")
-    engine.dispose()
+    use(connect(home.database), "demo", "none")
     page = page_of(home)
     assert "searched without a calibration, as was chosen" in section(page, sections.BALANCE)
     assert section(page, sections.LANGUAGES).count("<svg") == 1

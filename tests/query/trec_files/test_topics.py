@@ -38,9 +38,8 @@ def test_a_clef_topic_has_one_id_however_it_is_written(qid: str, normal: str) ->
     assert normalise_qid(qid) == normal
 
 
-def test_clef_topics_with_language_prefixes_are_read(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "de.txt",
+FORMS = {
+    "CLEF, in the encoding of its language": (
         """<top>
 <num> C141 </num>
 <DE-title> Brücken & Fähren über
@@ -53,21 +52,60 @@ den Fluß </DE-title>
 <num> C142 </num>
 <DE-title> Mühlen </DE-title>
 </top>
-""",
-        "latin-1",
-    )
-    assert read_topics(path) == [
-        Topic("141", "de", "Brücken & Fähren über den Fluß", "Welche Brücken gibt es?", 'Relevant ist "alles".'),
-        Topic("142", "de", "Mühlen"),
-    ]
+""".encode("latin-1"),
+        "",
+        [
+            Topic("141", "de", "Brücken & Fähren über den Fluß", "Welche Brücken gibt es?", 'Relevant ist "alles".'),
+            Topic("142", "de", "Mühlen"),
+        ],
+    ),
+    "CLEF, a topic in several languages": (
+        b"<top><num>C041<EN-title>Mills<FR-title>Moulins<EN-desc>Which?<FR-desc>Lesquels ?</top>",
+        "",
+        [Topic("41", "en", "Mills", "Which?"), Topic("41", "fr", "Moulins", "Lesquels ?")],
+    ),
+    "XML": (
+        """<?xml version="1.0" encoding="ISO-8859-2"?>
+<topics>
+<topic lang="hu">
+ <identifier>251-AH</identifier>
+ <title>Tűzijáték</title>
+ <description>Mikor &amp; hol?</description>
+ <narrative><![CDATA[<b> is jó]]></narrative>
+</topic>
+<topic xml:lang="en"><identifier>10.2452/451-AH</identifier><title>Fireworks</title><description/><narrative/></topic>
+</topics>""".encode("iso-8859-2"),
+        "",
+        [Topic("251", "hu", "Tűzijáték", "Mikor & hol?", "<b> is jó"), Topic("451", "en", "Fireworks")],
+    ),
+    "TREC, with leading words": (
+        b"<top>\n<head> Tipster\n<num> Number: 051\n<title> Topic: Mills\n\n<desc> Description:\nWhich mills?\n\n"
+        b"<narr> Narrative:\nAll of them.\n</top>\n",
+        "en",
+        [Topic("51", "en", "Mills", "Which mills?", "All of them.")],
+    ),
+    "TSV by its header": (
+        b'qid\tlang\ttitle\tdescription\nLI001\tpt-BR\t"Um"\tdois\nLI001\tde\tEins\t\nLI002\tde\tZwei\n',
+        "",
+        [Topic("LI001", "pt", '"Um"', "dois"), Topic("LI001", "de", "Eins"), Topic("LI002", "de", "Zwei")],
+    ),
+    "two columns without a header": (
+        b"1048585\twhat is paula deen's brother\n2\tandrogen receptor define\n",
+        "en",
+        [Topic("1048585", "en", "what is paula deen's brother"), Topic("2", "en", "androgen receptor define")],
+    ),
+    "JSON lines": (
+        '{"qid": 7, "title": "Mills", "lang": "en", "x": 1}\n\n{"id": "b", "title": "Ö"}\n'.encode(),
+        "",
+        [Topic("7", "en", "Mills"), Topic("b", "und", "Ö")],
+    ),
+}
 
 
-def test_a_clef_topic_in_several_languages_is_one_topic_in_each(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "t.txt",
-        "<top><num>C041<EN-title>Mills<FR-title>Moulins<EN-desc>Which?<FR-desc>Lesquels ?</top>",
-    )
-    assert read_topics(path) == [Topic("41", "en", "Mills", "Which?"), Topic("41", "fr", "Moulins", "Lesquels ?")]
+@pytest.mark.parametrize(("data", "lang", "topics"), FORMS.values(), ids=FORMS)
+def test_topics_are_read_in_every_form(tmp_path: Path, data: bytes, lang: str, topics: list[Topic]) -> None:
+    (tmp_path / "topics").write_bytes(data)
+    assert read_topics(tmp_path / "topics", lang=lang) == topics
 
 
 def test_russian_topics_are_read_in_the_encoding_of_their_language(tmp_path: Path) -> None:
@@ -87,63 +125,6 @@ def test_topics_that_no_encoding_of_their_language_explains_are_refused(tmp_path
     path = write(tmp_path / "t.txt", "<top><num>1</num><title>Mühlen</title></top>", "latin-1")
     with pytest.raises(BadInput, match=r"t\.txt can't be read"):
         read_topics(path, lang="ja")
-
-
-def test_xml_topics_are_read(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "t.xml",
-        """<?xml version="1.0" encoding="ISO-8859-2"?>
-<topics>
-<topic lang="hu">
- <identifier>251-AH</identifier>
- <title>Tűzijáték</title>
- <description>Mikor &amp; hol?</description>
- <narrative><![CDATA[<b> is jó]]></narrative>
-</topic>
-<topic xml:lang="en"><identifier>10.2452/451-AH</identifier><title>Fireworks</title><description/><narrative/></topic>
-</topics>""",
-        "iso-8859-2",
-    )
-    assert read_topics(path) == [
-        Topic("251", "hu", "Tűzijáték", "Mikor & hol?", "<b> is jó"),
-        Topic("451", "en", "Fireworks"),
-    ]
-
-
-def test_trec_topics_with_their_leading_words_are_read(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "t.txt",
-        "<top>\n<head> Tipster\n<num> Number: 051\n<title> Topic: Mills\n\n<desc> Description:\nWhich mills?\n\n"
-        "<narr> Narrative:\nAll of them.\n</top>\n",
-    )
-    assert read_topics(path, lang="en") == [Topic("51", "en", "Mills", "Which mills?", "All of them.")]
-
-
-def test_tsv_topics_are_read_by_their_header(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "t.tsv",
-        'qid\tlang\ttitle\tdescription\nLI001\tpt-BR\t"Um"\tdois\nLI001\tde\tEins\t\nLI002\tde\tZwei\n',
-    )
-    assert read_topics(path) == [
-        Topic("LI001", "pt", '"Um"', "dois"),
-        Topic("LI001", "de", "Eins"),
-        Topic("LI002", "de", "Zwei"),
-    ]
-
-
-def test_two_columns_without_a_header_are_ids_and_texts(tmp_path: Path) -> None:
-    path = write(tmp_path / "queries.tsv", "1048585\twhat is paula deen's brother\n2\tandrogen receptor define\n")
-    assert read_topics(path, lang="en") == [
-        Topic("1048585", "en", "what is paula deen's brother"),
-        Topic("2", "en", "androgen receptor define"),
-    ]
-
-
-def test_json_topics_are_read(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "t.jsonl", '{"qid": 7, "title": "Mills", "lang": "en", "x": 1}\n\n{"id": "b", "title": "Ö"}\n'
-    )
-    assert read_topics(path) == [Topic("7", "en", "Mills"), Topic("b", "und", "Ö")]
 
 
 def test_the_text_of_a_topic_is_the_parts_asked_for() -> None:
