@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ JUDGED = "Judged@10"
 """Share of the first ten hits that are judged: always measured, because an unjudged hit counts as not relevant."""
 
 _HINT = f"use names of ir-measures such as {', '.join(DEFAULT_MEASURES)}, or of trec_eval"
+_NAME = re.compile(r"(?:\([^)]*\)?|[^\s,(])+")
+"""A name between blanks and commas outside brackets: ``P(rel=2, judged_only=True)@5, AP`` has two."""
 _TREC_NAME = re.compile(r"[A-Za-z_]+(?:[._]\d+(?:\.\d+)?)?")
 
 Measure = Any
@@ -58,27 +60,12 @@ def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
     Raises:
         BadInput: no measure is named, a name is no measure, or a measure lacks its cutoff or a program.
     """
-    words = [word for name in names for word in _words(name)]
+    words = [word for name in names for word in _NAME.findall(name)]
     if not words:
         raise BadInput(f"no measure is named; {_HINT}")
     measures = dict.fromkeys(map(_parse_measure, words))
     judged = _parse_measure(JUDGED)
     return (*(measure for measure in measures if measure != judged), judged)
-
-
-def _words(names: str) -> Iterator[str]:
-    """Parts between blanks and commas outside brackets: ``P(rel=2, judged_only=True)@5, AP`` has two parts."""
-    depth, word = 0, ""
-    for letter in names:
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if depth <= 0 and (letter.isspace() or letter == ","):
-            if word:
-                yield word
-            word = ""
-        else:
-            word += letter
-    if word:
-        yield word
 
 
 def _parse_measure(name: str) -> Measure:

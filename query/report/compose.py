@@ -26,8 +26,7 @@ from query.evaluation.run_scoring import languages_of
 from query.measures.quality_measures import mean_name
 from query.report import sections
 from query.report.bias import VectorSample
-from query.report.first_hits import FirstHits
-from query.report.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
+from query.report.language_pairs import FirstHits, PairTable, logged_rankings, map_by_pair, shares_by_pair
 from query.report.report_page import ReportPage, Section, Table, render
 from query.report.shown_evaluations import ShownEvaluation, by_topic, common_topics, evaluations, main_measure
 from query.trec_files.output_files import require_writable, write_lines

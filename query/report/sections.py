@@ -16,8 +16,7 @@ from query.measures.significance import Comparison
 from query.report import bias
 from query.report.bias import NEIGHBOURS, VectorSample
 from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
-from query.report.first_hits import first_hits
-from query.report.language_pairs import PairTable, shares_by_pair
+from query.report.language_pairs import PairTable, first_hits, shares_by_pair
 from query.report.report_page import Section, Table
 
 LANGUAGES = "Where the languages lie"

@@ -16,8 +16,7 @@ from query.measures.quality_measures import score
 from query.measures.significance import compare, corrected
 from query.report import bias
 from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
-from query.report.first_hits import FirstHits
-from query.report.language_pairs import PairTable, average_precisions, map_by_pair, shares_by_pair
+from query.report.language_pairs import FirstHits, PairTable, average_precisions, map_by_pair, shares_by_pair
 from query.trec_files.trec_run import Run
 
 
