@@ -29,6 +29,7 @@ from trials.input_attacks import NAMES, odd_name
 from trials.servers.shared import once
 
 _COMMANDS = [command for lines in _SECTIONS.values() for command in lines]
+ENGLISH, REDIS = str(DEMO / "docs.en.jsonl"), "redis://127.0.0.1:1"
 EVALUATE = ["evaluate", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
 
 
@@ -130,20 +131,8 @@ def test_the_collection_may_be_named_by_the_environment(
 
 
 def test_json_is_all_there_is_on_stdout(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [
-        "search",
-        "部屋の壁にカビが生える原因",
-        "-c",
-        "mini",
-        "-k",
-        "3",
-        "--to",
-        "de",
-        "--json",
-        "--home",
-        str(home),
-    ]
-    assert run(arguments) == 0
+    place = ["-c", "mini", "--home", str(home)]
+    assert run(["search", "部屋の壁にカビが生える原因", "-k", "3", "--to", "de", "--json", *place]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["lang"] == "ja"
     assert [hit["lang"] for hit in answer["hits"]] == ["de"] * 3
@@ -260,7 +249,7 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         ([*EVALUATE, "-c", "mini", "--measures", ""], 1, "no measure is named"),
         (["runs", "list", "-c", "nope"], 1, "there is no collection 'nope' (there are: mini)"),
         (["search", "x", "-c", "mini", "--store", "elsewhere"], 1, "leave --store out"),
-        (["index", str(DEMO / "docs.en.jsonl"), "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
+        (["index", ENGLISH, "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
         (["calibrate", "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
         (["report", "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
         (["delete", "--all", "-y", "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
@@ -269,35 +258,23 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         (["search", "x", "-c", "mini", "-k", "0"], 2, "0 is not in the range"),
         (["search", "x"], 2, "Missing option '-c'"),
         (["index", "nowhere.jsonl", "-c", "new"], 1, "nowhere.jsonl does not exist"),
-        (["index", str(DEMO / "docs.en.jsonl"), "-c", "../x"], 1, "can't be named '../x'"),
+        (["index", ENGLISH, "-c", "../x"], 1, "can't be named '../x'"),
+        (["index", ENGLISH, "-c", "new", "--encoder", "bert-base"], 1, "there is no encoder 'bert-base'"),
+        (["index", ENGLISH, "-c", "mini", "--method", "first"], 1, "collection mini holds vectors of"),
+        (["index", ENGLISH, "-c", "new", "--field", "text"], 2, "--field takes OURS=THEIRS"),
         (
-            ["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--encoder", "bert-base"],
-            1,
-            "there is no encoder 'bert-base'",
-        ),
-        (
-            ["index", str(DEMO / "docs.en.jsonl"), "-c", "mini", "--method", "first"],
-            1,
-            "collection mini holds vectors of",
-        ),
-        (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--field", "text"], 2, "--field takes OURS=THEIRS"),
-        (
-            ["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--broker", "kafka://x"],
+            ["index", ENGLISH, "-c", "new", "--broker", "kafka://x"],
             1,
             "give amqp://USER@HOST (RabbitMQ) or redis://HOST",
         ),
-        (
-            ["index", str(DEMO / "docs.en.jsonl"), "-c", "mini", "--broker", "redis://127.0.0.1:1"],
-            1,
-            "the broker redis://127.0.0.1:1 can't be reached",
-        ),
+        (["index", ENGLISH, "-c", "mini", "--broker", REDIS], 1, "the broker redis://127.0.0.1:1 can't be reached"),
         (["worker"], 1, "a worker needs a broker"),
-        (["worker", "--broker", "redis://127.0.0.1:1", "-c", "nope"], 1, "there is no collection 'nope'"),
-        (["worker", "--broker", "redis://127.0.0.1:1", "--device", "cuda"], 1, "CUDA was asked for"),
+        (["worker", "--broker", REDIS, "-c", "nope"], 1, "there is no collection 'nope'"),
+        (["worker", "--broker", REDIS, "--device", "cuda"], 1, "CUDA was asked for"),
         (["pause", "-c", "mini"], 1, "no run of workers is open for collection mini"),
         (["status", "--watch"], 2, "--watch looks at one collection"),
         (["status", "--store", "ftp://x", "-c", "mini"], 0, ""),
-        (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--store", "ftp://x"], 1, "no store for ftp: URLs"),
+        (["index", ENGLISH, "-c", "new", "--store", "ftp://x"], 1, "no store for ftp: URLs"),
         (["status", "--database", "nonsense"], 1, "the database's URL can't be read"),
         (["status", "--database", "postgresql://127.0.0.1:1/x"], 1, "can't be opened: connection failed"),
         (["status", "--database", "postgresql+pg8000://127.0.0.1:1/x"], 1, "needs a driver that is not installed"),
@@ -316,7 +293,7 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
             "there is no collection 'minni', did you mean 'mini'? (there are: mini); make it",
         ),
         (
-            ["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--encoder", "multilingual-e5-smal"],
+            ["index", ENGLISH, "-c", "new", "--encoder", "multilingual-e5-smal"],
             1,
             "there is no encoder 'multilingual-e5-smal', did you mean 'multilingual-e5-small'? (known are ",
         ),
@@ -328,19 +305,15 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
             1,
             "no document has the field 'lable', did you mean 'label'? (the fields: concept, label)",
         ),
-        (["pause", "-c", "mini", "--broker", "redis://127.0.0.1:1"], 2, "No such option '--broker'"),
-        (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--broker", "redis://127.0.0.1:1"], 1, "can't be reached"),
+        (["pause", "-c", "mini", "--broker", REDIS], 2, "No such option '--broker'"),
+        (["index", ENGLISH, "-c", "new", "--broker", REDIS], 1, "can't be reached"),
         (
             ["calibrate", "-c", "mini", "--use", "none", "--balance", "0.5"],
             2,
             "--use makes no calibration; leave --balance",
         ),
         (["calibrate", "-c", "mini", "--list", "--seed", "1"], 2, "--list makes no calibration; leave --seed out"),
-        (
-            ["calibrate", "-c", "mini", "--list", "--device", "cpu"],
-            2,
-            "leave --device out",
-        ),
+        (["calibrate", "-c", "mini", "--list", "--device", "cpu"], 2, "leave --device out"),
         (["attach", "-c", "mini", "--lang-field", "l", "--companion"], 2, "leave --lang-field, --companion out"),
         (["runs", "compare", "--plot", "diff", "1", "2"], 1, "diff has none of the known endings: .png, .svg, .pdf"),
         (["mates", "--plot", "/nowhere/m.png", "x", "y"], 1, "there is no folder /nowhere"),
@@ -433,14 +406,9 @@ def test_refusals_go_when_their_files_are_read_well_whatever_else_was_read_with_
 
 
 def test_debug_shows_where_a_refusal_comes_from(home: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "query.cli", "search", "x", "-c", "none", "--debug"],
-        cwd=ROOT,
-        env=dict(os.environ, DRAGOMAN_HOME=str(home)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "query.cli", "search", "x", "-c", "none", "--debug"]
+    environment = dict(os.environ, DRAGOMAN_HOME=str(home))
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Traceback" in done.stderr
 
@@ -545,7 +513,7 @@ def test_a_name_that_no_file_can_have_is_a_sentence(
     name: str, tmp_path: Path, small: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    source, topics, qrels = str(DEMO / "docs.en.jsonl"), str(DEMO / "topics.tsv"), str(DEMO / "qrels.txt")
+    source, topics, qrels = ENGLISH, str(DEMO / "topics.tsv"), str(DEMO / "qrels.txt")
     home = ["--home", str(tmp_path / "home")]
     for command in (
         ["status", "-c", "c", "--home", str(tmp_path / "homes" / name)],
