@@ -21,13 +21,7 @@ from query.evaluation.foreign_scores import by_topic_language, score_foreign, wi
 from query.evaluation.pair_matrix import PairMatrix, PairRun, pair_matrix
 from query.evaluation.run_scoring import languages_of
 from query.evaluation.run_settings import default_tag
-from query.evaluation.scored_runs import (
-    EvaluationPlan,
-    Judgements,
-    RunKind,
-    ScoredRun,
-    ScoredRuns,
-)
+from query.evaluation.scored_runs import EvaluationPlan, Judgements, RunKind, ScoredRun, ScoredRuns
 from query.evaluation.topic_ranking import rank_and_score, rounds
 from query.measures.quality_measures import JUDGED
 from query.measures.significance import Comparison, Topics, compare, corrected

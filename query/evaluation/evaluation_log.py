@@ -22,15 +22,7 @@ from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationsh
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
 from query.evaluation.pair_matrix import PairRun
-from query.evaluation.scored_runs import (
-    BASELINES,
-    POOLED_KINDS,
-    RunKind,
-    ScoredRun,
-    main_run,
-    pair_documents,
-    topic_of,
-)
+from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, RunKind, ScoredRun, main_run, pair_documents, topic_of
 from query.measures.fairness import OWN_LANGUAGE, RelevantCounts, current_name
 from query.trec_files.qrels import to_trec
 from query.trec_files.trec_run import unpack

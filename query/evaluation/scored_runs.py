@@ -21,13 +21,7 @@ RunKind = Literal["language", "pooled", "same", "pair", "bm25", "rm3", "psq", "p
 """What a run ranks: all target languages, all topic languages pooled, the topics' own language, or documents in one
 language. BM25 ranks the topics' own language, and so did RM3 in an earlier version. A kind with ``psq`` ranks the same
 documents by PSQ."""
-BASELINES: Mapping[RunKind, str] = {
-    "bm25": "BM25",
-    "rm3": "RM3",
-    "psq": "PSQ",
-    "psq-pooled": "PSQ",
-    "psq-pair": "PSQ",
-}
+BASELINES: Mapping[RunKind, str] = {"bm25": "BM25", "rm3": "RM3", "psq": "PSQ", "psq-pooled": "PSQ", "psq-pair": "PSQ"}
 """Names of the systems without an encoder, by the kinds of their runs."""
 POOLED_KINDS: Mapping[RunKind, RunKind] = {"pooled": "language", "psq-pooled": "psq"}
 """Kinds of pooled runs, with the kinds of the runs that they consist of."""

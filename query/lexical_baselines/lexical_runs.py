@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def rank_by_psq(
-    searcher: Searcher,
-    queries: Mapping[str, Sequence[Document]],
-    targets: Sequence[str],
-    lexicons: Lexicons,
-    k: int,
+    searcher: Searcher, queries: Mapping[str, Sequence[Document]], targets: Sequence[str], lexicons: Lexicons, k: int
 ) -> dict[str, dict[str, Run]]:
     """Runs of PSQ for queries by language: by language of queries, and by language of documents.
 

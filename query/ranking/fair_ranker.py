@@ -32,11 +32,7 @@ from query.calibration.comparison_space import CorrectedQueries
 from query.calibration.margin import centring, exponent, language_neighbourhoods, margin
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidate_mates import Mates, counterparts
-from query.ranking.candidates import (
-    CandidateDocuments,
-    CandidatesWithPassages,
-    RetrievedDocuments,
-)
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, RetrievedDocuments
 from query.ranking.fusion import DEPTH
 from query.ranking.passages import with_passages
 from query.ranking.scores import ScoredCandidates, shortlists

@@ -252,12 +252,7 @@ class Searcher:
         return Hits(hits[:k], query.lang, confidence, counts, search.reranking if reranker else None)
 
     def similar(
-        self,
-        doc_id: str,
-        *,
-        to: Sequence[str] | None = None,
-        k: int = 10,
-        filters: Filters | None = None,
+        self, doc_id: str, *, to: Sequence[str] | None = None, k: int = 10, filters: Filters | None = None
     ) -> Hits:
         """The k documents most similar to a stored document, best first, each with the passage nearest to it.
 

@@ -134,11 +134,7 @@ def balance_figure(shares: Mapping[float, float], chosen: float, fair: float) ->
     axes = figure.subplots()
     axes.axhline(fair, color=_COLOURS[4], linewidth=1, linestyle="--", label=f"fair share ({fair:.0%})")
     axes.plot(
-        list(shares),
-        list(shares.values()),
-        color=_COLOURS[4],
-        marker="o",
-        label="own-language share of the first hits",
+        list(shares), list(shares.values()), color=_COLOURS[4], marker="o", label="own-language share of the first hits"
     )
     axes.axvline(chosen, color=_INK, linewidth=1, linestyle=":", label=f"balance that searches use ({chosen:g})")
     axes.set_xlim(-0.02, 1.02)

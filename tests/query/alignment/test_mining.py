@@ -155,9 +155,7 @@ def test_a_few_documents_are_paired_with_scores_that_can_be_read(count: int) -> 
     assert float(mined.pairs.scores.max()) < 4
 
 
-def test_documents_that_are_all_alike_are_paired_in_a_bounded_number_of_rounds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_documents_that_are_all_alike_are_paired_in_a_bounded_number_of_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each round finds the same sixteen candidates for all of them."""
     rounds: list[int] = []
 

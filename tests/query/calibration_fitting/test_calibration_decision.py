@@ -172,9 +172,7 @@ def test_judged_topics_decide_whether_mates_count(tmp_path: Path) -> None:
     decision = decide(store, samples, model)
     assert decision.mates is not None
     without = replace(
-        decision,
-        calibration=replace(decision.calibration, mates=False),
-        mates=replace(decision.mates, count=False),
+        decision, calibration=replace(decision.calibration, mates=False), mates=replace(decision.mates, count=False)
     )
     better = by_judgements(store, without, judged(60, lambda _: LANGS), NOISY)
     assert better.calibration.mates

@@ -41,10 +41,7 @@ def setup(collection: str = "news") -> Setup:
 
 
 def outcomes() -> list[ScoredRun]:
-    scores = {
-        "de": score(GERMAN, QRELS, MEASURES, ["1", "2", "3"]),
-        "fi": score(FINNISH, QRELS, MEASURES, ["1"]),
-    }
+    scores = {"de": score(GERMAN, QRELS, MEASURES, ["1", "2", "3"]), "fi": score(FINNISH, QRELS, MEASURES, ["1"])}
     return [
         ScoredRun("de", "language", "de", scores["de"], pack(GERMAN)),
         ScoredRun("de-same", "same", "de", scores["de"], pack(GERMAN)),
@@ -137,11 +134,7 @@ def test_an_exported_run_is_the_file_that_was_written(engine: sa.Engine) -> None
     number = evaluation_log.log(engine, setup(), outcomes())
     assert "".join(evaluation_log.export(engine, f"{number}.de")) == GERMAN.to_trec()
     whole = Run.from_trec(evaluation_log.export(engine, str(number)), "export")
-    assert whole.rankings == {
-        "1.de": GERMAN.rankings["1"],
-        "2.de": GERMAN.rankings["2"],
-        "1.fi": FINNISH.rankings["1"],
-    }
+    assert whole.rankings == {"1.de": GERMAN.rankings["1"], "2.de": GERMAN.rankings["2"], "1.fi": FINNISH.rankings["1"]}
 
 
 def test_runs_are_listed_newest_first_and_by_collection(engine: sa.Engine) -> None:

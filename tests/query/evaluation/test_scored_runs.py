@@ -89,15 +89,7 @@ def plan(**changes: object) -> EvaluationPlan:
 
 def test_each_topic_language_has_a_run_and_all_have_one(searcher: Searcher) -> None:
     scored_runs = rank_and_score(searcher, by_language(TOPICS), QRELS, plan())
-    assert [run.name for run in scored_runs.runs] == [
-        "de",
-        "de-same",
-        "de-bm25",
-        "en",
-        "en-same",
-        "en-bm25",
-        "all",
-    ]
+    assert [run.name for run in scored_runs.runs] == ["de", "de-same", "de-bm25", "en", "en-same", "en-bm25", "all"]
     runs = scored_runs.of_kind("language")
     assert set(runs["en"].topics) == {"1", "2"}
     assert runs["de"].unjudged == ["3"]

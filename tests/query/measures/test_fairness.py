@@ -183,8 +183,7 @@ def test_topics_in_a_language_that_is_not_searched_have_no_own_language_share() 
 def test_runs_of_several_topic_languages_are_pooled() -> None:
     parts = {
         "a": Fairness(
-            {OWN_LANGUAGE: {"1": 1.0}, PEER: {"1": 0.5}, TLR: {"1": 0.75}, LPR: {"1": 1.0}},
-            {"a": RelevantCounts(1, 2)},
+            {OWN_LANGUAGE: {"1": 1.0}, PEER: {"1": 0.5}, TLR: {"1": 0.75}, LPR: {"1": 1.0}}, {"a": RelevantCounts(1, 2)}
         ),
         "c": Fairness({PEER: {"1": 0.25}}, {"a": RelevantCounts(2, 2), "b": RelevantCounts(0, 1)}),
     }

@@ -134,10 +134,7 @@ def test_a_person_states_weights_and_the_index_stays(home: Settings, tmp_path: P
 
 @pytest.mark.parametrize(
     ("collection", "weights", "said"),
-    [
-        ("both", (1.0,), "give 2 weights, not 1"),
-        ("alone", (0.5, 0.5), "give 1 weight, not 2"),
-    ],
+    [("both", (1.0,), "give 2 weights, not 1"), ("alone", (0.5, 0.5), "give 1 weight, not 2")],
 )
 def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
     home: Settings, collection: str, weights: tuple[float, ...], said: str, monkeypatch: pytest.MonkeyPatch

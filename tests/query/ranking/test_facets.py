@@ -109,8 +109,7 @@ def test_what_is_counted_at_a_path_through_objects_can_be_filtered_by(
             assert narrowed.facets
             assert narrowed.facets.total == count
         with pytest.raises(
-            BadInput,
-            match=r"'shelf' has no text, number or boolean in any document; if it has objects, their fields",
+            BadInput, match=r"'shelf' has no text, number or boolean in any document; if it has objects, their fields"
         ):
             searcher.search(QUERY, lang="de", facets=["shelf"])
 

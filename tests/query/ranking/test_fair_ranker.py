@@ -68,8 +68,7 @@ def with_mates(searcher: Searcher) -> Searcher:
 
 
 @pytest.mark.parametrize(
-    ("targets", "expected"),
-    [(["de", "en", "fr"], [50, 100]), (["de", "en"], [75, 100]), (["de"], [150, 150])],
+    ("targets", "expected"), [(["de", "en", "fr"], [50, 100]), (["de", "en"], [75, 100]), (["de"], [150, 150])]
 )
 def test_candidates_of_the_first_hits_by_languages_and_size(
     searcher: Searcher, monkeypatch: pytest.MonkeyPatch, targets: list[str], expected: list[int]
