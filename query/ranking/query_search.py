@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from encoders.document import Document, FloatArray
 from encoders.errors import StoreError
-from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, VectorStore
 from query.ranking.fair_ranker import STRETCHES, FairRanker
 from query.ranking.hit_reranker import HitReranker
-from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Ranking, grouped, ranked_hits
+from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Ranking, grouped
 
 _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
@@ -23,54 +21,40 @@ _POOLS = tuple(stretch.last for stretch in STRETCHES)
 
 @dataclass
 class QuerySearch:
-    """The search of a query in a collection; ``explain`` and ``passages`` are as of ``Searcher.search``.
+    """The search of a query in a collection.
 
     Attributes:
-        parts: the parts of the stored vectors.
         vectors: (1, dim) the query as its encoder made it.
-        plain: (dim,) the query in the stored space.
+        hits_of: makes the hits of a ranking.
         reranking: seconds that reranking took.
     """
 
-    collection: str
-    store: VectorStore
-    parts: VectorParts
     ranker: FairRanker
     query: Document
     vectors: FloatArray
-    plain: FloatArray
     targets: Sequence[str]
     filters: Filters | None
     reranker: HitReranker | None
-    explain: bool
-    passages: int
+    hits_of: Callable[[Ranking], list[Hit]]
     reranking: float = field(default=0.0, init=False)
 
-    def flat(self, count: int) -> list[Hit]:
-        """The best ``count`` hits."""
+    def flat(self, count: int, depth: int) -> list[Hit]:
+        """The best ``count`` hits of at least ``depth`` ranked documents."""
+        ranking = self._ranked(max(count, depth, RERANKED if self.reranker else 1))
+        return self.hits_of(self._reranked(ranking).first(count))
 
-        def attempt(depth: int) -> list[Hit]:
-            ranking = self._ranked(max(count, depth, RERANKED if self.reranker else 1))
-            return self._hits_of(self._reranked(ranking).first(count))
-
-        return until_read(self.collection, self.store, attempt, self.filters)
-
-    def by_subjects(self, k: int, preferred: Sequence[str]) -> list[Hit]:
+    def by_subjects(self, k: int, preferred: Sequence[str], _depth: int) -> list[Hit]:
         """The best k subjects, each in the first of the preferred languages that it has, else as its best hit."""
-
-        def attempt(_: int) -> list[Hit]:
-            best, groups = None, list[list[int]]()
-            for pool in _POOLS:
-                longer = self._ranked(pool)
-                best = best.followed_by(longer) if best else self._reranked(longer)
-                groups = grouped(best, groups, self.ranker.counterparts(best, self.query.lang))
-                if len(groups) >= k or len(longer.doc_ids) < pool:
-                    break
-            ranks = [rank for group in groups[:k] for rank in group]
-            shown = dict(zip(ranks, self._hits_of(best.selected(ranks)) if best else [], strict=True))
-            return [_subject([shown[rank] for rank in group], preferred) for group in groups[:k]]
-
-        return until_read(self.collection, self.store, attempt, self.filters)
+        best, groups = None, list[list[int]]()
+        for pool in _POOLS:
+            longer = self._ranked(pool)
+            best = best.followed_by(longer) if best else self._reranked(longer)
+            groups = grouped(best, groups, self.ranker.counterparts(best, self.query.lang))
+            if len(groups) >= k or len(longer.doc_ids) < pool:
+                break
+        ranks = [rank for group in groups[:k] for rank in group]
+        shown = dict(zip(ranks, self.hits_of(best.selected(ranks)) if best else [], strict=True))
+        return [_subject([shown[rank] for rank in group], preferred) for group in groups[:k]]
 
     def _ranked(self, count: int) -> Ranking:
         lang, texts = self.query.lang, [self.query.content]
@@ -78,13 +62,8 @@ class QuerySearch:
 
     def _reranked(self, ranking: Ranking) -> Ranking:
         if self.reranker:
-            hits_of = partial(ranked_hits, self.store, query=self.plain, parts=self.parts)
-            ranking, self.reranking = self.reranker.reranked(ranking, self.query, self.ranker, hits_of)
+            ranking, self.reranking = self.reranker.reranked(ranking, self.query, self.ranker, self.hits_of)
         return ranking
-
-    def _hits_of(self, ranking: Ranking) -> list[Hit]:
-        explain, passages = self.explain, self.passages
-        return ranked_hits(self.store, ranking, self.plain, self.parts, explain=explain, passages=passages)
 
 
 def until_read(

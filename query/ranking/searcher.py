@@ -232,21 +232,13 @@ class Searcher:
         options = (ranking or self.ranking).of(self.collection, self.calibration)
         targets, ranker = self.targets(to), self._ranker(options)
         reranker = None if ranking and not ranking.rerank else self.reranker
-        search = QuerySearch(
-            self.collection,
-            self.store,
-            self.vector_parts,
-            ranker,
-            query,
-            vectors,
-            self._applied.queries_in_stored_space(vectors, query.lang)[0],
-            targets,
-            filters,
-            reranker,
-            explain,
-            passages,
-        )
-        hits = search.by_subjects(k, preferred) if subjects else search.flat(max(k, _REACH) if facets else k)
+        plain = self._applied.queries_in_stored_space(vectors, query.lang)[0]
+        of_query = partial(ranked_hits, self.store, query=plain, parts=self.vector_parts)
+        hits_of = partial(of_query, explain=explain, passages=passages)
+        search = QuerySearch(ranker, query, vectors, targets, filters, reranker, hits_of)
+        reach = max(k, _REACH) if facets else k
+        attempt = partial(search.by_subjects, k, preferred) if subjects else partial(search.flat, reach)
+        hits = until_read(self.collection, self.store, attempt, filters)
         languages = {target: self.languages[target] for target in targets}
         counts = facets_of(hits, paths, self.store, languages, filters) if paths else None
         return Hits(hits[:k], query.lang, confidence, counts, search.reranking if reranker else None)
