@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,14 +89,7 @@ class DensityWeights:
     def save(self, file: Path) -> None:
         """Write the density as ``.npz``."""
         with file.open("wb") as handle:
-            np.savez(
-                handle,
-                mean=self.mean,
-                components=self.components,
-                points=self.points,
-                bandwidth=np.float64(self.bandwidth),
-                b=np.float64(self.b),
-            )
+            np.savez(handle, **asdict(self))
 
     @classmethod
     def load(cls, file: Path) -> DensityWeights:

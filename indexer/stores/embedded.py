@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -32,6 +32,7 @@ from indexer.stores.contract import (
     in_order,
 )
 from indexer.stores.matrix import VectorMatrix
+from indexer.stores.read_cache import ReadCache
 from indexer.stores.sqlite_file import SqliteFile
 
 _SCHEMAS = (word_tables.WITHOUT_WORDS, word_tables.WITH_WORDS)
@@ -47,51 +48,6 @@ _MATCH = 150
 """Bytes that a match, a row and an id, takes in the cache."""
 _FILTERS = 16
 """Maximum filters whose documents are cached."""
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
-
-class _Cache(Generic[_Key, _Value]):
-    """Values that were read in one state of the file: what one request reads, the next often reads again.
-
-    Args:
-        size_of: the bytes that a value takes.
-        limit: bytes at which the cache is emptied.
-    """
-
-    def __init__(self, size_of: Callable[[_Value], int], limit: int) -> None:
-        self._size_of, self._limit = size_of, limit
-        self._change_number = -1
-        self._values: dict[_Key, _Value] = {}
-        self._size = 0
-        self._lock = threading.Lock()
-
-    def get(self, change_number: int, keys: Iterable[_Key]) -> dict[_Key, _Value]:
-        """The cached values by key; none of another state of the file."""
-        with self._lock:
-            if change_number != self._change_number:
-                self._empty(change_number)
-            return {key: self._values[key] for key in keys if key in self._values}
-
-    def add(self, change_number: int, values: Mapping[_Key, _Value]) -> None:
-        """Add values that were read in a state of the file; nothing if the cache is of another by now."""
-        size = sum(map(self._size_of, values.values()))
-        with self._lock:
-            if change_number != self._change_number or size > self._limit:
-                return
-            if self._size + size > self._limit:
-                self._empty(change_number)
-            self._values |= values
-            self._size += size
-
-    def _empty(self, change_number: int) -> None:
-        self._change_number, self._values, self._size = change_number, {}, 0
-
-    def clear(self) -> None:
-        """Free the memory."""
-        with self._lock:
-            self._empty(-1)
 
 
 def _size_of_passages(passages: Passages) -> int:
@@ -115,8 +71,8 @@ class EmbeddedStore:
         check_collection_name(collection)
         self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
-        self._passages = _Cache[tuple[str, str], Passages](_size_of_passages, _PASSAGES_BYTES)
-        self._matches = _Cache[str, Mapping[int, str]](_size_of_matches, _MATCHES_BYTES)
+        self._passages = ReadCache[tuple[str, str], Passages](_size_of_passages, _PASSAGES_BYTES)
+        self._matches = ReadCache[str, Mapping[int, str]](_size_of_matches, _MATCHES_BYTES)
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._file = SqliteFile(self.path, make=make)

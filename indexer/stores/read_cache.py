@@ -1,0 +1,52 @@
+"""What a store read in one state of its file."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class ReadCache(Generic[_Key, _Value]):
+    """Values that were read in one state of the file: what one request reads, the next often reads again.
+
+    Args:
+        size_of: the bytes that a value takes.
+        limit: bytes at which the cache is emptied.
+    """
+
+    def __init__(self, size_of: Callable[[_Value], int], limit: int) -> None:
+        self._size_of, self._limit = size_of, limit
+        self._change_number = -1
+        self._values: dict[_Key, _Value] = {}
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, change_number: int, keys: Iterable[_Key]) -> dict[_Key, _Value]:
+        """The cached values by key; none of another state of the file."""
+        with self._lock:
+            if change_number != self._change_number:
+                self._empty(change_number)
+            return {key: self._values[key] for key in keys if key in self._values}
+
+    def add(self, change_number: int, values: Mapping[_Key, _Value]) -> None:
+        """Add values that were read in a state of the file; nothing if the cache is of another by now."""
+        size = sum(map(self._size_of, values.values()))
+        with self._lock:
+            if change_number != self._change_number or size > self._limit:
+                return
+            if self._size + size > self._limit:
+                self._empty(change_number)
+            self._values |= values
+            self._size += size
+
+    def _empty(self, change_number: int) -> None:
+        self._change_number, self._values, self._size = change_number, {}, 0
+
+    def clear(self) -> None:
+        """Free the memory."""
+        with self._lock:
+            self._empty(-1)
