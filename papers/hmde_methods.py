@@ -9,8 +9,8 @@ from encoders.document import Encoder
 from encoders.machine.placement import Device
 from encoders.methods.method_registry import METHODS as EVERYWHERE
 from encoders.methods.method_registry import default_method
-from encoders.methods.segments import Segments
 from encoders.methods.titled_windows import TitledWindows
+from encoders.methods.token_windows import Segments
 from onnx_export.hmde.hmde_settings import LONGFORMER
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named

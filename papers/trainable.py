@@ -17,9 +17,8 @@ from encoders.folder.model_config import ModelConfig
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import ABOUT, is_hmde
 from encoders.machine.placement import Device
-from encoders.methods.first_tokens import First
 from encoders.methods.hmde_method import Hmde
-from encoders.methods.segments import Segments
+from encoders.methods.token_windows import First, Segments
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer
 from onnx_export.hmde import lower_base as bases

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from encoders.document import Document, Encoded, short_hash
 from encoders.hmde.upper import Segmentation, UpperSession
-from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
+from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod, Texts
 from encoders.methods.sentences import cut_sentences
 from encoders.methods.titled_windows import cut_titled_windows
 from encoders.text.segmentation import windows
-from encoders.text.tokens import Span, Tokens
 
 
 class Hmde(SentenceMethod):
@@ -46,21 +45,15 @@ class Hmde(SentenceMethod):
         segments = [passages.without_title().unit_vectors() for passages in encoded.passages]
         return replace(encoded, vectors=self._upper.documents(segments))
 
-    def _cut(self, documents: Sequence[Document], tokens: Sequence[Tokens], titles: Sequence[Span | None]) -> Cut:
+    def _cut(self, texts: Texts) -> Cut:
         """The segments that the upper encoder was trained for."""
-        return cut(self._upper.file.shape.segmentation, documents, tokens, titles, self._limit)
+        return cut(self._upper.file.shape.segmentation, texts, self._limit)
 
 
-def cut(
-    segmentation: Segmentation,
-    documents: Sequence[Document],
-    tokens: Sequence[Tokens],
-    titles: Sequence[Span | None],
-    limit: int,
-) -> Cut:
+def cut(segmentation: Segmentation, texts: Texts, limit: int) -> Cut:
     """Cut documents into segments of at most ``limit`` tokens, in training as in an index."""
     if segmentation == "windows":
-        return cut_titled_windows(tokens, titles, limit)
+        return cut_titled_windows(texts, limit)
     if segmentation == "plain-windows":
-        return Cut([windows(len(text), limit, 0) for text in tokens])
-    return cut_sentences(documents, tokens, limit)
+        return Cut([windows(len(text), limit, 0) for text in texts.tokens])
+    return cut_sentences(texts, limit)

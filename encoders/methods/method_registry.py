@@ -8,13 +8,12 @@ from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperSession, is_hmde
 from encoders.machine.placement import Device
-from encoders.methods.first_tokens import First
 from encoders.methods.hmde_method import Hmde
 from encoders.methods.lawdr_method import Lawdr, has_density, load_density
-from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from encoders.methods.titled_windows import TitledWindows
+from encoders.methods.token_windows import First, Segments
 
 SENTENCE_METHODS = (TitledWindows.method, Segments.method, First.method, Sentences.method, Lawdr.method, Hmde.method)
 """Methods of a folder with a sentence encoder; *lawdr* and *hmde* need a folder that was trained for them."""

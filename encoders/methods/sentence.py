@@ -34,6 +34,14 @@ class Cut(NamedTuple):
     headings: Sequence[int] = ()
 
 
+class Texts(NamedTuple):
+    """Documents, their tokens, and the tokens of each document's title."""
+
+    documents: Sequence[Document]
+    tokens: Sequence[Tokens]
+    titles: Sequence[Span | None]
+
+
 class SentenceEncoder:
     """A loaded model folder: tokenizer and graph."""
 
@@ -143,12 +151,12 @@ class SentenceMethod(ABC):
         """Encode documents; each segment is a passage, and the title is another, apart from the segments."""
         tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
         titles = title_spans(documents, tokens, self._sentence.segment_limit)
-        cut = self._cut(documents, tokens, titles)
+        cut = self._cut(Texts(documents, tokens, titles))
         return self._sentence.encode_spans(tokens, cut, titles, weighted=self.weighted)
 
     @abstractmethod
-    def _cut(self, documents: Sequence[Document], tokens: Sequence[Tokens], titles: Sequence[Span | None]) -> Cut:
-        """Cut documents into segments; ``titles`` has the tokens of each document's title."""
+    def _cut(self, texts: Texts) -> Cut:
+        """Cut documents into segments."""
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries → (queries, dim) float32 unit rows."""

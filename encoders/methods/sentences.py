@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import Document, FloatArray
-from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
+from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod, Texts
 from encoders.text.segmentation import sentences, windows
-from encoders.text.tokens import Span, Tokens
+from encoders.text.tokens import Span
 
 
 class Sentences(SentenceMethod):
@@ -30,21 +30,16 @@ class Sentences(SentenceMethod):
     def sentence_vectors(self, documents: Sequence[Document]) -> list[FloatArray]:
         """The (sentences, dim) float32 vectors of each document's sentences, as the sentence encoder makes them."""
         tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
-        cuts = self._cut(documents, tokens, [None] * len(documents)).segments
+        cuts = self._cut(Texts(documents, tokens, ())).segments
         cuts = [spans if text.known else [] for text, spans in zip(tokens, cuts, strict=True)]
         vectors = self._sentence.encode_segments(
             [text.ids_of(span) for text, spans in zip(tokens, cuts, strict=True) for span in spans]
         )
         return np.split(vectors, np.cumsum([len(spans) for spans in cuts])[:-1])
 
-    def _cut(
-        self,
-        documents: Sequence[Document],
-        tokens: Sequence[Tokens],
-        titles: Sequence[Span | None],  # noqa: ARG002
-    ) -> Cut:
+    def _cut(self, texts: Texts) -> Cut:
         """The sentences; a sentence longer than the limit is several segments."""
-        cut = cut_sentences(documents, tokens, self._limit)
+        cut = cut_sentences(texts, self._limit)
         return Cut([_joined(spans, self._limit) for spans in cut.segments]) if self._together else cut
 
 
@@ -59,10 +54,10 @@ def _joined(spans: Sequence[Span], limit: int) -> list[Span]:
     return joined
 
 
-def cut_sentences(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> Cut:
+def cut_sentences(texts: Texts, limit: int) -> Cut:
     """Cut documents into sentences, and sentences longer than ``limit`` tokens into pieces."""
     spans = []
-    for document, text in zip(documents, tokens, strict=True):
+    for document, text in zip(texts.documents, texts.tokens, strict=True):
         cuts = (text.tokens_in(*span) for span in sentences(document.content, document.lang))
         spans.append(
             [(first + start, first + end) for first, last in cuts for start, end in windows(last - first, limit, 0)]

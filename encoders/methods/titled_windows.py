@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from encoders.document import Document, short_hash
-from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod
+from encoders.document import short_hash
+from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod, Texts
 from encoders.text.segmentation import WINDOW, windows
-from encoders.text.tokens import Span, Tokens
 
 _HEADING = 32
 """Maximum tokens of a title before each window; the rest of a longer title is read as text."""
@@ -34,23 +32,18 @@ class TitledWindows(SentenceMethod):
         # the build covers the weights, the model's id does not: a collection may hold vectors made without them, too
         self.spec = replace(spec, build=short_hash(spec.build, "weighted"), titled=True)
 
-    def _cut(
-        self,
-        documents: Sequence[Document],  # noqa: ARG002
-        tokens: Sequence[Tokens],
-        titles: Sequence[Span | None],
-    ) -> Cut:
+    def _cut(self, texts: Texts) -> Cut:
         """The windows."""
-        return cut_titled_windows(tokens, titles, self._text)
+        return cut_titled_windows(texts, self._text)
 
 
-def cut_titled_windows(tokens: Sequence[Tokens], titles: Sequence[Span | None], size: int) -> Cut:
+def cut_titled_windows(texts: Texts, size: int) -> Cut:
     """Cut the texts after their titles into windows of ``size`` tokens, heading included; without text: the title."""
-    headings = [min(title[1], _longest_heading(size)) if title else 0 for title in titles]
+    headings = [min(title[1], _longest_heading(size)) if title else 0 for title in texts.titles]
     segments = [
         [(heading + start, heading + end) for start, end in windows(len(text) - heading, size - heading, 0)]
         or windows(heading, heading, 0)
-        for text, heading in zip(tokens, headings, strict=True)
+        for text, heading in zip(texts.tokens, headings, strict=True)
     ]
     return Cut(segments, headings)
 

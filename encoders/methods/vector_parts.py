@@ -104,21 +104,6 @@ class VectorParts:
 _NONE = 1e-6
 
 
-def weightings(parts: int) -> list[tuple[float, ...]]:
-    """Weights to try: each part takes each share of ``_SHARES``, and the other parts divide the rest equally."""
-    if parts == 1:
-        return [(1.0,)]
-    candidates = [
-        tuple(weight if position == part else round((1 - weight) / (parts - 1), 3) for position in range(parts))
-        for part in range(parts)
-        for weight in _SHARES
-    ]
-    return list(dict.fromkeys(candidates))
-
-
-_SHARES = (0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.9)
-
-
 def shown_weights(weights: Sequence[float]) -> str:
     """Weights as a user types them; empty for one part."""
     return ",".join(f"{weight:.3g}" for weight in weights) if len(weights) > 1 else ""

@@ -15,8 +15,8 @@ from encoders.console import Console
 from encoders.cr5.bags_of_words import BagsOfWords, is_cr5
 from encoders.machine.placement import Device
 from encoders.methods.combined_encoder import SEPARATOR
-from encoders.methods.first_tokens import First
 from encoders.methods.method_registry import SENTENCE_METHODS
+from encoders.methods.token_windows import First
 from encoders.wording import counted
 from indexer.collection.settings import Settings
 from onnx_export.huggingface.hub_source import require_torch

@@ -9,7 +9,7 @@ import pytest
 
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput
-from encoders.methods.first_tokens import First
+from encoders.methods.token_windows import First
 from encoders.methods.sentences import Sentences
 from papers.__main__ import run as compute
 from papers.tlaser import read_tatoeba

@@ -13,7 +13,7 @@ import torch
 from encoders.document import Document, Int8Array, IntArray, int8_rows
 from encoders.hmde.upper import Segmentation
 from encoders.methods.hmde_method import cut
-from encoders.methods.sentence import Cut, SentenceEncoder, title_spans
+from encoders.methods.sentence import Cut, SentenceEncoder, Texts, title_spans
 from encoders.text.tokens import Span, Tokenizer, Tokens
 from onnx_export.training.device import to_device
 
@@ -112,7 +112,7 @@ class Lower(ABC):
         """Documents' tokens, the segments that are kept, and each document's number of others."""
         tokens = self.tokenizer.tokenize([document.content for document in documents])
         titles = title_spans(documents, tokens, self._limit)
-        segments, headings = cut(self._segmentation, documents, tokens, titles, self._limit)
+        segments, headings = cut(self._segmentation, Texts(documents, tokens, titles), self._limit)
         left_out = np.array([len(spans) - self._most_segments for spans in segments], np.int64).clip(min=0)
         return tokens, Cut([spans[: self._most_segments] for spans in segments], headings), left_out
 

@@ -12,13 +12,12 @@ from encoders.document import Document, Encoder, HasQueryLimit, unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
-from encoders.methods.first_tokens import First
 from encoders.methods.hmde_method import Hmde
 from encoders.methods.method_registry import SENTENCE_METHODS, open_encoder
-from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder, SentenceMethod
 from encoders.methods.sentences import Sentences
 from encoders.methods.titled_windows import TitledWindows
+from encoders.methods.token_windows import First, Segments
 
 _LONG = " ".join(f"Sentence number {number} is about rivers and their floods." for number in range(120))
 

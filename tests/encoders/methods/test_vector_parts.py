@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.methods.vector_parts import VectorParts, parsed_weights, shown_weights, weightings
+from encoders.methods.vector_parts import VectorParts, parsed_weights, shown_weights
 
 WIDTHS = (5, 3, 4)
 
@@ -97,13 +97,3 @@ def test_weights_are_read_as_they_are_typed() -> None:
     assert parsed_weights("0.3, 0.7") == (0.3, 0.7)
     with pytest.raises(BadInput, match=r"'0\.3;0\.7' is not"):
         parsed_weights("0.3;0.7")
-
-
-@pytest.mark.parametrize("parts", [2, 3])
-def test_weights_to_try_are_one_in_all_and_have_equal_ones_among_them(parts: int) -> None:
-    tried = weightings(parts)
-    assert all(sum(weights) == pytest.approx(1, abs=0.01) for weights in tried)
-    assert len(set(tried)) == len(tried)
-    if parts == 2:
-        assert (0.5, 0.5) in tried
-        assert len(tried) == 7
