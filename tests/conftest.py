@@ -45,7 +45,7 @@ _HERE = Path(__file__).parent
 hypothesis.settings.register_profile("dragoman", deadline=None)  # beside other tests an example may wait for a core
 hypothesis.settings.load_profile("dragoman")
 
-pytest_addoption = tiers.pytest_addoption
+pytest_addoption, pytest_ignore_collect = tiers.pytest_addoption, tiers.pytest_ignore_collect
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from trials import ROOT
 
-_CONFTEST = "from tests.tiers import pytest_addoption, pytest_collection_modifyitems, pytest_configure\n"
+_HOOKS = "pytest_addoption, pytest_collection_modifyitems, pytest_configure, pytest_ignore_collect"
+_CONFTEST = f"from tests.tiers import {_HOOKS}\n"
 _TESTS = """
 import os
 import sys
@@ -136,6 +137,15 @@ def test_a_file_that_imports_torch_fails_check(tmp_path: Path) -> None:
     done = ran(tmp_path, "--seconds", "5")
     assert done.returncode == 1
     assert "a file of tests imports torch" in done.stdout
+
+
+@pytest.mark.parametrize("marks", ["pytest.mark.torch", "[pytest.mark.torch, pytest.mark.train]"])
+def test_a_file_that_is_torchs_as_a_whole_is_not_read_by_check(marks: str, tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    text = f"import pytest\nimport sys\nsys.modules['torch'] = sys\npytestmark = {marks}\ndef test_it():\n    pass\n"
+    (tmp_path / "test_it.py").write_text(text)
+    assert "no tests ran" in ran(tmp_path, "--seconds", "5", "-m", "not parts and not long").stdout
+    assert "1 passed" in ran(tmp_path).stdout
 
 
 def test_a_test_of_check_that_starts_a_server_fails(check: tuple[dict[str, str], str]) -> None:

@@ -8,9 +8,11 @@ that ask for Elasticsearch are marked ``elastic``, too, and ``make test-elastic-
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,9 @@ ELASTIC = frozenset({"elastic", "secured", "killable"})
 PARTS = ELASTIC | {"postgres", "killable_postgres", "redis", "rabbitmq", "browser"}
 """Fixtures that start a real part."""
 _TIERS = {"long": "make test-all", "train": "make test-train", "parts": "make test", "": "make check"}
+
+
+_OF_TORCH = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.torch\b", re.MULTILINE)
 
 
 def tier(item: pytest.Item) -> str:
@@ -36,6 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         help="a test that takes longer fails; what is made once does not count",
     )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a file that is marked ``torch`` as a whole, and may import it, where its tests are not run anyway."""
+    if collection_path.suffix != ".py" or not ("not parts" in config.option.markexpr or find_spec("torch") is None):
+        return None
+    return _OF_TORCH.search(collection_path.read_text(encoding="utf-8")) is not None or None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,8 +9,8 @@ import pytest
 
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput
-from encoders.methods.token_windows import First
 from encoders.methods.sentences import Sentences
+from encoders.methods.token_windows import First
 from papers.__main__ import run as compute
 from papers.tlaser import read_tatoeba
 

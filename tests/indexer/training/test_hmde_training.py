@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
@@ -40,12 +41,16 @@ from indexer.readers.source_documents import SourceDocuments, Sources
 from indexer.training import hmde_material
 from indexer.training.hmde_material import load_or_prepare
 from indexer.training.hmde_training import concepts_held_out, training_facts
+from onnx_export import models
 from onnx_export.graphs import device_check
 from onnx_export.graphs.parity import encode, read_texts
-from onnx_export.hmde.hmde_settings import PRESETS, settings_of
+from onnx_export.hmde.hmde_settings import PRESETS, Curve, CurvePoint, settings_of
 from onnx_export.hmde.hmde_settings import Settings as HmdeSettings
+from onnx_export.hmde.lower_encoders.lower import FrozenLower
+from onnx_export.hmde.training import Training
 from onnx_export.models import DEFAULT
 from query.cli import run
+from query.commands.train import hmde, unseen_concepts
 from query.ranking.searcher import Searcher
 from tests.indexer.training.indexed import indexed_by
 from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
@@ -221,8 +226,6 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from onnx_export.hmde.training import Training
-
     learn = Training._learn
 
     def interrupted(training: Training) -> float:
@@ -254,8 +257,6 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
 def test_kept_vectors_that_are_damaged_are_made_again(
     small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from onnx_export.hmde.lower_encoders.lower import FrozenLower
-
     lower = FrozenLower(SentenceEncoder(small, device="cpu"), 32, 128, "cpu")
     documents, file = [Document("1", "de", "Die Ziege frisst.", "Ziegen")], tmp_path / "part.npz"
     whole = load_or_prepare(documents, lower, file, "id", Console())
@@ -444,8 +445,6 @@ def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from
 def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_training(
     over_small: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from onnx_export.hmde.training import Training
-
     kept: list[weakref.ref[Any]] = []
     alive: list[int] = []
 
@@ -494,8 +493,6 @@ def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were
 
 
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import torch
-
     if torch.cuda.is_available():
         pytest.skip("there is one")
     said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--device", "cuda", "--train-lower", "-q"], capsys)
@@ -505,9 +502,6 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.Captu
 def test_the_comparison_at_the_end_runs_on_the_trainings_card_and_an_int8_folder_on_the_cpu(
     small_trained: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from onnx_export import models
-    from query.commands.train import hmde, unseen_concepts
-
     opened: list[tuple[str, str]] = []
     monkeypatch.setattr(models, "open_named", lambda name, *_, device: opened.append((name, device)))
     monkeypatch.setattr(unseen_concepts, "compare", lambda *_: None)
@@ -522,8 +516,6 @@ def test_the_comparison_at_the_end_runs_on_the_trainings_card_and_an_int8_folder
 
 
 def test_a_folder_says_in_which_precision_a_card_trained_it() -> None:
-    from onnx_export.hmde.hmde_settings import Curve, CurvePoint
-
     for device, precision in (("cpu", "float32"), ("cuda:1", "bfloat16")):
         training: Any = SimpleNamespace(
             settings=PRESETS["paper"], curve=Curve([CurvePoint(0, 1.0, 0.1, 0.5)]), step=1,

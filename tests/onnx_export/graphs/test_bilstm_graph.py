@@ -3,9 +3,13 @@
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
+import torch
 
 from encoders.tlaser.tlaser_settings import Sizes, TlaserPlan, TlaserTraining, Variant
+from onnx_export.tlaser.tlaser_folder import write_encoder
+from onnx_export.tlaser.translator import Translator, UnitVectors
 
 pytestmark = pytest.mark.torch
 
@@ -16,12 +20,6 @@ _TRAINING = TlaserTraining(1, 64, 1, 1e-3, 1, 0.0)
     ("variant", "layers", "words"), [("laser", 1, 12), ("laser", 3, 12), ("claser", 1, 8), ("t", 2, 12)]
 )
 def test_a_padded_batch_gives_torchs_vectors(variant: Variant, layers: int, words: int, tmp_path: Path) -> None:
-    import onnxruntime
-    import torch
-
-    from onnx_export.tlaser.tlaser_folder import write_encoder
-    from onnx_export.tlaser.translator import Translator, UnitVectors
-
     sizes = Sizes(12, words, layers, 2, 16, 12, 4, 40, shared=words == 12, max_tokens=32)
     torch.manual_seed(0)
     model = Translator(variant, sizes, 40, 2).eval()

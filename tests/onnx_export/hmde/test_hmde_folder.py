@@ -10,12 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
 from encoders.console import Console
 from encoders.document import Document
 from encoders.folder.model_config import Precision
+from encoders.hmde.upper import UpperSession, UpperShape
 from encoders.methods.method_registry import open_encoder
+from onnx_export.graphs.parity import BARS, compare
+from onnx_export.hmde import hmde_folder as publishing
+from onnx_export.hmde import lower_base as bases
+from onnx_export.hmde.hmde_folder import publish
 from onnx_export.hmde.hmde_settings import PRESETS, Settings
+from onnx_export.hmde.upper_model import Upper
 from tests.onnx_export.hmde.conftest import SETTINGS, training_of
 
 pytestmark = pytest.mark.torch
@@ -31,12 +39,6 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     pages: list[Document],
     tmp_path: Path,
 ) -> None:
-    import torch
-
-    from onnx_export.hmde import lower_base as bases
-    from onnx_export.hmde.hmde_folder import publish
-    from onnx_export.hmde.upper_model import Upper
-
     settings: Settings = replace(SETTINGS, adapters=adapters)
     if adapters:
         training = training_of(small_model, pages, tmp_path, settings)
@@ -65,12 +67,6 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
 def test_an_upper_graph_below_the_bar_is_published_as_forced_and_its_vectors_are_its_own(
     small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from encoders.hmde.upper import UpperShape
-    from onnx_export.graphs.parity import BARS, compare
-    from onnx_export.hmde import hmde_folder as publishing
-    from onnx_export.hmde import lower_base as bases
-    from onnx_export.hmde.upper_model import Upper
-
     base = bases.open_trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
     upper = Upper(UpperShape(64, 1, 1, 32))
     said = {**SAID, "validated": False}
@@ -96,14 +92,6 @@ def test_an_upper_graph_below_the_bar_is_published_as_forced_and_its_vectors_are
 def test_as_published_a_query_is_the_first_tokens_state_and_a_document_its_first_sentences(
     small_model: Path, tmp_path: Path
 ) -> None:
-    import torch
-    import transformers
-
-    from encoders.hmde.upper import UpperSession
-    from onnx_export.hmde import lower_base as bases
-    from onnx_export.hmde.hmde_folder import publish
-    from onnx_export.hmde.upper_model import Upper
-
     settings = replace(PRESETS["paper"], layers=1, feed_forward=32, sentences=4)
     base = bases.open_trained(str(small_model), settings, "cpu", Console(quiet=True))
     upper = Upper(settings.shape(64))
@@ -130,11 +118,6 @@ def test_as_published_a_query_is_the_first_tokens_state_and_a_document_its_first
 
 @pytest.mark.long
 def test_a_document_of_ten_thousand_sentences_is_the_mean_of_its_windows(small_model: Path, tmp_path: Path) -> None:
-    from encoders.hmde.upper import UpperSession, UpperShape
-    from onnx_export.hmde import lower_base as bases
-    from onnx_export.hmde.hmde_folder import publish
-    from onnx_export.hmde.upper_model import Upper
-
     base = bases.open_trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
     said = {**SAID, "validated": False}
     upper = Upper(UpperShape(64, 1, 1, 32))

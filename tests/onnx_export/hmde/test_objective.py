@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from encoders.document import Document
+from onnx_export.hmde import objective as module
 from tests.onnx_export.hmde.conftest import SETTINGS, training_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.train]
@@ -24,8 +26,6 @@ def objective_of(model: Path, pages: list[Document], place: Path, dropout: float
 
 def kept(objective: Any, rows: Sequence[int]) -> int:
     """Bytes that the graph of some documents' vectors keeps until their gradients are wanted."""
-    import torch
-
     found: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -46,8 +46,6 @@ def test_a_large_batch_keeps_no_more_than_a_small_one(small_model: Path, pages: 
 
 
 def gradients(objective: Any, rows: Sequence[int]) -> list[Any]:
-    import torch
-
     vectors = objective.documents(rows, SEED, 0.5)
     torch.manual_seed(1)  # gradients are taken after other things were drawn
     (vectors @ torch.randn(64, 3)).pow(2).sum().backward()
@@ -66,10 +64,6 @@ def direct(function: Callable[..., Any], *given: Any, use_reentrant: bool) -> An
 def test_gradients_in_parts_are_those_of_all_at_once(
     dropout: float, small_model: Path, pages: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
-
-    from onnx_export.hmde import objective as module
-
     objective, rows = objective_of(small_model, pages, tmp_path, dropout), [*range(60)] * 3
     in_parts = gradients(objective, rows)
     if dropout:  # it is drawn for a part, so the same parts are taken, kept in memory

@@ -18,10 +18,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput, MissingPart
+from onnx_export.hmde import objective
+from onnx_export.hmde.validation import mean_average_precision
+from onnx_export.training import training_progress
+from onnx_export.training.device import mixed_precision, seed_torch, set_attention
 from onnx_export.training.interrupt import interrupt_later
 from tests.onnx_export.hmde.conftest import AS_SMALL, KINDS, SETTINGS, training_of
 
@@ -51,10 +56,6 @@ def test_a_seed_may_be_large(seed: int, small_model: Path, pages: list[Document]
 
 
 def test_a_seed_that_torch_takes_is_taken_as_it_is_and_others_stay_apart() -> None:
-    import torch
-
-    from onnx_export.training.device import seed_torch
-
     def drawn(number: int) -> list[float]:
         seed_torch(number)
         numbers: list[float] = torch.rand(4).tolist()
@@ -89,8 +90,6 @@ def test_the_weights_that_are_kept_score_what_the_curve_says(
 
 
 def test_without_held_out_pages_the_score_is_nothing() -> None:
-    from onnx_export.hmde.validation import mean_average_precision
-
     nothing = np.zeros((0, 4), np.float32)
     assert mean_average_precision(nothing, nothing, []) == 0.0
 
@@ -275,8 +274,6 @@ def test_a_batch_waits_for_no_number_from_the_device(
     kind: str, small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
     """Tensors of torch's device meta have no numbers: to read one is an error, as to wait for a card would be."""
-    from onnx_export.training.device import set_attention
-
     training = training_of(small_model, pages, tmp_path, KINDS[kind])
     training.lower.device = "meta"
     for module in (training.upper, training.lower.module):
@@ -291,11 +288,6 @@ def test_the_upper_encoder_multiplies_in_half_precision_and_the_loss_does_not(
     small_model: Path, pages: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On CUDA; here the CPU stands for it."""
-    import torch
-
-    from onnx_export.hmde import objective
-    from onnx_export.training.device import mixed_precision
-
     training = training_of(small_model, pages, tmp_path)
     assert isinstance(mixed_precision("cpu"), nullcontext)
     plain = training._objective.loss(0, 1)
@@ -319,8 +311,6 @@ def test_a_training_says_how_many_tokens_a_second_its_lower_encoder_takes(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from onnx_export.training import training_progress
-
     monkeypatch.setattr(training_progress, "_SECONDS", 0.0)
     training = training_of(small_model, pages, tmp_path, replace(SETTINGS, steps=2, accumulate=1, evaluate=2))
     training.resume("it")

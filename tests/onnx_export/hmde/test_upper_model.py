@@ -8,11 +8,16 @@ from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoders.hmde.upper import Form, UpperShape
+from encoders.hmde.upper import Form, UpperShape, padded
+from onnx_export.hmde.upper_model import Upper, contrastive_loss
+from onnx_export.huggingface.hub_source import export_module
+from onnx_export.training.device import set_attention
 
 pytestmark = pytest.mark.torch
 Floats = npt.NDArray[np.float64]
@@ -20,10 +25,6 @@ Floats = npt.NDArray[np.float64]
 
 def upper_of(form: Form = "paper", seed: int = 0) -> Any:
     """A small one with weights that all matter."""
-    import torch
-
-    from onnx_export.hmde.upper_model import Upper
-
     torch.manual_seed(seed)
     upper = Upper(UpperShape(dim=16, layers=2, heads=4, feed_forward=24, sentences=7, form=form)).eval()
     with torch.no_grad():
@@ -87,10 +88,6 @@ def some(counts: list[int], seed: int = 1) -> list[Floats]:
 
 
 def encoded(upper: Any, documents: list[Floats]) -> npt.NDArray[np.float32]:
-    import torch
-
-    from encoders.hmde.upper import padded
-
     stack, mask = padded([document.astype(np.float32) for document in documents])
     with torch.no_grad():
         result: npt.NDArray[np.float32] = upper(torch.from_numpy(stack), torch.from_numpy(mask)).numpy()
@@ -111,8 +108,6 @@ def test_the_place_of_a_sentence_matters() -> None:
 
 
 def test_before_training_a_weighted_document_is_the_mean_of_its_sentences() -> None:
-    from onnx_export.hmde.upper_model import Upper
-
     upper = Upper(UpperShape(dim=16, heads=4, feed_forward=24, sentences=7, form="weighted")).eval()
     documents = some([1, 7, 3])
     means = unit(np.stack([document.mean(0) for document in documents]))
@@ -122,12 +117,6 @@ def test_before_training_a_weighted_document_is_the_mean_of_its_sentences() -> N
 @pytest.mark.parametrize("form", get_args(Form))
 @pytest.mark.long
 def test_the_graph_says_what_torch_says_for_any_number_of_documents_and_sentences(form: Form, tmp_path: Path) -> None:
-    import onnxruntime
-    import torch
-
-    from encoders.hmde.upper import padded
-    from onnx_export.huggingface.hub_source import export_module
-
     upper = upper_of(form)
     example = {"sentences": torch.randn(2, 4, 16), "mask": torch.ones((2, 4), dtype=torch.int64)}
     export_module(upper, example, ("documents", "sentences"), tmp_path / "upper.onnx")
@@ -147,10 +136,6 @@ def test_the_graph_says_what_torch_says_for_any_number_of_documents_and_sentence
     hard=st.booleans(),
 )
 def test_the_loss_is_equation_1(count: int, temperature: float, concepts: list[int], hard: bool) -> None:
-    import torch
-
-    from onnx_export.hmde.upper_model import contrastive_loss
-
     first, second, negative = (unit(np.random.default_rng(seed).standard_normal((count, 8))) for seed in range(3))
     expected = 0.0
     for i in range(count):
@@ -170,10 +155,6 @@ def test_the_loss_is_equation_1(count: int, temperature: float, concepts: list[i
 
 
 def test_fused_attention_gives_the_same_vectors() -> None:
-    import torch
-
-    from onnx_export.training.device import set_attention
-
     upper = upper_of()
     sentences = torch.randn(3, 6, 16)
     mask = torch.tensor([[1] * 6, [1] * 2 + [0] * 4, [1] + [0] * 5])

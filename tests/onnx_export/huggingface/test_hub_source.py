@@ -10,14 +10,20 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import tokenizers
+import torch
+import transformers
 from huggingface_hub.errors import LocalEntryNotFoundError
+from safetensors.numpy import load_file, save_file
+from transformers import AutoModel
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput, MissingPart
 from encoders.folder.model_config import ModelConfig, Pooling
 from encoders.folder.model_folder import ModelFolder
+from onnx_export.default_model import default_source
 from onnx_export.graphs.parity import GateText, check_parity, compare, encode, read_texts
 from onnx_export.graphs.precision import convert
 from onnx_export.graphs.samples import sample_texts, token_inputs
@@ -51,8 +57,6 @@ def graphs(sources: Mapping[str, huggingface.SourceModel], tmp_path_factory: pyt
 
 
 def run(graph: Path, ids: Any, mask: Any) -> FloatArray:
-    import onnxruntime
-
     session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
     vectors: FloatArray = session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
     return vectors
@@ -69,8 +73,6 @@ def ragged(lengths: list[int], longest: int, padding: int, seed: int = 0) -> tup
 def test_a_graph_says_what_torch_says_on_batches_of_any_shape(
     shape: str, lengths: list[int], sources: Mapping[str, huggingface.SourceModel], graphs: Mapping[str, Path]
 ) -> None:
-    import torch
-
     ids, mask = ragged(lengths, max(lengths), padding=1 if shape == "xlm-r" else 0)
     with torch.no_grad():
         expected = sources[shape].module(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
@@ -96,10 +98,6 @@ def test_neither_padding_nor_the_other_texts_of_a_batch_change_a_vector(shape: s
 def test_pooling_is_what_the_formula_says(
     shape: str, pooling: Pooling | None, hugging_face: Mapping[str, Path]
 ) -> None:
-    import torch
-    from safetensors.numpy import load_file
-    from transformers import AutoModel
-
     folder = hugging_face[shape]
     ids, mask = ragged([9, 4, 1], 9, padding=1 if shape == "xlm-r" else 0)
     model = AutoModel.from_pretrained(folder).eval()
@@ -189,8 +187,6 @@ def test_the_hash_of_weights_is_the_models_and_not_the_runs(save_model: SaveMode
 
 
 def test_weights_that_are_missing_are_said_and_not_made_up(save_model: SaveModel) -> None:
-    from safetensors.numpy import load_file, save_file
-
     folder = save_model("bert", "half")
     weights = load_file(folder / "model.safetensors")
     del weights["encoder.layer.1.output.dense.weight"]
@@ -200,8 +196,6 @@ def test_weights_that_are_missing_are_said_and_not_made_up(save_model: SaveModel
 
 
 def test_a_missing_pooler_is_missed_only_where_it_is_the_pooling(save_model: SaveModel) -> None:
-    from safetensors.numpy import load_file, save_file
-
     folder = save_model("bert", "without-pooler")
     weights = {name: w for name, w in load_file(folder / "model.safetensors").items() if not name.startswith("pooler")}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
@@ -221,9 +215,6 @@ def test_weights_that_are_no_weights_are_refused(save_model: SaveModel) -> None:
 def test_of_a_model_that_also_decodes_the_encoder_alone_is_exported(
     kind: str, tmp_path: Path, hugging_face: Mapping[str, Path]
 ) -> None:
-    import torch
-    import transformers
-
     torch.manual_seed(0)
     if kind == "mt5":
         size = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2}
@@ -303,8 +294,6 @@ def test_without_torch_or_transformers_one_sentence_says_what_to_install(
 def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     default_folder: ModelFolder, tmp_path: Path
 ) -> None:
-    from onnx_export.default_model import default_source
-
     default_source.save(tmp_path / "e5")
     source = load(tmp_path / "e5")
     config_of = replace(
@@ -329,8 +318,6 @@ def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
 def test_the_default_encoder_s_weights_are_saved_in_silence_and_are_those_of_its_graph(
     default_folder: ModelFolder, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from onnx_export.default_model import default_source
-
     default_source.save(tmp_path)
     assert capfd.readouterr() == ("", "")
     texts = [GateText("de", "query", "Wer zahlt für das Wasser?"), GateText("ja", "query", "天気")]
@@ -355,8 +342,6 @@ def test_a_folder_whose_dense_layer_is_gone_is_refused(save_model: SaveModel) ->
 
 
 def test_a_folder_without_a_pooler_can_not_be_pooled_by_it(tmp_path: Path, hugging_face: Mapping[str, Path]) -> None:
-    import transformers
-
     config = transformers.DistilBertConfig(vocab_size=300, dim=32, n_layers=1, n_heads=2, hidden_dim=32)
     transformers.DistilBertModel(config).save_pretrained(tmp_path)
     for file in hugging_face["bert"].glob("tokenizer*"):

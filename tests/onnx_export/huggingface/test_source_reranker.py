@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
@@ -35,9 +37,6 @@ def saved(folder: Path, shape: str, labels: int = 1) -> Path:
 
 def by_transformers(folder: Path, pairs: list[Pair]) -> FloatArray:
     """Scores of all pairs in one batch, by the library's own classes."""
-    import torch
-    import transformers
-
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     queries, passages = map(list, zip(*pairs, strict=True))

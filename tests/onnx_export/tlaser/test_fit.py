@@ -8,13 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.tlaser.joint_vocabulary import PAD_ID, learn_vocabulary
 from encoders.tlaser.tlaser_settings import TlaserPlan, TlaserTraining, Variant, preset
 from encoders.tlaser.token_corpus import Corpus, Direction, Sentences
+from onnx_export.tlaser import fit as fitting
+from onnx_export.tlaser.fit import _Run, check_same, fingerprint, fit, learning_rate, with_earlier_settings
+from onnx_export.tlaser.loss import total_loss, translation_loss
 from onnx_export.tlaser.pair_batches import Batches
+from onnx_export.tlaser.translator import Translator
+from onnx_export.training import training_checkpoint
+from onnx_export.training.training_checkpoint import load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.torch
 
@@ -39,15 +47,11 @@ def _corpus(held: int = 4) -> tuple[Corpus, int]:
 
 @pytest.mark.parametrize(("step", "share"), [(1, 1 / 200), (100, 0.5), (200, 1.0), (800, 0.5), (20_000, 0.1)])
 def test_the_rate_rises_in_a_straight_line_and_falls_with_the_inverse_square_root(step: int, share: float) -> None:
-    from onnx_export.tlaser.fit import learning_rate
-
     training = TlaserTraining(30_000, 512, 1, rate=3e-3, warmup=200, dropout=0.0)
     assert learning_rate(step, training) == pytest.approx(3e-3 * share)
 
 
 def test_without_warm_up_the_rate_is_constant() -> None:
-    from onnx_export.tlaser.fit import learning_rate
-
     training = TlaserTraining(30_000, 512, 1, rate=1e-3, warmup=0, dropout=0.1)
     assert [learning_rate(step, training) for step in (1, 20_000)] == [1e-3, 1e-3]
 
@@ -56,8 +60,6 @@ def test_without_warm_up_the_rate_is_constant() -> None:
 def test_the_constraint_holds_for_both_encoders_and_a_checkpoint_of_another_constraint_is_refused(
     variant: Variant, tmp_path: Path
 ) -> None:
-    from onnx_export.tlaser.fit import fit
-
     corpus, size = _corpus()
     plan = _plan(variant, steps=2, interval=2)
     (row,) = fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True)).curve
@@ -69,13 +71,6 @@ def test_the_constraint_holds_for_both_encoders_and_a_checkpoint_of_another_cons
 
 
 def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -> None:
-    import torch
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-    from onnx_export.tlaser.fit import fit
-    from onnx_export.tlaser.loss import total_loss, translation_loss
-    from onnx_export.tlaser.translator import Translator
-
     corpus, size = _corpus()
     plan = _plan(steps=1, accumulate=2, clip=1e9, interval=1)
     torch.manual_seed(plan.training.seed)
@@ -107,8 +102,6 @@ def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -
 
 
 def test_a_training_that_diverges_ends_in_one_sentence_and_writes_nothing_down(tmp_path: Path) -> None:
-    from onnx_export.tlaser.fit import fit
-
     corpus, size = _corpus()
     with pytest.raises(BadInput, match=r"the loss is no number at step \d+; remove .* and give a lower --rate"):
         fit(corpus, _plan(steps=20, rate=1e38), size, tmp_path, device="cpu", console=Console(quiet=True))
@@ -116,8 +109,6 @@ def test_a_training_that_diverges_ends_in_one_sentence_and_writes_nothing_down(t
 
 
 def test_a_checkpoint_validated_on_other_sentences_is_refused(tmp_path: Path) -> None:
-    from onnx_export.tlaser.fit import fit
-
     plan = _plan(steps=2, interval=2)
     for held in (4, 4):
         fit(*_at(held, plan), tmp_path, device="cpu", console=Console(quiet=True))
@@ -134,8 +125,6 @@ def _at(held: int, plan: TlaserPlan) -> tuple[Corpus, TlaserPlan, int]:
 def test_a_training_that_is_interrupted_finishes_its_step_and_goes_on_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from onnx_export.tlaser.fit import fit
-
     taken = Batches.__next__
 
     def interrupted(batches: Batches) -> object:
@@ -156,9 +145,6 @@ def test_a_training_that_is_interrupted_finishes_its_step_and_goes_on_after_it(
 def test_validations_do_not_write_checkpoints_which_are_due_by_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from onnx_export.tlaser import fit as fitting
-    from onnx_export.training import training_checkpoint
-
     saved: list[int] = []
 
     def save(file: Path, state: dict[str, Any]) -> None:
@@ -176,9 +162,6 @@ def test_validations_do_not_write_checkpoints_which_are_due_by_the_time(
 
 
 def test_a_checkpoint_of_the_first_version_keeps_its_best_weights(tmp_path: Path) -> None:
-    from onnx_export.tlaser.fit import fit
-    from onnx_export.training.training_checkpoint import load_checkpoint, save_checkpoint
-
     corpus, plan, size = _at(4, _plan(steps=4, interval=2))
     first = fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True))
     state = load_checkpoint(tmp_path / "last.pt")
@@ -195,10 +178,6 @@ def test_a_checkpoint_of_the_first_version_keeps_its_best_weights(tmp_path: Path
 @pytest.mark.parametrize("variant", ["t", "ct", "laser", "claser"])
 def test_a_batch_waits_for_no_number_from_the_device(variant: Variant, tmp_path: Path) -> None:
     """Tensors of torch's device meta have no numbers: to read one is an error, as to wait for a card would be."""
-    import torch
-
-    from onnx_export.tlaser.fit import _Run
-
     corpus, plan, size = _at(4, _plan(variant))
     run = _Run(corpus, plan, size, tmp_path, torch.device("meta"))
     loss, _ = run._loss(next(run.batches))
@@ -211,8 +190,6 @@ def test_a_batch_waits_for_no_number_from_the_device(variant: Variant, tmp_path:
 def test_a_checkpoint_of_the_first_version_goes_on_if_its_loss_and_shape_are_the_same(
     variant: Variant, shared: bool, tmp_path: Path
 ) -> None:
-    from onnx_export.tlaser.fit import check_same, fingerprint, with_earlier_settings
-
     plan = preset("small", variant)
     now = fingerprint(_corpus()[0], replace(plan, sizes=replace(plan.sizes, shared=shared)), 100)
     later = {"token_width", *asdict(plan.constraint)}
@@ -225,8 +202,6 @@ def test_a_checkpoint_of_the_first_version_goes_on_if_its_loss_and_shape_are_the
 
 
 def test_a_checkpoint_of_before_validation_was_told_goes_on(tmp_path: Path) -> None:
-    from onnx_export.tlaser.fit import check_same, fingerprint
-
     told = json.loads(json.dumps(fingerprint(_corpus()[0], _plan(), 100)))
     older = {name: value for name, value in told.items() if name != "validation sentences"}
     check_same(older, told, tmp_path)

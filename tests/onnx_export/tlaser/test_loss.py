@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from encoders.tlaser.tlaser_settings import Constraint
+from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
 from tests.onnx_export.tlaser import tlaser_paper
 
 pytestmark = pytest.mark.torch
@@ -15,11 +18,6 @@ pytestmark = pytest.mark.torch
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), pairs=st.integers(2, 9), dim=st.integers(1, 8), near=st.floats(0.0, 2.0))
 def test_every_term_is_the_papers(seed: int, pairs: int, dim: int, near: float) -> None:
-    import torch
-
-    from encoders.tlaser.tlaser_settings import Constraint
-    from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
-
     rng = np.random.default_rng(seed)
     first = rng.normal(size=(pairs, dim))
     second = first + near * rng.normal(size=(pairs, dim))
@@ -50,10 +48,6 @@ def test_every_term_is_the_papers(seed: int, pairs: int, dim: int, near: float) 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), pairs=st.integers(2, 9), dim=st.integers(1, 8))
 def test_distances_can_be_norms_that_are_not_squared(seed: int, pairs: int, dim: int) -> None:
-    import torch
-
-    from onnx_export.tlaser.loss import distances, draw_negatives
-
     rng = np.random.default_rng(seed)
     first, second = 3 * rng.normal(size=(pairs, dim)), 3 * rng.normal(size=(pairs, dim))
     torch.manual_seed(seed)
@@ -67,10 +61,6 @@ def test_distances_can_be_norms_that_are_not_squared(seed: int, pairs: int, dim:
 
 def test_golden_values_of_a_batch_worked_out_by_hand() -> None:
     """Two pairs in the plane: |·|² are 1, 4, 1, 1, so v_norm is 7/4."""
-    import torch
-
-    from onnx_export.tlaser.loss import distances
-
     first, second = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     other = torch.tensor([[1], [0]])
     terms = distances(first, second, other, other, 0.5)
@@ -81,11 +71,6 @@ def test_golden_values_of_a_batch_worked_out_by_hand() -> None:
 
 
 def test_its_gradient_is_the_slope_that_small_steps_find() -> None:
-    import torch
-
-    from encoders.tlaser.tlaser_settings import Constraint
-    from onnx_export.tlaser.loss import distances, draw_negatives, total_loss
-
     torch.manual_seed(3)
     others, backward = draw_negatives(5, 20), draw_negatives(5, 20)
 
@@ -99,10 +84,6 @@ def test_its_gradient_is_the_slope_that_small_steps_find() -> None:
 
 
 def test_the_scale_of_vectors_changes_nothing() -> None:
-    import torch
-
-    from onnx_export.tlaser.loss import distances, draw_negatives
-
     torch.manual_seed(0)
     first, second = torch.randn(6, 8), torch.randn(6, 8)
     others, backward = draw_negatives(6, 20), draw_negatives(6, 20)
@@ -114,10 +95,6 @@ def test_the_scale_of_vectors_changes_nothing() -> None:
 
 @given(pairs=st.integers(2, 50), seed=st.integers(0, 1000))
 def test_no_sentence_is_its_own_negative(pairs: int, seed: int) -> None:
-    import torch
-
-    from onnx_export.tlaser.loss import draw_negatives
-
     torch.manual_seed(seed)
     drawn = draw_negatives(pairs, 20).numpy()
     assert drawn.shape == (pairs, 20)
@@ -127,10 +104,6 @@ def test_no_sentence_is_its_own_negative(pairs: int, seed: int) -> None:
 
 
 def test_a_single_pair_has_no_negatives_and_a_finite_loss() -> None:
-    import torch
-
-    from onnx_export.tlaser.loss import distances, draw_negatives
-
     none = draw_negatives(1, 20)
     terms = distances(torch.ones(1, 3), torch.zeros(1, 3), none, none, 0.5)
     assert terms.delta.item() == 0.0

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from encoders.console import Console
 from encoders.errors import MissingPart
@@ -15,6 +16,8 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.tlaser.joint_vocabulary import learn_vocabulary
 from encoders.tlaser.tlaser_settings import Variant, preset
 from onnx_export.graphs.parity import read_texts
+from onnx_export.tlaser.tlaser_folder import publish
+from onnx_export.tlaser.translator import Translator
 
 pytestmark = pytest.mark.torch
 
@@ -24,11 +27,6 @@ pytestmark = pytest.mark.torch
     [("laser", "int8"), ("laser", "fp16"), ("laser", "q4"), ("ct", "int8"), ("ct", "fp16"), ("ct", "q4")],
 )
 def test_the_graph_passes_the_gate_in_every_precision(variant: Variant, precision: Precision, tmp_path: Path) -> None:
-    import torch
-
-    from onnx_export.tlaser.tlaser_folder import publish
-    from onnx_export.tlaser.translator import Translator
-
     texts = read_texts()
     tokenizer = learn_vocabulary((text.text for text in texts), 600, variant)
     plan = preset("small", variant)
@@ -64,11 +62,6 @@ def _files_of_at_most(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("full", ["model.onnx", "tokenizer.json"])
 def test_a_disk_that_fills_is_one_sentence_and_leaves_nothing(full: str, tmp_path: Path) -> None:
-    import torch
-
-    from onnx_export.tlaser.tlaser_folder import publish
-    from onnx_export.tlaser.translator import Translator
-
     texts = read_texts()
     tokenizer = learn_vocabulary((text.text for text in texts), 600, "t")
     plan = preset("small", "t")

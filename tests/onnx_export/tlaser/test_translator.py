@@ -3,8 +3,12 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from encoders.tlaser.tlaser_settings import Sizes, Variant, preset
+from onnx_export.tlaser.layers import EncoderLayer
+from onnx_export.tlaser.loss import translation_loss
+from onnx_export.tlaser.translator import BiLstmEncoder, TransformerDecoder, Translator
 
 pytestmark = pytest.mark.torch
 
@@ -16,10 +20,6 @@ ROWS = [[2, 7, 9, 11, 5], [2, 8, 0, 0, 0]]
 
 @pytest.mark.parametrize("variant", ["t", "laser"])
 def test_padding_changes_no_vector(variant: Variant) -> None:
-    import torch
-
-    from onnx_export.tlaser.translator import Translator
-
     torch.manual_seed(0)
     model = Translator(variant, SIZES, 30, 2).eval()
     together = model.encode(torch.tensor(ROWS))
@@ -28,10 +28,6 @@ def test_padding_changes_no_vector(variant: Variant) -> None:
 
 
 def test_the_last_layer_computes_the_first_place_of_a_whole_layer() -> None:
-    import torch
-
-    from onnx_export.tlaser.layers import EncoderLayer
-
     torch.manual_seed(0)
     layer = EncoderLayer(16, 4, 32, 0.0).eval()
     states, mask = torch.randn(3, 6, 16), torch.ones(3, 1, 1, 6, dtype=torch.bool)
@@ -40,10 +36,6 @@ def test_the_last_layer_computes_the_first_place_of_a_whole_layer() -> None:
 
 def test_attention_over_the_sentence_alone_is_a_linear_map_of_it() -> None:
     """Eq. 5 by torch's own multi-head attention with P as the one thing to attend to."""
-    import torch
-
-    from onnx_export.tlaser.translator import TransformerDecoder, Translator
-
     torch.manual_seed(0)
     decoder = Translator("t", SIZES, 30, 2).eval().decoder
     assert isinstance(decoder, TransformerDecoder)
@@ -61,10 +53,6 @@ def test_attention_over_the_sentence_alone_is_a_linear_map_of_it() -> None:
 
 @pytest.mark.parametrize("variant", ["t", "laser"])
 def test_a_word_to_come_changes_nothing_before_it_and_the_language_changes_all(variant: Variant) -> None:
-    import torch
-
-    from onnx_export.tlaser.translator import Translator
-
     torch.manual_seed(0)
     model = Translator(variant, SIZES, 30, 2).eval()
     sentence = model.encode(torch.tensor(ROWS[:1]))
@@ -79,10 +67,6 @@ def test_a_word_to_come_changes_nothing_before_it_and_the_language_changes_all(v
 @pytest.mark.parametrize("variant", ["t", "ct"])
 def test_the_papers_preset_has_the_papers_number_of_parameters(variant: Variant) -> None:
     """246 million (Table 1), with a table of tokens each for encoder, decoder and output."""
-    import torch
-
-    from onnx_export.tlaser.translator import Translator
-
     with torch.device("meta"):
         model = Translator(variant, preset("paper", variant).sizes, 50_000, 2)
     assert sum(weights.numel() for weights in model.parameters()) == pytest.approx(246e6, rel=0.02)
@@ -90,10 +74,6 @@ def test_the_papers_preset_has_the_papers_number_of_parameters(variant: Variant)
 
 @pytest.mark.parametrize("variant", ["laser", "claser"])
 def test_lasers_preset_has_the_settings_of_artetxe_and_schwenk(variant: Variant) -> None:
-    import torch
-
-    from onnx_export.tlaser.translator import BiLstmEncoder, Translator
-
     plan = preset("paper", variant)
     training = plan.training
     assert (training.rate, training.warmup, training.dropout) == (1e-3, 0, 0.1)
@@ -108,10 +88,6 @@ def test_lasers_preset_has_the_settings_of_artetxe_and_schwenk(variant: Variant)
 
 def test_with_three_tables_word_and_language_fill_the_decoders_width_and_nothing_projects_them() -> None:
     """Eq. 3."""
-    import torch
-
-    from onnx_export.tlaser.translator import TransformerDecoder, Translator
-
     torch.manual_seed(0)
     decoder = Translator("t", replace(SIZES, shared=False), 30, 2).eval().decoder
     assert isinstance(decoder, TransformerDecoder)
@@ -127,11 +103,6 @@ def test_with_three_tables_word_and_language_fill_the_decoders_width_and_nothing
 
 @pytest.mark.parametrize("variant", ["t", "laser"])
 def test_every_weight_of_encoder_and_decoder_learns(variant: Variant) -> None:
-    import torch
-
-    from onnx_export.tlaser.loss import translation_loss
-    from onnx_export.tlaser.translator import Translator
-
     torch.manual_seed(0)
     model = Translator(variant, replace(SIZES, shared=False), 30, 2)
     wanted = torch.tensor([[7, 9, 3], [8, 3, 0]])

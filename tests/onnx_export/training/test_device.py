@@ -7,6 +7,8 @@ import pytest
 from encoders import console
 from encoders.console import Console
 from encoders.errors import MissingPart
+from encoders.machine import placement
+from onnx_export.training.device import training_device
 from tests.encoders.gpus import Library, install_cards
 
 pytestmark = pytest.mark.torch
@@ -30,8 +32,6 @@ class Torch:
 
 @pytest.mark.parametrize(("device", "card"), [("auto", "cuda:0"), ("cuda", "cuda:0"), ("cuda:1", "cuda:1")])
 def test_a_training_takes_the_card_that_graphs_take(device: str, card: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from onnx_export.training.device import training_device
-
     install_cards(monkeypatch, Library(["H100", "H200"]))
     monkeypatch.delenv("CUDA_DEVICE_ORDER")
     torch = Torch(monkeypatch, cuda=True)
@@ -52,8 +52,6 @@ def test_a_training_takes_the_card_that_graphs_take(device: str, card: str, monk
 def test_a_card_that_can_t_be_used_is_a_sentence_and_auto_trains_on_the_cpu(
     library: Library, cuda: bool, reason: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from onnx_export.training.device import training_device
-
     install_cards(monkeypatch, library)
     Torch(monkeypatch, cuda=cuda)
     assert [str(training_device("auto", Console(quiet=True))) for _ in range(2)] == ["cpu", "cpu"]
@@ -66,9 +64,6 @@ def test_a_card_that_can_t_be_used_is_a_sentence_and_auto_trains_on_the_cpu(
 def test_auto_says_that_onnx_runtime_leaves_pytorchs_card_unused(
     cuda: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from encoders.machine import placement
-    from onnx_export.training.device import training_device
-
     monkeypatch.setattr(placement, "is_installed", lambda name: name == "onnxruntime")
     Torch(monkeypatch, cuda=cuda)
     assert str(training_device("auto", Console())) == "cpu"

@@ -1,21 +1,21 @@
 """A checkpoint is whole or the one before, and brings back random numbers."""
 
 import errno
+import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from encoders.errors import BadInput, MissingPart
+from onnx_export.training.training_checkpoint import SavingTimes, load_checkpoint, save_checkpoint, write_whole
 
 pytestmark = pytest.mark.torch
 
 
 def test_what_is_saved_comes_back_with_the_random_numbers(tmp_path: Path) -> None:
-    import torch
-
-    from onnx_export.training.training_checkpoint import load_checkpoint, save_checkpoint
-
     file = tmp_path / "new" / "last.pt"
     assert load_checkpoint(file) is None
     torch.manual_seed(1)
@@ -32,10 +32,6 @@ def test_what_is_saved_comes_back_with_the_random_numbers(tmp_path: Path) -> Non
 
 
 def test_a_disk_that_fills_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    from onnx_export.training.training_checkpoint import load_checkpoint, save_checkpoint
-
     file = tmp_path / "last.pt"
     save_checkpoint(file, {"step": 1})
 
@@ -54,8 +50,6 @@ def test_a_disk_that_fills_leaves_the_checkpoint_before(tmp_path: Path, monkeypa
 def test_the_next_checkpoint_takes_the_place_of_what_a_kill_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from onnx_export.training.training_checkpoint import write_whole
-
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -70,20 +64,12 @@ def test_the_next_checkpoint_takes_the_place_of_what_a_kill_left(
 
 
 def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
-    from onnx_export.training.training_checkpoint import load_checkpoint
-
     (tmp_path / "last.pt").write_bytes(b"nothing of the kind")
     with pytest.raises(BadInput, match=r"the checkpoint .*last\.pt is damaged; delete it"):
         load_checkpoint(tmp_path / "last.pt")
 
 
 def test_saving_holds_no_copy_of_the_state_in_memory(tmp_path: Path) -> None:
-    import tracemalloc
-
-    import torch
-
-    from onnx_export.training.training_checkpoint import load_checkpoint, save_checkpoint
-
     weights = torch.arange(4_000_000, dtype=torch.float32)
     tracemalloc.start()
     save_checkpoint(tmp_path / "last.pt", {"weights": weights})
@@ -96,12 +82,6 @@ def test_saving_holds_no_copy_of_the_state_in_memory(tmp_path: Path) -> None:
 
 
 def test_loading_holds_the_state_alone_in_memory(tmp_path: Path) -> None:
-    import tracemalloc
-
-    import torch
-
-    from onnx_export.training.training_checkpoint import load_checkpoint, save_checkpoint
-
     weights = torch.arange(4_000_000, dtype=torch.float32)
     save_checkpoint(tmp_path / "last.pt", {"weights": weights})
     tracemalloc.start()  # counts Python's bytes, not torch's tensors
@@ -114,8 +94,6 @@ def test_loading_holds_the_state_alone_in_memory(tmp_path: Path) -> None:
 
 
 def test_saving_takes_a_twentieth_of_the_time_at_most() -> None:
-    from onnx_export.training.training_checkpoint import SavingTimes
-
     now, saving = 0.0, 0.0
 
     def clock() -> float:
@@ -137,8 +115,6 @@ def test_saving_takes_a_twentieth_of_the_time_at_most() -> None:
 
 
 def test_a_quick_save_is_due_every_thirty_seconds() -> None:
-    from onnx_export.training.training_checkpoint import SavingTimes
-
     now = 0.0
     times = SavingTimes(lambda: now)
     due = []

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from encoders.console import Console
 from encoders.document import Document
 from encoders.text.segmentation import windows
+from onnx_export.hmde import lower_base
+from onnx_export.hmde.hmde_settings import Settings
+from onnx_export.hmde.lower_encoders.adapters import merge_adapters
 
 pytestmark = pytest.mark.torch
 
 
 def lower_of(model: Path, pages: list[Document], *, budget: int, adapters: int = 0, **changes: Any) -> Any:
-    from onnx_export.hmde import lower_base
-    from onnx_export.hmde.hmde_settings import Settings
-
     lower = lower_base.open_trained(
         str(model), Settings(budget=budget, adapters=adapters, sentences=4, **changes), "cpu", Console(quiet=True)
     ).lower
@@ -28,15 +29,11 @@ def lower_of(model: Path, pages: list[Document], *, budget: int, adapters: int =
 
 def segments(lower: Any, rows: list[int], **how: Any) -> Any:
     """Vectors of all segments of some pages."""
-    import torch
-
     return torch.cat(lower.documents(rows, **how))
 
 
 def gradients(lower: Any, rows: list[int]) -> dict[str, Any]:
     """Of a loss over all sentences and titles of some pages."""
-    import torch
-
     sentences, titles = segments(lower, rows, training=3), lower.queries(rows, training=3)
     torch.manual_seed(0)
     loss = (sentences @ torch.randn(64)).pow(2).sum() + (titles @ torch.randn(64)).sum()
@@ -46,8 +43,6 @@ def gradients(lower: Any, rows: list[int]) -> dict[str, Any]:
 
 
 def test_gradients_in_small_batches_are_those_of_one_large_batch(small_model: Path, pages: list[Document]) -> None:
-    import torch
-
     at_once, in_parts = (lower_of(small_model, pages, budget=budget) for budget in (10**6, 40))
     for lower in (at_once, in_parts):
         for layer in lower.module.modules():
@@ -60,8 +55,6 @@ def test_gradients_in_small_batches_are_those_of_one_large_batch(small_model: Pa
 
 
 def test_with_dropout_the_second_pass_sees_what_the_first_saw(small_model: Path, pages: list[Document]) -> None:
-    import torch
-
     lower = lower_of(small_model, pages, budget=40)
     assert torch.equal(segments(lower, [3, 9], training=5), segments(lower, [3, 9], training=5))
     assert not torch.equal(segments(lower, [3, 9], training=5), segments(lower, [3, 9], training=6))
@@ -69,10 +62,6 @@ def test_with_dropout_the_second_pass_sees_what_the_first_saw(small_model: Path,
 
 
 def test_adapters_learn_alone_and_are_merged_into_the_weights(small_model: Path, pages: list[Document]) -> None:
-    import torch
-
-    from onnx_export.hmde.lower_encoders.adapters import merge_adapters
-
     lower = lower_of(small_model, pages, budget=400, adapters=2)
     before = segments(lower, [1, 2])
     torch.testing.assert_close(before, segments(lower_of(small_model, pages, budget=400), [1, 2]))
