@@ -176,31 +176,8 @@ def save_model(tmp_path_factory: pytest.TempPathFactory) -> SaveModel:
 
         folder = tmp_path_factory.mktemp("models") / name
         torch.manual_seed(seed)
-        sizes = {
-            "hidden_size": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "intermediate_size": 128,
-            "initializer_range": 0.1,
-        }
-        if shape == "xlm-r":
-            backend = sentencepiece()
-            special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-            config = transformers.XLMRobertaConfig(
-                vocab_size=backend.get_vocab_size(),
-                max_position_embeddings=POSITIONS + 2,
-                pad_token_id=1,
-                type_vocab_size=1,
-                **sizes,
-            )
-            model = transformers.XLMRobertaModel(config)
-        else:
-            backend = wordpiece()
-            special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
-            config = transformers.BertConfig(
-                vocab_size=backend.get_vocab_size(), max_position_embeddings=POSITIONS, **sizes
-            )
-            model = transformers.BertModel(config)
+        backend, special, config = _tokenizer_and_config(shape, initializer_range=0.1)
+        model = (transformers.XLMRobertaModel if shape == "xlm-r" else transformers.BertModel)(config)
         change(model)
         model.save_pretrained(folder)
         transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special).save_pretrained(folder)
@@ -211,40 +188,35 @@ def save_model(tmp_path_factory: pytest.TempPathFactory) -> SaveModel:
     return save
 
 
+def _tokenizer_and_config(shape: str, **sizes: Any) -> tuple[tokenizers.Tokenizer, dict[str, str], Any]:
+    """A tokenizer, its special tokens, and the configuration of a small model of a shape."""
+    import transformers
+
+    sizes |= {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    if shape == "xlm-r":
+        backend = sentencepiece()
+        special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+        sizes |= {"max_position_embeddings": POSITIONS + 2, "pad_token_id": 1, "type_vocab_size": 1}
+        return backend, special, transformers.XLMRobertaConfig(vocab_size=backend.get_vocab_size(), **sizes)
+    backend = wordpiece()
+    special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    sizes |= {"max_position_embeddings": POSITIONS}
+    return backend, special, transformers.BertConfig(vocab_size=backend.get_vocab_size(), **sizes)
+
+
 def save_reranker(folder: Path, shape: str = "bert", *, labels: int = 1, paired: bool = True) -> Path:
     """Save a small cross-encoder with random weights; ``paired``: its tokenizer puts something between two texts."""
     import torch
     import transformers
 
     torch.manual_seed(5)
-    sizes = {
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "intermediate_size": 128,
-        "initializer_range": 0.15,
-        "num_labels": labels,
-    }
+    backend, special, config = _tokenizer_and_config(shape, initializer_range=0.15, num_labels=labels)
     if shape == "xlm-r":
-        backend = sentencepiece()
-        pair, ids = "<s> $A </s> </s> $B </s>", {"<s>": 0, "</s>": 2}
+        single, pair, ids = "<s> $A </s>", "<s> $A </s> </s> $B </s>", {"<s>": 0, "</s>": 2}
         special = {"bos_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-        config = transformers.XLMRobertaConfig(
-            vocab_size=backend.get_vocab_size(),
-            max_position_embeddings=POSITIONS + 2,
-            pad_token_id=1,
-            type_vocab_size=1,
-            **sizes,
-        )
     else:
-        backend = wordpiece()
-        pair, ids = "[CLS] $A [SEP] $B:1 [SEP]:1", {"[CLS]": 2, "[SEP]": 3}
-        special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
-        config = transformers.BertConfig(
-            vocab_size=backend.get_vocab_size(), max_position_embeddings=POSITIONS, **sizes
-        )
+        single, pair, ids = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", {"[CLS]": 2, "[SEP]": 3}
     if paired:
-        single = "<s> $A </s>" if shape == "xlm-r" else "[CLS] $A [SEP]"
         backend.post_processor = processors.TemplateProcessing(
             single=single, pair=pair, special_tokens=list(ids.items())
         )

@@ -53,6 +53,7 @@ class Owner:
         self.client = client_of(self.server)
         self.engine = engine
         self.encoder = FakeEncoder()
+        self.stores: list[JoinedStore] = []
         self.attachment = Attachment(
             self.server,
             self.index,
@@ -95,14 +96,17 @@ class Owner:
 
     def open(self) -> JoinedStore:
         location = StoreLocation(self.attachment.url, "c", Credentials(), read_database_id(self.engine))
-        return location.open_attached(make=True)
+        self.stores.append(location.open_attached(make=True))
+        return self.stores[-1]
+
+    def close(self) -> None:
+        """Close all that was opened."""
+        for store in self.stores:
+            store.close()
+        self.client.close()
 
     def follow(self) -> AttachReport:
-        store = self.open()
-        try:
-            return catch_up(store, self.encoder, self.engine, "c")
-        finally:
-            store.close()
+        return catch_up(self.open(), self.encoder, self.engine, "c")
 
     def encoded_by_following(self) -> list[str]:
         """Ids that had to be encoded again."""
@@ -112,11 +116,7 @@ class Owner:
 
     def vectors(self) -> dict[str, FloatArray]:
         """Every vector that a search can find."""
-        store = self.open()
-        try:
-            pages = list(store.scan(self.encoder.spec.model))
-        finally:
-            store.close()
+        pages = self.open().scan(self.encoder.spec.model)
         return {item.document.doc_id: item.vector for page in pages for item in page}
 
     def check(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,23 +35,32 @@ from indexer.stores.contract import LexicalQuery, MissingDocuments, VectorQuery
 from tests.indexer.attaching.owner import MAPPING, Owner, source, texts
 from trials.fake_encoder import FakeEncoder
 
-
-@pytest.fixture(params=["in place", "companion"])
-def owner(request: pytest.FixtureRequest, elastic_url: str, engine: sa.Engine) -> Iterator[Owner]:
-    """An owner with an empty index of two shards, whose mapping is strict."""
-    made = Owner(elastic_url, engine, companion=request.param == "companion")
-    made.make()
-    yield made
-    made.client.close()
+OwnerOf = Callable[..., Owner]
 
 
 @pytest.fixture
-def in_place(elastic_url: str, engine: sa.Engine) -> Iterator[Owner]:
-    """The same, for what happens in place alone."""
-    made = Owner(elastic_url, engine, companion=False)
-    made.make()
-    yield made
-    made.client.close()
+def owner_of(elastic_url: str, engine: sa.Engine) -> Iterator[OwnerOf]:
+    """Makes an owner with an empty index of two shards, whose mapping is strict unless another is given."""
+    with ExitStack() as stack:
+
+        def made(mapping: Mapping[str, Any] = MAPPING, *, companion: bool = False, **settings: Any) -> Owner:
+            owner = Owner(elastic_url, engine, companion=companion)
+            stack.callback(owner.close)
+            owner.make(mapping, **settings)
+            return owner
+
+        yield made
+
+
+@pytest.fixture(params=["in place", "companion"])
+def owner(request: pytest.FixtureRequest, owner_of: OwnerOf) -> Owner:
+    return owner_of(companion=request.param == "companion")
+
+
+@pytest.fixture
+def in_place(owner_of: OwnerOf) -> Owner:
+    """For what happens in place alone."""
+    return owner_of()
 
 
 def test_every_document_gets_its_vector_and_the_index_stays_its_owners(owner: Owner) -> None:
@@ -95,7 +104,6 @@ def test_a_deleted_document_is_gone_from_searches_and_counts(owner: Owner) -> No
     store = owner.open()
     assert store.count() == {"en": 15}
     assert len(list(store.ids())) == 15
-    store.close()
 
 
 def test_a_write_of_the_whole_document_takes_our_field_and_following_puts_it_back(owner: Owner) -> None:
@@ -151,7 +159,6 @@ def test_a_copy_of_a_document_with_our_field_in_it_is_a_document_of_its_own(in_p
     in_place.check()
     store = in_place.open()
     assert list(store.ids()) == ["a", "b"]
-    store.close()
 
 
 def test_a_copy_with_our_vector_in_it_is_found_by_its_own_id_before_it_is_followed(in_place: Owner) -> None:
@@ -161,7 +168,6 @@ def test_a_copy_with_our_vector_in_it_is_found_by_its_own_id_before_it_is_follow
     store, model = in_place.open(), in_place.encoder.spec.model
     query = {"en": in_place.encoder.encode_queries([Document("query", "en", "one")])}
     (candidates,) = store.search(VectorQuery(model, query, 5, with_vectors=True))["en"]
-    store.close()
     assert sorted(candidates.doc_ids) == ["a", "b"]
 
 
@@ -185,7 +191,6 @@ def test_another_language_takes_the_words_of_the_first_with_it(owner: Owner) -> 
     assert store.count() == {"de": 1}
     assert store.lexical(LexicalQuery(["gift"], ["en"], 5))[0]["en"] == []
     assert [doc_id for doc_id, _ in store.lexical(LexicalQuery(["gift"], ["de"], 5))[0]["de"]] == ["a"]
-    store.close()
 
 
 def test_a_document_that_states_no_language_gets_one_and_its_own_field_is_left_alone(owner: Owner) -> None:
@@ -197,12 +202,10 @@ def test_a_document_that_states_no_language_gets_one_and_its_own_field_is_left_a
     store = owner.open()
     assert store.count() == {"de": 1}
     assert store.get(["a"])[0].lang == "de"
-    store.close()
     owner.update("a", {"content": {"body": "The flood rose further in the night, and many people left their houses."}})
     owner.follow()
     store = owner.open()
     assert store.count() == {"en": 1}
-    store.close()
 
 
 def test_what_cannot_be_encoded_is_listed_until_it_can_and_has_no_vector_meanwhile(owner: Owner) -> None:
@@ -232,7 +235,6 @@ def test_texts_in_arrays_and_in_names_with_dots_are_read(owner: Owner) -> None:
     array, dots = store.get(["array", "dots"])
     assert (array.title, array.text) == ("one two", "first\n\nsecond\n\nthird")
     assert (dots.title, dots.text, dict(dots.fields), dict(array.fields)) == ("t", "dotted", {}, {})
-    store.close()
 
 
 def test_hits_are_filtered_by_the_owners_fields_and_shown_with_them(owner: Owner) -> None:
@@ -254,7 +256,6 @@ def test_hits_are_filtered_by_the_owners_fields_and_shown_with_them(owner: Owner
     assert dict(store.get(["d2"])[0].fields) == {"section": "help", "year": 1992}
     assert store.get(["d2"])[0].title == "title of text 2"
     assert set(store.stamps("model-c", ["d2", "nobody"])) == {"d2"}
-    store.close()
 
 
 def test_what_is_counted_of_a_field_is_what_its_filter_compares_with(owner: Owner) -> None:
@@ -277,7 +278,6 @@ def test_what_is_counted_of_a_field_is_what_its_filter_compares_with(owner: Owne
         documents = store.get([f"d{at}" for at in range(6)])
         counted = [document.doc_id for document in documents if value in filter_texts(document.fields, path)]
         assert sorted(found) == counted != []
-    store.close()
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,6 @@ def test_a_field_that_has_nothing_to_count_is_refused(in_place: Owner, name: str
     store = in_place.open()
     with pytest.raises(BadInput, match=sentence):
         store.value_path(name)
-    store.close()
 
 
 def test_a_document_deleted_since_is_left_out_when_the_search_is_made_again(owner: Owner) -> None:
@@ -322,7 +321,6 @@ def test_a_document_deleted_since_is_left_out_when_the_search_is_made_again(owne
             continue
     else:
         pytest.fail("it stays in the results")
-    store.close()
 
 
 @pytest.mark.parametrize("owner", ["companion"], indirect=True)
@@ -342,7 +340,6 @@ def test_a_document_that_was_forgotten_is_left_out_when_the_search_is_made_again
     after = store.search(query)["en"][0].doc_ids
     assert set(after).isdisjoint(before[:5])
     assert len(store.get(after)) == 10
-    store.close()
 
 
 def test_another_index_under_the_same_alias_is_read_from_its_start(owner: Owner) -> None:
@@ -424,15 +421,13 @@ def test_a_version_of_the_owners_is_never_got_ahead_of(in_place: Owner) -> None:
     assert "dragoman" not in in_place.read("theirs")
 
 
-def test_a_companion_follows_external_versions(elastic_url: str, engine: sa.Engine) -> None:
-    owner = Owner(elastic_url, engine, companion=True)
-    owner.make()
+def test_a_companion_follows_external_versions(owner_of: OwnerOf) -> None:
+    owner = owner_of(companion=True)
     owner.write("a", source("one"), version=1_000_000, version_type="external")
     assert owner.follow().encoded == 1
     owner.write("a", source("two"), version=1_000_001, version_type="external_gte")
     assert owner.encoded_by_following() == ["a"]
     owner.check()
-    owner.client.close()
 
 
 def test_two_homes_with_companions_of_one_name_leave_each_others_alone(
@@ -459,9 +454,8 @@ def test_two_homes_with_companions_of_one_name_leave_each_others_alone(
         one.client.close()
 
 
-def test_a_companion_that_was_lost_is_made_again(elastic_url: str, engine: sa.Engine) -> None:
-    owner = Owner(elastic_url, engine, companion=True)
-    owner.make()
+def test_a_companion_that_was_lost_is_made_again(owner_of: OwnerOf) -> None:
+    owner = owner_of(companion=True)
     owner.write("a", source("one"))
     owner.follow()
     store = owner.open()
@@ -470,10 +464,8 @@ def test_a_companion_that_was_lost_is_made_again(elastic_url: str, engine: sa.En
         store.count()
     with pytest.raises(StoreError, match=r"dragoman attach -c c"):
         StoreLocation(owner.attachment.url, "c", Credentials()).open_attached()
-    store.close()
     assert owner.follow().encoded == 1
     owner.check()
-    owner.client.close()
 
 
 def test_an_index_that_vanishes_meanwhile_is_said_to_be_gone_by_its_name(owner: Owner) -> None:
@@ -509,7 +501,6 @@ def test_an_index_that_vanishes_meanwhile_is_said_to_be_gone_by_its_name(owner: 
             act()
         assert f"the index {owner.index} is gone" in str(raised.value), name
     assert not owner.client.indices.exists(index=owner.index)
-    store.close()
 
 
 def test_an_index_that_vanishes_while_it_is_detached_is_said_to_be_gone(
@@ -558,7 +549,6 @@ def test_documents_of_theirs_are_never_deleted_by_us(owner: Owner) -> None:
     store = owner.open()
     with pytest.raises(BadInput, match="are their owner's"):
         store.delete(["a"])
-    store.close()
     assert owner.read("a")["content"] == {"body": "one"}
 
 
@@ -596,14 +586,10 @@ REFUSED: Sequence[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("mapping", "reason"), [one[1:] for one in REFUSED], ids=[one[0] for one in REFUSED])
-def test_what_forbids_it_is_said_at_the_door(
-    elastic_url: str, engine: sa.Engine, mapping: dict[str, Any], reason: str
-) -> None:
-    owner = Owner(elastic_url, engine, companion=False)
-    owner.make({"properties": MAPPING["properties"], **mapping})
+def test_what_forbids_it_is_said_at_the_door(owner_of: OwnerOf, mapping: dict[str, Any], reason: str) -> None:
+    owner = owner_of({"properties": MAPPING["properties"], **mapping})
     with pytest.raises(BadInput, match=reason):
         at_the_door(owner)
-    owner.client.close()
 
 
 def at_the_door(owner: Owner) -> None:
@@ -681,7 +667,6 @@ def test_a_document_that_is_edited_while_it_is_encoded_is_encoded_again_by_the_s
 def test_an_index_of_dragomans_own_is_refused(owner: Owner) -> None:
     store = StoreLocation(f"{owner.server}/{owner.prefix}", "c", Credentials()).open(make=True)
     store.publish()
-    store.close()
     owner.attachment = replace(owner.attachment, index=f"{owner.prefix}-c", text="text", title="", lang_field="")
     with pytest.raises(BadInput, match="is where Dragoman stores the collection c,"):
         at_the_door(owner)
@@ -727,25 +712,19 @@ def test_a_blocked_index_a_synthetic_source_and_another_model_are_refused(in_pla
         at_the_door(in_place)
 
 
-def test_an_object_that_is_kept_in_sources_keeps_the_text_in_it(elastic_url: str, engine: sa.Engine) -> None:
-    owner = Owner(elastic_url, engine, companion=True)
-    owner.make({**MAPPING, "_source": {"includes": ["content", "headline", "lang"]}})
+def test_an_object_that_is_kept_in_sources_keeps_the_text_in_it(owner_of: OwnerOf) -> None:
+    owner = owner_of({**MAPPING, "_source": {"includes": ["content", "headline", "lang"]}})
     owner.write("a", source("one", year=1990))
     at_the_door(owner)
     assert owner.follow().encoded == 1
     owner.check()
-    owner.client.close()
 
 
 @pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
-def test_a_setting_that_keeps_no_source_is_refused_as_a_mapping_is(
-    elastic_url: str, engine: sa.Engine, companion: bool
-) -> None:
-    owner = Owner(elastic_url, engine, companion=companion)
-    owner.make(MAPPING, **{"index.mapping.source.mode": "disabled"})
+def test_a_setting_that_keeps_no_source_is_refused_as_a_mapping_is(owner_of: OwnerOf, companion: bool) -> None:
+    owner = owner_of(MAPPING, companion=companion, **{"index.mapping.source.mode": "disabled"})
     with pytest.raises(BadInput, match="keeps no _source"):
         at_the_door(owner)
-    owner.client.close()
 
 
 @pytest.mark.parametrize(
@@ -812,7 +791,6 @@ def test_after_an_alias_moved_on_the_index_that_got_vectors_is_emptied_and_no_ot
     other.write("b", source("two"))
     store = other.open()
     catch_up(store, other.encoder, other.engine, "another")
-    store.close()
     done = detach(in_place.engine, collection, settings)
     assert [(one.index, one.emptied) for one in done] == [(in_place.index, 1)]
     assert left(in_place) == []
@@ -874,9 +852,8 @@ def test_an_attachment_from_before_fields_were_noted_notes_them(in_place: Owner)
     assert noted == {"text": "content.body", "title": "headline", "lang_field": "lang"}
 
 
-def test_a_value_of_the_owners_under_our_name_that_no_mapping_knows_stays(elastic_url: str, engine: sa.Engine) -> None:
-    owner = Owner(elastic_url, engine, companion=False)
-    owner.make({**MAPPING, "dynamic": False})
+def test_a_value_of_the_owners_under_our_name_that_no_mapping_knows_stays(owner_of: OwnerOf) -> None:
+    owner = owner_of({**MAPPING, "dynamic": False})
     theirs: dict[str, Any] = {"a": "a word", "b": {"id": "k", "colour": "red"}, "c": [{"id": "k"}], "d": None}
     for doc_id, value in theirs.items():
         owner.write(doc_id, source("text", dragoman=value))
@@ -886,30 +863,23 @@ def test_a_value_of_the_owners_under_our_name_that_no_mapping_knows_stays(elasti
     assert owner.vectors().keys() == {"d"}
     StoreLocation(owner.attachment.url, "c").drop()
     assert {doc_id: owner.read(doc_id).get("dragoman") for doc_id in theirs} == theirs
-    owner.client.close()
 
 
-def test_an_index_that_takes_no_objects_and_one_that_is_closed_are_refused(elastic_url: str, engine: sa.Engine) -> None:
-    owner = Owner(elastic_url, engine, companion=False)
+def test_an_index_that_takes_no_objects_and_one_that_is_closed_are_refused(owner_of: OwnerOf) -> None:
     flat = {"content.body": {"type": "text"}, "headline": {"type": "text"}, "lang": {"type": "keyword"}}
-    owner.make({"subobjects": False, "properties": flat})
+    owner = owner_of({"subobjects": False, "properties": flat})
     with pytest.raises(BadInput, match=r"takes no objects \(subobjects: false\).*attach with --companion"):
         at_the_door(owner)
     owner.client.indices.close(index=owner.index)
     with pytest.raises(BadInput, match=rf"is closed; open it \(POST {owner.index}/_open\)"):
         at_the_door(owner)
-    owner.client.close()
 
 
-def test_an_index_with_too_little_room_for_fields_says_which_setting_to_raise(
-    elastic_url: str, engine: sa.Engine
-) -> None:
-    owner = Owner(elastic_url, engine, companion=False)
-    owner.make(MAPPING, **{"index.mapping.total_fields.limit": 11})
+def test_an_index_with_too_little_room_for_fields_says_which_setting_to_raise(owner_of: OwnerOf) -> None:
+    owner = owner_of(MAPPING, **{"index.mapping.total_fields.limit": 11})
     owner.write("a", source("one"))
     with pytest.raises(StoreError, match=r"raise index\.mapping\.total_fields\.limit of the index"):
         owner.follow()
-    owner.client.close()
 
 
 @pytest.mark.usefixtures("default_folder")
