@@ -42,7 +42,6 @@ class Corpus:
     """
 
     def __init__(self) -> None:
-        """Start without documents."""
         self.documents = 0
         self.without_concept = 0
         self._counters: dict[str, BagCounter] = {}

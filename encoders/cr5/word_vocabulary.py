@@ -22,7 +22,6 @@ class BagCounter:
     """Counts the words of one language's documents, one document after another."""
 
     def __init__(self) -> None:
-        """Start without documents."""
         self._index: defaultdict[str, int] = defaultdict()
         self._index.default_factory = self._index.__len__
         self._ids, self._counts, self._ends = array("i"), array("f"), array("q", [0])

@@ -34,7 +34,6 @@ class NoCuda(MissingPart):
     """
 
     def __init__(self, reason: str) -> None:
-        """Say that CUDA was asked for."""
         super().__init__(f"CUDA was asked for, but {reason}, or take --device cpu")
         self.reason = reason
 
@@ -47,12 +46,10 @@ class GpuUnavailable(NoCuda):
     """A card can't run a graph now: it may be full or lost, and may recover."""
 
     def __init__(self, gpu: str, reason: str) -> None:
-        """Name the card, and say what CUDA says."""
         super().__init__(f"the {gpu} can't run the graph ({reason}); see nvidia-smi")
         self._made_of = gpu, reason
 
     def __reduce__(self) -> tuple[type[NoCuda], tuple[str, ...]]:
-        """Made from the card's name and the reason, in another process too."""
         return GpuUnavailable, self._made_of
 
 

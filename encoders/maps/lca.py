@@ -24,7 +24,6 @@ class LCA:
     """
 
     def __init__(self, ridge: float = 0.0, dimensions: int | None = None, *, stay: bool = False) -> None:
-        """Take the settings."""
         self.ridge, self.dimensions, self.stay = ridge, dimensions, stay
 
     def fit(self, x: FloatArray, y: FloatArray) -> Self:

@@ -29,7 +29,6 @@ class LCC:
     """
 
     def __init__(self, dimensions: int = 200, ridge: float = 0.1) -> None:
-        """Take the settings."""
         self.dimensions, self.ridge = dimensions, ridge
 
     def fit(self, rows: Mapping[str, FloatArray]) -> Self:

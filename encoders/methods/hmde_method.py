@@ -23,7 +23,6 @@ class Hmde(SentenceMethod):
     method = "hmde"
 
     def __init__(self, sentence: SentenceEncoder, upper: UpperSession) -> None:
-        """Take the loaded lower and upper encoder of one folder."""
         super().__init__(sentence)
         self._upper = upper
         file = upper.file

@@ -35,7 +35,6 @@ class Lawdr(Sentences):
     method = "lawdr"
 
     def __init__(self, sentence: SentenceEncoder, density: DensityWeights) -> None:
-        """Take a loaded sentence encoder and the density of its sentences."""
         super().__init__(sentence)
         self._density = density
         self.spec = sentence.folder.config.spec(self.method, density=density.id)

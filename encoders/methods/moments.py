@@ -28,7 +28,6 @@ class Moments:
     _axes: FloatArray | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Start without vectors."""
         self.total = np.zeros(self.dim)
 
     def add(self, vectors: FloatArray) -> None:
@@ -53,7 +52,6 @@ class Moments:
         return sum((rows.T @ rows for rows in self._few), np.zeros((self.dim, self.dim)))
 
     def __add__(self, other: Moments) -> Moments:
-        """Moments of the vectors of both."""
         result = Moments(self.dim, self.count + other.count)
         result.total = self.total + other.total
         if self._second is None and other._second is None and len(self._few) < 2 and len(other._few) < 2:
@@ -98,7 +96,6 @@ class PartMoments:
     moments: tuple[Moments, ...] = ()
 
     def __post_init__(self) -> None:
-        """Start without vectors unless there are moments."""
         self.moments = self.moments or tuple(Moments(width) for width in self.parts.widths)
 
     def add(self, vectors: FloatArray) -> None:
@@ -108,7 +105,6 @@ class PartMoments:
             moments.add(rows[is_known, columns])
 
     def __add__(self, other: PartMoments) -> PartMoments:
-        """Moments of the vectors of both."""
         return PartMoments(
             self.parts, tuple(first + second for first, second in zip(self.moments, other.moments, strict=True))
         )

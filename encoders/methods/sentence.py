@@ -144,7 +144,6 @@ class SentenceMethod(ABC):
     """Whether a segment weighs as much in its document's mean as it has tokens of text; if not, all weigh the same."""
 
     def __init__(self, sentence: SentenceEncoder) -> None:
-        """Take a loaded sentence encoder."""
         self._sentence = sentence
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:

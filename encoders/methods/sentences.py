@@ -21,7 +21,6 @@ class Sentences(SentenceMethod):
     method = "sentences"
 
     def __init__(self, sentence: SentenceEncoder, *, together: bool = False) -> None:
-        """Take a loaded sentence encoder; with ``together`` sentences are read together."""
         super().__init__(sentence)
         self._limit = sentence.segment_limit
         self._together = together

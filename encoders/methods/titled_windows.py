@@ -24,7 +24,6 @@ class TitledWindows(SentenceMethod):
     weighted = True
 
     def __init__(self, sentence: SentenceEncoder) -> None:
-        """Take a loaded sentence encoder."""
         super().__init__(sentence)
         window = min(WINDOW, sentence.folder.config.max_tokens)
         self._text = window - sentence.tokenizer.document_overhead

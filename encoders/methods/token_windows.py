@@ -15,7 +15,6 @@ class First(SentenceMethod):
     method = "first"
 
     def __init__(self, sentence: SentenceEncoder) -> None:
-        """Take a loaded sentence encoder."""
         super().__init__(sentence)
         self._limit = sentence.segment_limit
         self.spec = sentence.folder.config.spec(self.method, tokens=self._limit)
@@ -34,7 +33,6 @@ class Segments(SentenceMethod):
     method = "segments"
 
     def __init__(self, sentence: SentenceEncoder) -> None:
-        """Take a loaded sentence encoder."""
         super().__init__(sentence)
         window = min(WINDOW, sentence.folder.config.max_tokens)
         self._text = window - sentence.tokenizer.document_overhead

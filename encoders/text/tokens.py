@@ -48,7 +48,6 @@ class Tokens:
     blocks: Sequence[tuple[int, int, Callable[[int], Any]]]
 
     def __len__(self) -> int:
-        """Number of tokens."""
         return len(self.ids)
 
     def characters(self, token: int) -> Span:

@@ -34,7 +34,6 @@ class Sentences:
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> None:
-        """Tokenise the texts."""
         lengths = [0]
         blocks = []
         for start in range(0, len(texts), _BLOCK):
@@ -45,11 +44,9 @@ class Sentences:
         self.starts = np.cumsum(np.array(lengths, dtype=np.int64))
 
     def __len__(self) -> int:
-        """Number of sentences."""
         return len(self.starts) - 1
 
     def __getitem__(self, row: int) -> Int32Array:
-        """The ids of a sentence."""
         ids: Int32Array = self._ids[self.starts[row] : self.starts[row + 1]]
         return ids
 

@@ -21,7 +21,6 @@ class SentenceSample:
     """
 
     def __init__(self, size: int, seed: int = 0) -> None:
-        """Make an empty sample."""
         self.size = size
         self.seed = seed
         self.documents = 0

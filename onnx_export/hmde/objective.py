@@ -27,7 +27,6 @@ class Objective:
     """
 
     def __init__(self, upper: Upper, lower: Lower, triples: Triples, settings: Settings) -> None:
-        """Keep the encoders, and the triples that batches are drawn from."""
         self._upper, self._lower, self._triples, self._settings = upper, lower, triples, settings
         pages = triples.pages
         self._langs = _label_numbers([page.lang for page in pages])

@@ -63,7 +63,6 @@ class Batches:
     """
 
     def __init__(self, corpus: Corpus, variant: Variant, budget: int, seed: int) -> None:
-        """Split each direction into batches."""
         self._corpus, self._variant, self._seed = corpus, variant, seed
         self._batches = [
             self._batches_of(direction, budget, number) for number, direction in enumerate(corpus.directions)
@@ -82,7 +81,6 @@ class Batches:
         ]
 
     def __next__(self) -> Batch:
-        """The next batch."""
         number = int(np.random.default_rng((self._seed, sum(self.drawn))).integers(len(self.drawn)))
         batches = self._batches[number]
         passes, position = divmod(self.drawn[number], len(batches))

@@ -19,7 +19,6 @@ class TrainingProgress:
     """
 
     def __init__(self, console: Console, step: int, total: int) -> None:
-        """Start at ``step`` of ``total`` steps."""
         self._console, self._total = console, total
         self._first = self._step = step
         self._start = self._last_line = time.monotonic()

@@ -47,7 +47,6 @@ class ServerStore:
     """
 
     def __init__(self, address: Address, index: ServerIndex, layout: Layout) -> None:
-        """Use an open index."""
         self.address = address
         self._index, self._layout = index, layout
         self._fields: dict[str, VectorField] = {}
