@@ -95,7 +95,6 @@ class EmbeddedStore:
                 connection.execute(sa.text(f"PRAGMA user_version = {_SCHEMAS[0]}"))
 
     def create(self, model: str, dim: int) -> None:
-        """Register a model and the width of its vectors."""
         known = self.models().get(model)
         if known is not None and known != dim:
             raise other_width(self.path, model, known, dim)
@@ -104,12 +103,10 @@ class EmbeddedStore:
                 embedded_tables.add_model(connection, model, dim)
 
     def models(self) -> Mapping[str, int]:
-        """Width of the vectors, by model id."""
         with self._file.reading() as connection:
             return embedded_tables.models(connection)
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        """Write documents in one transaction."""
         admission = admit(documents, self._dim(model))
         latest = admission.latest
         with self._file.writing() as connection:
@@ -135,7 +132,7 @@ class EmbeddedStore:
     def _index_words(
         self, connection: sa.Connection, items: Sequence[StoredDocument], before: Mapping[str, sa.Row[Any]]
     ) -> None:
-        """If the file has word_tables, index those of new and changed texts: a text's hash covers its language too."""
+        """If the file has words, index those of new and changed texts: a text's hash covers its language too."""
         if not word_tables.words_exist(connection):
             return
         hashes = {doc_id: row.text_hash for doc_id, row in before.items()}
@@ -150,7 +147,6 @@ class EmbeddedStore:
         word_tables.add(connection, [(row.row, row.lang, changed[row.doc_id].content) for row in rows])
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
-        """Stamps of the documents that have a vector of this model, by id."""
         with self._file.reading() as connection:
             return embedded_tables.stamps(connection, model, doc_ids)
 
@@ -172,7 +168,7 @@ class EmbeddedStore:
         return self.search(query), lexical_hits
 
     def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
-        """BM25 by FTS5; the first call on a file indexes the file's word_tables, in about 1 ms a document."""
+        """BM25 by FTS5; the first call on a file indexes the file's words, in about 1 ms a document."""
         with self._file.reading() as connection:
             complete = word_tables.are_complete(connection)
         while not complete:
@@ -219,7 +215,6 @@ class EmbeddedStore:
             return matrix
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
-        """Stored vectors, (ids, dim) float32."""
         matrix = self._matrix(model)
         try:
             return matrix.vectors[[matrix.position[doc_id] for doc_id in doc_ids]]
@@ -229,7 +224,6 @@ class EmbeddedStore:
             raise MissingDocuments(set(doc_ids) - vectors.keys(), vectors) from None
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        """Stored passages, one for each id."""
         dim = self._dim(model)
         with self._file.snapshot() as connection:
             change_number = embedded_tables.change_number(connection)
@@ -253,13 +247,11 @@ class EmbeddedStore:
         return {known.row: doc_id for doc_id, known in embedded_tables.by_id(connection, doc_ids).items()}
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents in the order of the ids."""
         with self._file.reading() as connection:
             by_id = embedded_tables.contents(connection, doc_ids)
         return in_order(by_id, doc_ids)
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
-        """Documents with a vector of the model, in batches, ordered by id."""
         dim = self._dim(model)
         last = ""
         while True:  # one transaction a page: a long scan blocks nobody
@@ -271,7 +263,6 @@ class EmbeddedStore:
             yield page
 
     def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
-        """Ids of documents of a language, drawn at random."""
         matrix = self._matrix(model)
         rows = matrix.languages.get(lang, slice(0, 0))
         drawn = np.random.default_rng(seed).permutation(rows.stop - rows.start)[:count]
@@ -292,11 +283,9 @@ class EmbeddedStore:
             raise BadInput(f"no document has the field {missing!r}{did_you_mean(missing, fields)}{shown}")
 
     def value_path(self, name: str) -> str:
-        """The field's name, a path through objects."""
         return name
 
     def ids(self) -> Iterator[str]:
-        """Every stored id, ordered."""
         last = ""
         while True:
             with self._file.reading() as connection:
@@ -307,7 +296,6 @@ class EmbeddedStore:
             yield from page
 
     def delete(self, doc_ids: Iterable[str]) -> int:
-        """Delete documents with their vectors, passages and words; returns how many there were."""
         listed = list(doc_ids)
         with self._file.writing() as connection:
             if word_tables.words_exist(connection):
@@ -321,19 +309,16 @@ class EmbeddedStore:
         """Do nothing: readers see what is committed."""
 
     def drop(self) -> None:
-        """Remove the file."""
         self.close()
         self._dims.clear()
         with self._file.store_errors():
             remove_file(self.path)
 
     def count(self, model: str = "") -> dict[str, int]:
-        """Number of documents by language; if a model is named, of documents with a vector of that model."""
         with self._file.reading() as connection:
             return embedded_tables.count(connection, model)
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
-        """Number of documents of the languages that pass the filters."""
         if not filters:
             counts = self.count()
             return sum(counts.get(lang, 0) for lang in set(langs))
@@ -341,7 +326,6 @@ class EmbeddedStore:
             return embedded_tables.count_rows(connection, self._matching(connection, filters).keys(), langs)
 
     def close(self) -> None:
-        """Close the file."""
         self._matrices.clear()
         self._passages.clear()
         self._matches.clear()

@@ -58,7 +58,6 @@ class ServerStore:
         return self._index.name
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
-        """A view of the store with another user's rights; it shares the connections and must not be closed."""
         view = copy.copy(self)
         client = self._index.client
         if authorization:
@@ -79,7 +78,6 @@ class ServerStore:
             self._index.put_mapping(self._layout.model_properties(model, dim, self.address.vectors))
 
     def models(self) -> Mapping[str, int]:
-        """Width of the vectors, by model id."""
         return {model: field.dim for model, field in self._layout.models(self._index.properties()).items()}
 
     def _field(self, model: str) -> VectorField:
@@ -90,7 +88,6 @@ class ServerStore:
         return self._fields[model]
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        """Write documents; each document is written whole or not at all."""
         admission = admit(documents, self._field(model).dim, also=self._unfit)
         langs = {item.document.lang for item in admission.latest.values()}
         self._index.retry_while_away(lambda: self._make_room(langs))
@@ -171,7 +168,6 @@ class ServerStore:
         }
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
-        """Stamps of the documents that have a vector of this model, by id."""
         stored: dict[str, ServerDocument] = {}
         for page in pages(doc_ids):
             stored |= self._index.retry_while_away(partial(self._index.read, page, self._layout.stamp_fields(model)))
@@ -195,7 +191,6 @@ class ServerStore:
     def search_with_words(
         self, query: VectorQuery, lexical: LexicalQuery
     ) -> tuple[dict[str, list[NearestDocuments]], list[LexicalHits]]:
-        """``search`` and ``lexical`` in one request."""
         self._index.refresh()
         vector_bodies, word_bodies = self.bodies(query), lexical_bodies(self._layout, lexical)
         answers = iter(self._index.search([*vector_bodies, *filter(None, word_bodies)]))
@@ -209,7 +204,6 @@ class ServerStore:
         return candidates(self._layout, self._field(query.model).dim, query, answers)
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
-        """Stored vectors, (ids, dim) float32."""
         dim, column = self._field(model).dim, self._layout.vector_column(model)
         vector_by_id: dict[str, FloatArray] = {}
         for hits in hits_by_id(self._index, self._layout, doc_ids, [column], column["field"]):
@@ -219,7 +213,6 @@ class ServerStore:
         return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32)
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        """Stored passages, one for each id."""
         dim, known = self._field(model).dim, self._layout.known(model)
         passages_by_id: dict[str, Passages] = {}
         columns = [*self._layout.passages(model), known]
@@ -228,7 +221,6 @@ class ServerStore:
         return in_order(passages_by_id, doc_ids)
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
-        """Documents with a vector of the model, in batches, ordered by id."""
         dim, column = self._field(model).dim, self._layout.vector_column(model)
         clauses: list[dict[str, Any]] = [{"exists": {"field": column["field"]}}]
         if lang is not None:
@@ -242,7 +234,6 @@ class ServerStore:
             yield [self._layout.hit_document(model, hit, row) for hit, row in zip(hits, vectors, strict=True)]
 
     def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
-        """Ids of documents of a language, drawn at random."""
         clauses = [*self._layout.filters(lang, None), {"exists": {"field": self._layout.vector(model)}}]
         return random_ids(self._index, self._layout, clauses, count, seed)
 
@@ -253,7 +244,6 @@ class ServerStore:
             yield from (hit["_id"] for hit in hits)
 
     def publish(self) -> None:
-        """Make everything that was put visible to searches."""
         self._index.publish()
 
     def require_visible(self, model: str) -> None:
@@ -289,7 +279,6 @@ class ServerStore:
         return self._layout.value_path(name)
 
     def count(self, model: str = "") -> dict[str, int]:
-        """Number of documents by language; if a model is named, of documents with a vector of that model."""
         self._index.refresh()
         query = {"exists": {"field": self._layout.vector(model)}} if model else {"match_all": {}}
         terms = {"terms": {"field": self._layout.name("lang"), "size": _MAX_LANGUAGES, "order": {"_key": "asc"}}}
@@ -300,7 +289,6 @@ class ServerStore:
         return {bucket["key"]: bucket["doc_count"] for bucket in answer["aggregations"]["langs"]["buckets"]}
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
-        """Number of documents of the languages that pass the filters, and that the user of a narrowed view may see."""
         self._index.refresh()
         query = {"bool": {"should": [{"bool": {"filter": self._layout.filters(lang, filters)}} for lang in langs]}}
         with self._index.store_errors():
@@ -310,7 +298,6 @@ class ServerStore:
         return int(answer["hits"]["total"]["value"])
 
     def close(self) -> None:
-        """Close the connections."""
         self._index.client.close()
 
 
@@ -350,7 +337,6 @@ class ElasticStore(ServerStore):
 
     @property
     def shown_index(self) -> str:
-        """Name of the index that the documents are read from."""
         return self.index
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -379,6 +365,5 @@ class ElasticStore(ServerStore):
         return removed
 
     def drop(self) -> None:
-        """Remove the index."""
         self._index.drop()
         self.close()

@@ -1,4 +1,4 @@
-"""When the embedded store keeps word_tables, and that nothing it goes through leaves them wrong."""
+"""When the embedded store keeps words, and that nothing it goes through leaves them wrong."""
 
 import sqlite3
 from collections.abc import Iterator
