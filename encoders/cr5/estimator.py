@@ -22,7 +22,7 @@ from encoders.wording import counted
 
 
 class Cr5:
-    """Crosslingual reduced-rank ridge regression as a scikit-learn estimator.
+    """Crosslingual reduced-rank ridge regression; attributes that end with an underscore are learnt.
 
     Attributes:
         concept_numbers_: by language, ascending numbers of the concepts that its documents teach; (concepts,).
@@ -34,15 +34,6 @@ class Cr5:
     def __init__(self, settings: Cr5Settings | None = None) -> None:
         """Take the settings; the default values are the paper's."""
         self.settings = settings or Cr5Settings()
-
-    def get_params(self, deep: bool = True) -> dict[str, Cr5Settings]:  # noqa: ARG002 - scikit-learn's way
-        """The constructor's arguments; scikit-learn's ``clone`` asks for them."""
-        return {"settings": self.settings}
-
-    def set_params(self, settings: Cr5Settings) -> Cr5:
-        """Replace the settings."""
-        self.settings = settings
-        return self
 
     def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> Cr5:
         """Learn from documents whose field ``concept`` is the same for translations of one another.
@@ -84,10 +75,6 @@ class Cr5:
         self.eigenvalues_ = solution.eigenvalues
         table = _table(solution, {lang: vocabularies[lang] for lang in blocks})
         self.model_ = Cr5Model({lang: vocabularies[lang].words for lang in blocks}, Table(table), table.shape[1])
-
-    def transform(self, documents: Sequence[Document]) -> FloatArray:
-        """Documents → (documents, dim) float32 unit rows; a zero row where a text has no word of the model."""
-        return self.model_.encode(documents)
 
     def blocks(self, corpus: Corpus) -> tuple[dict[str, Vocabulary], dict[str, Block]]:
         """Vocabularies and TF-IDF rows of the training documents, by language.

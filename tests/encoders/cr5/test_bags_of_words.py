@@ -31,7 +31,7 @@ def folder(request: pytest.FixtureRequest, trained: Cr5, tmp_path_factory: pytes
 def test_documents_and_queries_go_the_way_of_the_estimator(folder: ModelFolder, trained: Cr5) -> None:
     documents = [Document("1", "de", LONG), Document("2", "en", "en1x1 EN1x2 en1x1", title="en1x4")]
     encoder = open_encoder(folder)
-    expected = trained.transform(documents)
+    expected = trained.model_.encode(documents)
     assert (encoder.encode_documents(documents).vectors * expected).sum(axis=1).min() > 0.9999
     assert (encoder.encode_queries(documents) * expected).sum(axis=1).min() > 0.9999
 

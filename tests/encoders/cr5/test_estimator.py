@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from encoders.cr5 import estimator
 from encoders.cr5.algebra import memory_need
@@ -23,16 +22,9 @@ from tests.encoders.cr5.cr5_paper import random_blocks
 QUICK = Cr5Settings(dimensions=8, ridge=0.3)
 
 
-def test_scikit_learn_clones_it(trained: Cr5) -> None:
-    again = clone(trained)
-    assert again.settings == trained.settings
-    assert not hasattr(again, "model_")
-    assert again.set_params(settings=QUICK).get_params() == {"settings": QUICK}
-
-
 def test_texts_about_one_topic_are_near_each_other_in_whatever_language(trained: Cr5) -> None:
     new = [Document("q", lang, f"{lang}{topic}x1 {lang}{topic}x4") for topic in range(8) for lang in ("de", "en", "fr")]
-    vectors = trained.transform(new)
+    vectors = trained.model_.encode(new)
     cosines = (vectors @ vectors.T).reshape(8, 3, 8, 3)
     same = np.einsum("iaib->iab", cosines)
     assert same.min() > 0.9
@@ -40,7 +32,7 @@ def test_texts_about_one_topic_are_near_each_other_in_whatever_language(trained:
 
 
 def test_capital_letters_make_no_difference(trained: Cr5) -> None:
-    lower, upper = trained.transform([Document("1", "de", "de1x1"), Document("2", "de", "DE1X1")])
+    lower, upper = trained.model_.encode([Document("1", "de", "de1x1"), Document("2", "de", "DE1X1")])
     np.testing.assert_array_equal(lower, upper)
 
 
@@ -56,12 +48,12 @@ def test_words_that_differ_in_case_alone_are_one_word() -> None:
 
 def test_a_text_without_a_known_word_is_a_row_of_nothing(trained: Cr5) -> None:
     texts = [("de", "völlig unbekannt"), ("de", ""), ("xx", "de1x1")]
-    vectors = trained.transform([Document(text, lang, text) for lang, text in texts])
+    vectors = trained.model_.encode([Document(text, lang, text) for lang, text in texts])
     np.testing.assert_array_equal(vectors, np.zeros((3, 8)))
 
 
 def test_a_script_variant_is_read_by_its_languages_vocabulary(trained: Cr5) -> None:
-    plain, variant = trained.transform([Document("1", "de", "de1x1"), Document("2", "de-Hebr", "de1x1")])
+    plain, variant = trained.model_.encode([Document("1", "de", "de1x1"), Document("2", "de-Hebr", "de1x1")])
     np.testing.assert_array_equal(plain, variant)
 
 
@@ -198,7 +190,7 @@ def test_transitive_training_links_languages_by_the_pivot_alone_and_still_aligns
     assert len(concepts["da"]) == len(concepts["vi"]) == 42
     fitted = Cr5(dataclasses.replace(QUICK, pairs="transitive", pivots=["en"])).fit(documents)
     danish, vietnamese = (
-        fitted.transform([Document("1", lang, f"{lang}{topic}x1 {lang}{topic}x2") for topic in range(7)])
+        fitted.model_.encode([Document("1", lang, f"{lang}{topic}x1 {lang}{topic}x2") for topic in range(7)])
         for lang in ("da", "vi")
     )
     assert ((danish @ vietnamese.T).argmax(axis=1) == np.arange(7)).all()
