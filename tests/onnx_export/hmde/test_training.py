@@ -38,6 +38,22 @@ def weights(training: Any) -> bytes:
     return b"".join(state[name].numpy().tobytes() for name in sorted(state))
 
 
+def run(training: Any) -> Any:
+    """A training of which "it" is told, or that goes on, run to its end."""
+    training.resume("it")
+    training.run(Console(quiet=True))
+    return training
+
+
+def assert_it_goes_on_as_if_nothing_had_been(training: Any, whole: Any) -> None:
+    """A training that was ended after seven steps ends as one that was not."""
+    assert training.resume("it")
+    assert training.step == 7
+    training.run(Console(quiet=True))
+    assert weights(training) == weights(whole)
+    assert training.curve == whole.curve
+
+
 @pytest.mark.parametrize("kind", ["paper", "small", pytest.param("titles", marks=pytest.mark.long)])
 def test_the_loss_falls_and_the_best_weights_are_kept(kind: str, finished: Callable[[str], Any]) -> None:
     training = finished(kind)
@@ -50,9 +66,8 @@ def test_the_loss_falls_and_the_best_weights_are_kept(kind: str, finished: Calla
 
 @pytest.mark.parametrize("seed", [2**12, 2**32, 2**64])
 def test_a_seed_may_be_large(seed: int, small_model: Path, pages: list[Document], tmp_path: Path) -> None:
-    training = training_of(small_model, pages, tmp_path, replace(AS_SMALL, seed=seed, steps=1, adapters=2))
-    training.resume("it")
-    assert np.isfinite(training.run(Console(quiet=True)).points[-1].loss)
+    training = run(training_of(small_model, pages, tmp_path, replace(AS_SMALL, seed=seed, steps=1, adapters=2)))
+    assert np.isfinite(training.curve.points[-1].loss)
 
 
 def test_a_seed_that_torch_takes_is_taken_as_it_is_and_others_stay_apart() -> None:
@@ -83,8 +98,7 @@ def test_the_weights_that_are_kept_score_what_the_curve_says(
 ) -> None:
     settings = replace(AS_SMALL, rate=0.05, steps=6, evaluate=1, accumulate=1)
     training = training_of(small_model, pages, tmp_path, settings, frozenset({"1", "3", "5", "8", "12", "14"}))
-    training.resume("it")
-    curve = training.run(Console(quiet=True))
+    curve = run(training).curve
     assert curve.points[-1].score < curve.best_score  # such a rate makes it worse
     assert training.score() == curve.best_score
 
@@ -128,22 +142,14 @@ def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
-    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=1e-12, evaluate=2, patience=2))
-    training.resume("it")
-    curve = training.run(Console(quiet=True))
-    assert curve.stopped == "no better MAP in 2 validations"
-    assert training.step < SETTINGS.steps
-
-
-def test_a_training_that_ends_with_its_last_step_does_not_end_early(
-    small_model: Path, pages: list[Document], tmp_path: Path
+@pytest.mark.parametrize(("steps", "stopped"), [(12, "no better MAP in 2 validations"), (4, "")])
+def test_it_stops_when_nothing_gets_better_which_is_not_said_of_its_last_step(
+    steps: int, stopped: str, small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
-    settings = replace(SETTINGS, rate=1e-12, steps=4, warmup=0, evaluate=2, patience=2)
-    training = training_of(small_model, pages, tmp_path, settings)
-    training.resume("it")
-    curve = training.run(Console(quiet=True))
-    assert (training.step, curve.stopped) == (4, "")
+    settings = replace(SETTINGS, rate=1e-12, steps=steps, warmup=0, evaluate=2, patience=2)
+    training = run(training_of(small_model, pages, tmp_path, settings))
+    assert training.curve.stopped == stopped
+    assert (training.step < steps) == bool(stopped)
 
 
 @pytest.mark.parametrize("kind", ["paper", "small"])
@@ -169,13 +175,7 @@ def test_a_training_goes_on_from_its_checkpoint_to_the_same_bytes(
     monkeypatch.setattr(first, "_learn", step)
     with pytest.raises(KeyboardInterrupt):
         first.run(Console(quiet=True))
-    again = training_of(small_model, pages, tmp_path, KINDS[kind])
-    assert again.resume("it")
-    assert again.step == 7
-    again.run(Console(quiet=True))
-    whole = finished(kind)
-    assert weights(again) == weights(whole)
-    assert again.curve == whole.curve
+    assert_it_goes_on_as_if_nothing_had_been(training_of(small_model, pages, tmp_path, KINDS[kind]), finished(kind))
 
 
 @pytest.mark.long
@@ -212,13 +212,7 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
         timeout=300,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    again = training_of(small_model, pages, tmp_path, KINDS[kind])
-    assert again.resume("it")
-    assert again.step == 7
-    again.run(Console(quiet=True))
-    whole = finished(kind)
-    assert weights(again) == weights(whole)
-    assert again.curve == whole.curve
+    assert_it_goes_on_as_if_nothing_had_been(training_of(small_model, pages, tmp_path, KINDS[kind]), finished(kind))
 
 
 def test_a_checkpoint_of_another_training_is_refused(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
