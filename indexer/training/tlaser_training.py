@@ -103,39 +103,24 @@ def train_tlaser(
         remarks.append(f"{checkpoints} had {trained:,} steps already, which are exported; remove it to train fewer")
     step, tokens, error = int(fitted.best["step"]), int(fitted.best["tokens"]), fitted.best["error"]
     directions = [f"{direction.source}-{direction.target}" for direction in corpus.directions]
+    about = {
+        "Training": f"{', '.join(directions)}; {corpus.pairs:,} pairs; {tokens:,} target tokens in {step:,} steps",
+        "Similarity-search error on held-out sentences": f"{100 * error:.1f} %, mean over pairs of languages",
+    }
     folder, parity = publish(
-        fitted.model,
-        tokenizer,
-        plan,
-        corpus.languages,
-        target,
-        precision,
+        fitted.model, tokenizer, plan, corpus.languages, target, precision,
         texts=gate_texts(held_out, train, corpus.languages),
         samples=[text for row in train.rows[-_SAMPLES:] for text in row.values()],
-        curve=fitted.curve,
-        about={
-            "Training": f"{', '.join(directions)}; {corpus.pairs:,} pairs; {tokens:,} target tokens in {step:,} steps",
-            "Similarity-search error on held-out sentences": f"{100 * error:.1f} %, mean over pairs of languages",
-        },
-        console=console,
-        force=force,
-    )
+        curve=fitted.curve, about=about, console=console, force=force,
+    )  # fmt: skip
     return TlaserReport(
-        folder=folder,
-        sentences={lang: len(corpus.sentences[lang]) for lang in corpus.languages},
-        pairs=corpus.pairs,
-        directions=directions,
-        vocabulary=vocabulary_size,
-        parameters=sum(weights.numel() for weights in fitted.model.parameters()),
-        tokens=tokens,
-        best=(step, error),
-        rate=fitted.rate,
-        words=fitted.rate * words_per_token(train, corpus),
-        parity=parity,
-        checkpoints=checkpoints,
+        folder=folder, sentences={lang: len(corpus.sentences[lang]) for lang in corpus.languages}, pairs=corpus.pairs,
+        directions=directions, vocabulary=vocabulary_size,
+        parameters=sum(weights.numel() for weights in fitted.model.parameters()), tokens=tokens, best=(step, error),
+        rate=fitted.rate, words=fitted.rate * words_per_token(train, corpus), parity=parity, checkpoints=checkpoints,
         remarks=remarks,
         refused=text.refused + (held_out.refused if validation else []),
-    )
+    )  # fmt: skip
 
 
 def _corpus(
