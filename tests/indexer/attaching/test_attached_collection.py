@@ -713,7 +713,7 @@ def test_a_blocked_index_a_synthetic_source_and_another_model_are_refused(in_pla
 
 
 def test_an_object_that_is_kept_in_sources_keeps_the_text_in_it(owner_of: OwnerOf) -> None:
-    owner = owner_of({**MAPPING, "_source": {"includes": ["content", "headline", "lang"]}})
+    owner = owner_of({**MAPPING, "_source": {"includes": ["content", "headline", "lang"]}}, companion=True)
     owner.write("a", source("one", year=1990))
     at_the_door(owner)
     assert owner.follow().encoded == 1

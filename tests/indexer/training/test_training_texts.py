@@ -69,10 +69,15 @@ def test_what_taught_an_encoder_is_unknown_where_its_folder_is_gone_damaged_or_u
 
 @pytest.mark.parametrize(("langs", "share"), [(["de", "en"], 1.0), (["en", "es"], 0.5), (["es", "fr"], 0.0)])
 def test_calibrate_names_an_encoder_that_learnt_from_the_collections_pages(
-    words: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str], langs: Sequence[str], share: float
+    words: ModelFolder,
+    small: ModelFolder,
+    settings: Settings,
+    capsys: pytest.CaptureFixture[str],
+    langs: Sequence[str],
+    share: float,
 ) -> None:
     home = ["-c", "mini", "--home", str(settings.home)]
-    command = ["index", *sources(*langs), "--encoder", f"multilingual-e5-small + {words.path}", "--no-calibration"]
+    command = ["index", *sources(*langs), "--encoder", f"{small.path} + {words.path}", "--no-calibration"]
     assert run([*command, "-q", *home]) == 0
     capsys.readouterr()
     assert run(["calibrate", "--json", *home]) == 0
@@ -85,20 +90,21 @@ def test_calibrate_names_an_encoder_that_learnt_from_the_collections_pages(
 
 
 def test_migrate_names_an_encoder_that_learnt_from_the_collections_pages(
-    words: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
+    words: ModelFolder, small: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = ["-c", "mini", "--home", str(settings.home)]
-    assert run(["index", *sources("de", "en", "es"), "--no-calibration", "-q", *home]) == 0
+    encoder = ["--encoder", str(small.path)]
+    assert run(["index", *sources("de", "en", "es"), *encoder, "--no-calibration", "-q", *home]) == 0
     capsys.readouterr()
     assert run(["migrate", "--encoder", str(words.path), "--dry-run", "--json", "-q", *home]) == 0
     assert json.loads(capsys.readouterr().out)["taught"] == {str(words.path): pytest.approx(2 / 3)}
 
 
 def test_evaluate_names_an_encoder_that_learnt_from_the_relevant_pages(
-    words: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
+    words: ModelFolder, small: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = ["-c", "mini", "--home", str(settings.home)]
-    encoder = f"multilingual-e5-small + {words.path}"
+    encoder = f"{small.path} + {words.path}"
     assert run(["index", *sources("de", "es"), "--encoder", encoder, "--no-calibration", "-q", *home]) == 0
     judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
     for to, share in (("de", 1.0), ("es", 0.0)):

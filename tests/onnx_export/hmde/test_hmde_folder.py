@@ -30,7 +30,9 @@ pytestmark = pytest.mark.torch
 SAID = {"settings": {"frozen": False}, "documents": 60, "languages": {"de": 20}, "best": 4, "steps": 12}
 
 
-@pytest.mark.parametrize(("adapters", "precision"), [(0, "fp32"), (0, "int8"), (2, "fp32")])
+@pytest.mark.parametrize(
+    ("adapters", "precision"), [(0, "fp32"), (0, "int8"), pytest.param(2, "fp32", marks=pytest.mark.train)]
+)
 def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     adapters: int,
     precision: Precision,

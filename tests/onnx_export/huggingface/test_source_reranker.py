@@ -58,7 +58,9 @@ def exported(source: Path, target: Path, precision: Precision = "fp32") -> Reran
     return Reranker(ModelFolder.open(target), device="cpu")
 
 
-@pytest.mark.parametrize(("shape", "labels"), [("bert", 1), ("xlm-r", 1), ("bert", 2)])
+@pytest.mark.parametrize(
+    ("shape", "labels"), [pytest.param("bert", 1, marks=pytest.mark.long), ("xlm-r", 1), ("bert", 2)]
+)
 def test_a_graph_scores_pairs_as_transformers_does(shape: str, labels: int, tmp_path: Path) -> None:
     source = saved(tmp_path, shape, labels)
     reranker = exported(source, tmp_path / "made")
