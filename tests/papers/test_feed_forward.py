@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from papers.feed_forward import FeedForward, FeedForwardTraining, train
+
 pytestmark = pytest.mark.torch
 
 
 def test_prediction_is_a_tanh_network_without_dropout() -> None:
-    from papers.feed_forward import FeedForward
-
     rng = np.random.default_rng(0)
     shapes = ((6, 10), (10, 8), (8, 3))
     layers = [
@@ -22,8 +22,6 @@ def test_prediction_is_a_tanh_network_without_dropout() -> None:
 
 def test_the_last_of_the_best_epochs_on_development_is_kept() -> None:
     """Development turns the classes round, so that accuracy falls while the network learns."""
-    from papers.feed_forward import FeedForwardTraining, train
-
     rng = np.random.default_rng(0)
     classes = np.arange(60) % 2
     vectors = (np.eye(4)[classes] + 0.1 * rng.normal(size=(60, 4))).astype(np.float32)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from encoders.console import Console
 from encoders.document import Document
@@ -18,12 +19,17 @@ from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.method_registry import open_encoder
+from onnx_export.hmde import lower_base as bases
+from onnx_export.hmde.hmde_folder import publish
 from onnx_export.hmde.hmde_settings import FineTuning, Settings
+from onnx_export.hmde.upper_model import Upper
 from papers.__main__ import run as compute
+from papers.fine_tuning import Classifier, Examples, load_documents
+from papers.trainable import open_trainable
 from query.cli import run
 from tests.onnx_export.conftest import SaveModel
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.train]
 QUIET = Console(quiet=True)
 UPPER = UpperShape(64, layers=1, heads=1, feed_forward=32)
 SAID = {
@@ -50,12 +56,6 @@ def exported(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Mod
 @pytest.fixture(scope="module")
 def hmde(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     """An HMDE folder whose lower encoder learnt something."""
-    import torch
-
-    from onnx_export.hmde import lower_base as bases
-    from onnx_export.hmde.hmde_folder import publish
-    from onnx_export.hmde.upper_model import Upper
-
     base = bases.open_trained(str(small_model), Settings(), "cpu", QUIET)
     torch.manual_seed(3)
     with torch.no_grad():
@@ -67,8 +67,6 @@ def hmde(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFo
 
 
 def opened(folder: ModelFolder, method: str, checkpoint: Path | None) -> Any:
-    from papers.trainable import open_trainable
-
     return open_trainable(str(folder.path), method, str(checkpoint) if checkpoint else None, "cpu", QUIET)
 
 
@@ -82,10 +80,6 @@ def texts(pages: Sequence[Document]) -> list[Document]:
 def test_it_begins_with_the_vectors_of_the_exported_encoder(
     method: str, exported: ModelFolder, hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
-    import torch
-
-    from papers.fine_tuning import load_documents
-
     folder = hmde if method == "hmde" else exported
     encoder = opened(folder, method, small_model)
     asked = texts(pages)
@@ -163,8 +157,6 @@ def test_trainings_over_several_lower_encoders_are_fine_tuned(
 def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
     hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
-    from papers.fine_tuning import Classifier, Examples, load_documents
-
     encoder = opened(hmde, "hmde", small_model)
     rows = load_documents(encoder, pages)
     labels = [str(page.fields["category"][0]) for page in pages]
@@ -180,10 +172,6 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
 
 
 def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
-    import torch
-
-    from papers.fine_tuning import Classifier, Examples
-
     vectors = torch.nn.Parameter(torch.eye(8))
     encoded: list[Sequence[int]] = []
 
@@ -202,8 +190,6 @@ def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
 
 
 def test_a_loss_that_is_no_number_is_told(hmde: ModelFolder, small_model: Path, pages: list[Document]) -> None:
-    from papers.fine_tuning import Classifier, Examples, load_documents
-
     encoder = opened(hmde, "hmde", small_model)
     examples = Examples(list(load_documents(encoder, pages[:8]).values()), ["a", "b"] * 4)
     encoder.parameters()[0].data.fill_(float("nan"))
@@ -215,8 +201,6 @@ def test_dev_documents_whose_labels_training_lacks_can_t_choose_an_epoch(
     hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
     """Their loss would be 0, the smallest there is: the first epoch would always be the best."""
-    from papers.fine_tuning import Classifier, Examples, load_documents
-
     encoder = opened(hmde, "hmde", small_model)
     rows = list(load_documents(encoder, pages[:8]).values())
     train = Examples(rows, ["a", "b"] * 4)
@@ -229,10 +213,6 @@ def test_dev_documents_whose_labels_training_lacks_can_t_choose_an_epoch(
 def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
     hmde: ModelFolder, small_model: Path, tmp_path: Path
 ) -> None:
-    from onnx_export.hmde import lower_base as bases
-    from onnx_export.hmde.hmde_folder import publish
-    from onnx_export.hmde.upper_model import Upper
-
     before = (hmde.path / "weights.safetensors").read_bytes()
     base = bases.open_frozen(str(hmde.path), Settings(frozen=True), "cpu", QUIET)
     made, _ = publish(Upper(UpperShape(64, layers=1, heads=1)), base, tmp_path / "again", "fp32", SAID, {}, QUIET)
@@ -277,10 +257,6 @@ def test_methods_that_have_no_weights_are_refused(exported: ModelFolder, small_m
 def test_an_encoder_that_was_exported_with_another_pooling_learns_with_it(
     small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
-    import torch
-
-    from papers.fine_tuning import load_documents
-
     target = tmp_path / "small"
     assert run(["export", str(small_model), "-o", str(target), "--precision", "fp32", "--pooling", "cls", "-q"]) == 0
     folder = ModelFolder.open(target)

@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
+from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
+from onnx_export.huggingface.hub_source import load, reference_vectors
+from papers import longformer
 from papers.__main__ import run as compute
+from papers.longformer import TILES, WholeText, converted
+from papers.torch_encoder import TorchEncoder
+from papers.trainable import open_trainable
 from tests.onnx_export.conftest import POSITIONS
 
 pytestmark = pytest.mark.torch
@@ -22,15 +30,11 @@ QUIET = Console(quiet=True)
 
 def base_of(folder: Path) -> Any:
     """The encoder as ``transformers`` loads it."""
-    import transformers
-
     return transformers.AutoModel.from_pretrained(folder).eval()
 
 
 def tokens(model: Any, *lengths: int) -> tuple[Any, Any]:
     """Texts of random ids, padded, and their mask."""
-    import torch
-
     torch.manual_seed(5)
     ids = torch.randint(4, model.config.vocab_size, (len(lengths), max(lengths)))
     mask = (torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]).long()
@@ -39,10 +43,6 @@ def tokens(model: Any, *lengths: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("shape", ["bert", "xlm-r"])
 def test_up_to_half_a_window_its_states_are_those_of_the_encoder(shape: str, hugging_face: Mapping[str, Path]) -> None:
-    import torch
-
-    from papers.longformer import WholeText, converted
-
     base = base_of(hugging_face[shape])
     ids, mask = tokens(base, POSITIONS // 2 + 1, 9, 1)
     with torch.no_grad():
@@ -54,10 +54,6 @@ def test_up_to_half_a_window_its_states_are_those_of_the_encoder(shape: str, hug
 
 @pytest.mark.parametrize("shape", ["bert", "xlm-r"])
 def test_what_comes_after_the_encoders_last_position_counts(shape: str, hugging_face: Mapping[str, Path]) -> None:
-    import torch
-
-    from papers.longformer import TILES, WholeText, converted
-
     whole = WholeText(converted(base_of(hugging_face[shape])))
     assert whole.longest == TILES * POSITIONS
     ids, mask = tokens(whole.longformer, whole.longest)
@@ -73,11 +69,6 @@ def test_what_comes_after_the_encoders_last_position_counts(shape: str, hugging_
 def test_as_an_encoder_short_texts_have_the_vectors_of_its_base_and_nothing_has_none(
     hugging_face: Mapping[str, Path],
 ) -> None:
-    from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
-    from onnx_export.huggingface.hub_source import load, reference_vectors
-    from papers.torch_encoder import TorchEncoder
-    from papers.trainable import open_trainable
-
     folder = hugging_face["xlm-r"]
     encoder = TorchEncoder(open_trainable(str(folder), "longformer", None, "cpu", QUIET), "longformer")
     texts = ["Der Fluss trat über die Ufer.", "la marée"]
@@ -96,9 +87,6 @@ def test_as_an_encoder_short_texts_have_the_vectors_of_its_base_and_nothing_has_
 def test_on_a_cpu_texts_are_encoded_one_by_one_to_the_vectors_that_they_have_together(
     hugging_face: Mapping[str, Path],
 ) -> None:
-    from papers.torch_encoder import TorchEncoder
-    from papers.trainable import open_trainable
-
     trainable = open_trainable(str(hugging_face["xlm-r"]), "longformer", None, "cpu", QUIET)
     encoder, given = TorchEncoder(trainable, "longformer"), []
     trainable.lower.module.register_forward_pre_hook(lambda _, batch: given.append(batch))
@@ -113,10 +101,6 @@ def test_on_a_cpu_texts_are_encoded_one_by_one_to_the_vectors_that_they_have_tog
 
 
 def test_another_kind_of_model_is_refused() -> None:
-    import transformers
-
-    from papers.longformer import converted
-
     config = transformers.T5Config(vocab_size=32, d_model=16, num_layers=1, num_heads=2, d_ff=8, d_kv=8)
     with pytest.raises(BadInput, match="of type t5 can't be made a Longformer; take a BERT or an XLM-R"):
         converted(transformers.T5EncoderModel(config))
@@ -128,8 +112,6 @@ def test_the_papers_table_is_made_by_it_opened_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from papers import longformer
-
     made, opened = longformer.converted, []
 
     def counted(encoder: Any) -> Any:
