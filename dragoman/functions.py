@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.languages import normalised_list, require_list
 from encoders.machine.placement import Device
-from encoders.maps.networks import read_mapping
+from encoders.maps.space_maps import SpaceMaps
 from indexer import index_sources as indexing
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
@@ -160,7 +160,7 @@ def calibrate(
         tuple(weights),
         judged,
         [*read_queries(_names(queries), "queries"), *(logged_queries(collection, settings) if from_log else ())],
-        read_mapping(Path(maps)) if maps else None,
+        SpaceMaps.read(Path(maps)) if maps else None,
         seed,
     )
     return fitting.calibrate(collection, settings, request, device=device, console=console)

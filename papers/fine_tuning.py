@@ -11,8 +11,8 @@ import torch
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
-from onnx_export.hmde.hmde_settings import FineTuning
 from onnx_export.training.device import seed_torch
+from papers.hmde_methods import FineTuning
 from papers.trainable import Trainable, copy_weights, restore_weights
 
 _TOGETHER = 64

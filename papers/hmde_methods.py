@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from encoders.console import Console
@@ -11,14 +12,38 @@ from encoders.methods.method_registry import METHODS as EVERYWHERE
 from encoders.methods.method_registry import default_method
 from encoders.methods.titled_windows import TitledWindows
 from encoders.methods.token_windows import Segments
-from onnx_export.hmde.hmde_settings import LONGFORMER
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named
 
 if TYPE_CHECKING:
     from papers.trainable import Trainable
 
+LONGFORMER = "longformer"
 METHODS = (*EVERYWHERE, LONGFORMER)
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """Settings of a fine-tuning for classification; rate, batch, warm-up and patience are the paper's.
+
+    Attributes:
+        rate: peak learning rate of AdamW, without weight decay.
+        epochs: maximum passes over the training documents; the paper's 50 are for GPUs.
+        warmup: share of the steps until the peak; afterwards the rate falls linearly to 0.
+        patience: epochs without a smaller loss on the dev part until training stops.
+    """
+
+    rate: float = 2e-5
+    epochs: int = 10
+    batch: int = 32
+    warmup: float = 0.125
+    patience: int = 7
+    seed: int = 0
+
+    def rate_at(self, step: int, steps: int) -> float:
+        """Learning rate of a step; steps count from 0."""
+        rising = (step + 1) / max(self.warmup * steps, 1)
+        return self.rate * min(rising, (steps - step) / max((1 - self.warmup) * steps, 1), 1.0)
 
 
 def open_method(

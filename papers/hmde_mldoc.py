@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from encoders.console import Console
 from encoders.document import Document, Encoder
-from onnx_export.hmde.hmde_settings import FineTuning
 from papers.classification import Labelled, LabelledSplit, all_documents, classify
 from papers.encoding import vectors_by_id
+from papers.hmde_methods import FineTuning
 
 if TYPE_CHECKING:
     from papers.trainable import Trainable

@@ -19,18 +19,20 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
 from encoders.languages import normalise
+from encoders.maps.mate_scores import Comparer
+from encoders.maps.parallel import ConceptSplit
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.source import ReadOptions
 from indexer.readers.source_documents import whole_data
 from indexer.readers.tasks import JRC
 from indexer.training.aligned_documents import AlignedVectors, add_encoded
+from onnx_export.huggingface.hub_source import require_torch
 from papers.systems import mean_scores
-from query.alignment.mate_retrieval import Method
 from query.alignment.mate_retrieval_sweep import Point, Sweep, run_sweep
 from query.evaluation.scored_runs import ScoredRun
 
-Published = Mapping[str, Mapping[Method, tuple[float, float]]]
+Published = Mapping[str, Mapping[str, tuple[float, float]]]
 """Mate retrieval rate and mean reciprocal rank by the paper's encoders, then by method."""
 PAPER: Published = {
     "mBERT": {
@@ -61,6 +63,7 @@ PAPER: Published = {
 }
 """Results on JRC-Acquis (table 1), and their means as section 5 states them, which has none of LCC."""
 PAPER_DATA = "JRC-Acquis: 6,538 documents in each of en, ro, nl, de, fr; 60 % teach, 20 % are tested"
+NCA = "nca"
 _BLANKS = re.compile(r"\s+")
 
 
@@ -89,6 +92,18 @@ def retrieve_mates(documents: Iterable[Document], encoder: Encoder, sweep: Sweep
     """
     parallel = add_encoded(AlignedVectors(), documents, encoder, console).only(()).parallel()
     return MatesTable(list(parallel.rows), len(parallel.concepts), run_sweep(parallel, sweep, console))
+
+
+def learn_networks(split: ConceptSplit, seed: int) -> Comparer:
+    """NCA's comparer, which needs the train extra.
+
+    Raises:
+        MissingPart: torch is not installed.
+    """
+    require_torch()
+    from papers.nca import comparer  # noqa: PLC0415 - torch
+
+    return comparer(split, seed)
 
 
 def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Document]:

@@ -15,23 +15,25 @@ from encoders.document import Document, Int32Array
 from encoders.errors import BadInput
 from encoders.folder.model_config import ModelConfig
 from encoders.folder.model_folder import ModelFolder
-from encoders.hmde.upper import ABOUT, is_hmde
+from encoders.hmde.upper import ABOUT, WEIGHTS, UpperFile, is_hmde
 from encoders.machine.placement import Device
 from encoders.methods.hmde_method import Hmde
 from encoders.methods.token_windows import First, Segments
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer
+from encoders.wording import first_line
 from onnx_export.hmde import lower_base as bases
-from onnx_export.hmde import weights
-from onnx_export.hmde.hmde_settings import LONGFORMER, Settings
+from onnx_export.hmde.hmde_settings import Settings
 from onnx_export.hmde.lower_base import TrainedBase
-from onnx_export.hmde.lower_encoders import longformer
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower
 from onnx_export.hmde.upper_model import Upper
+from onnx_export.hmde.weights import digest, weights_of
 from onnx_export.huggingface import hub_source as huggingface
 from onnx_export.models import DEFAULT, find_model
 from onnx_export.training.device import mixed_precision, seed_torch, to_device
+from papers import longformer
+from papers.hmde_methods import LONGFORMER
 
 METHODS = (Hmde.method, Segments.method, First.method, LONGFORMER)
 _ALL_SEGMENTS = 1 << 31
@@ -143,7 +145,7 @@ def open_trainable(reference: str, method: str, checkpoint: str | None, device: 
     if method == LONGFORMER:
         return _open_longformer(bases.open_trained(checkpoint or reference, Settings(), device, console))
     folder = find_model(reference, console)
-    upper, lower_weights = weights.load(folder) if is_hmde(folder) else (None, {})
+    upper, lower_weights = _load_weights(folder) if is_hmde(folder) else (None, {})
     upper = upper if method == Hmde.method else None
     settings = Settings(budget=_BUDGET, pooling=folder.config.pooling)
     if upper is not None:
@@ -168,6 +170,30 @@ def open_trainable(reference: str, method: str, checkpoint: str | None, device: 
         folder.config,
         partial(_tokenise_spans, lower.tokenizer, partial(windows, size=limit, overlap=limit // 3)),
     )
+
+
+def _load_weights(folder: ModelFolder) -> tuple[Upper, dict[str, torch.Tensor]]:
+    """Load the upper encoder of a folder, and the lower encoder's weights by name; none if it was frozen.
+
+    Raises:
+        BadInput: the weights are missing, damaged or not those of the folder's graphs.
+    """
+    from safetensors.torch import load as unpacked  # noqa: PLC0415
+
+    about = UpperFile.read(folder)
+    file = folder.path / WEIGHTS
+    remedy = "train it again: dragoman train hmde SOURCE… -o FOLDER"
+    if not file.is_file():
+        raise BadInput(f"{folder.path} has no {WEIGHTS}, so it was made by an earlier version; {remedy}")
+    upper = Upper(about.shape)
+    try:
+        tensors = unpacked(file.read_bytes())
+        upper.load_state_dict(weights_of(tensors, "upper"))
+    except Exception as error:  # safetensors and torch raise their own exception classes
+        raise BadInput(f"{file} can't be read ({first_line(error)}); {remedy}") from error
+    if digest(upper) != about.weights:
+        raise BadInput(f"{file} is damaged or of another training; {remedy}")
+    return upper.eval(), weights_of(tensors, "lower")
 
 
 def _first_tokens(tokenizer: Tokenizer, max_tokens: int) -> Callable[[Sequence[Document]], Part]:

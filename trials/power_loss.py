@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Self
 import sqlalchemy as sa
 
 from encoders.folder.model_folder import ModelFolder
-from encoders.maps.networks import read_mapping
+from encoders.maps.space_maps import SpaceMaps
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, reading
@@ -388,7 +388,7 @@ class Life:
     def _check_models(self) -> None:
         for folder in self._models.glob("[!.]*"):
             if folder.name == "mapping":
-                read_mapping(folder)
+                SpaceMaps.read(folder)
             else:
                 ModelFolder.open(folder).check_files(again=True)
 

@@ -178,8 +178,13 @@ class SpaceMaps:
         """Read the files that ``write`` writes.
 
         Raises:
-            BadInput: the folder holds no linear mapping, or a damaged one.
+            BadInput: the folder holds no mapping, a damaged one, or networks of an earlier version.
         """
+        if (folder / NETWORKS).is_dir():
+            raise BadInput(
+                f"{folder} holds networks, which no version ranks with any more; learn maps: dragoman train mapping "
+                f"SOURCE… -o {folder}"
+            )
         if not (folder / HEADER).is_file():
             raise BadInput(f"{folder} holds no mapping; make one: dragoman train mapping SOURCE… -o {folder}")
         try:
@@ -208,6 +213,8 @@ def model_and_about(header: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 WEIGHTS = "maps.npz"
+NETWORKS = "nca"
+"""Folder in which mappings of earlier versions have networks."""
 
 
 def _round(weights: np.ndarray) -> FloatArray:

@@ -17,9 +17,8 @@ from encoders.folder.whole_folder import replacing, require_replaceable
 from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mate_scores import MateScores, mean_mates, ranks
-from encoders.maps.networks import NETWORKS, Networks
 from encoders.maps.ridge_path import RIDGES, AlignedMoments, RidgePath
-from encoders.maps.space_maps import ANY, HEADER, WEIGHTS, SpaceMaps
+from encoders.maps.space_maps import ANY, HEADER, NETWORKS, WEIGHTS, SpaceMaps
 from encoders.methods.combined_encoder import refuse_combined
 from encoders.wording import counted
 from indexer.training.aligned_documents import AlignedVectors
@@ -236,7 +235,7 @@ def cautious_ridge(by_ridge: Mapping[float, Float64Array]) -> float:
     return max(filter(as_good, by_ridge))
 
 
-def write(maps: SpaceMaps | Networks, folder: Path) -> None:
+def write(maps: SpaceMaps, folder: Path) -> None:
     """Write a mapping's folder; an existing mapping is replaced, anything else is left alone.
 
     Raises:

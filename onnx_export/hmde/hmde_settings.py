@@ -11,7 +11,6 @@ from encoders.hmde.triples import Drawing
 from encoders.hmde.upper import Form, Segmentation, UpperShape
 
 Preset = Literal["small", "paper"]
-LONGFORMER = "longformer"
 """Method of the paper's baseline, which reads a whole document at once; it runs in torch only."""
 
 
@@ -137,30 +136,6 @@ def settings_of(preset: Preset, changes: Mapping[str, Any]) -> Settings:
     if PRESETS[preset].frozen and not (settings.frozen or settings.adapters) and "rate" not in changes:
         settings = replace(settings, rate=_LOWER_RATE)
     return settings
-
-
-@dataclass(frozen=True)
-class FineTuning:
-    """Settings of a fine-tuning for classification; rate, batch, warm-up and patience are the paper's.
-
-    Attributes:
-        rate: peak learning rate of AdamW, without weight decay.
-        epochs: maximum passes over the training documents; the paper's 50 are for GPUs.
-        warmup: share of the steps until the peak; afterwards the rate falls linearly to 0.
-        patience: epochs without a smaller loss on the dev part until training stops.
-    """
-
-    rate: float = 2e-5
-    epochs: int = 10
-    batch: int = 32
-    warmup: float = 0.125
-    patience: int = 7
-    seed: int = 0
-
-    def rate_at(self, step: int, steps: int) -> float:
-        """Learning rate of a step; steps count from 0."""
-        rising = (step + 1) / max(self.warmup * steps, 1)
-        return self.rate * min(rising, (steps - step) / max((1 - self.warmup) * steps, 1), 1.0)
 
 
 @dataclass(frozen=True)

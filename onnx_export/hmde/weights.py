@@ -11,10 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from encoders.errors import BadInput
-from encoders.folder.model_folder import ModelFolder
-from encoders.hmde.upper import WEIGHTS, UpperFile
-from encoders.wording import first_line
+from encoders.hmde.upper import WEIGHTS
 from onnx_export.hmde.upper_model import Upper
 
 
@@ -39,7 +36,7 @@ def save(folder: Path, upper: Upper, lower: torch.nn.Module | None) -> None:
     from safetensors.torch import save as packed  # noqa: PLC0415
 
     file = folder / WEIGHTS
-    earlier = _part(unpacked(file.read_bytes()), "lower") if file.is_file() else {}
+    earlier = weights_of(unpacked(file.read_bytes()), "lower") if file.is_file() else {}
     file.unlink(missing_ok=True)  # the file may be a link to the base folder's file
     parts = {"upper": upper.state_dict(), "lower": earlier if lower is None else lower.state_dict()}
     tensors = {
@@ -50,29 +47,6 @@ def save(folder: Path, upper: Upper, lower: torch.nn.Module | None) -> None:
     file.write_bytes(packed(tensors))
 
 
-def load(folder: ModelFolder) -> tuple[Upper, dict[str, torch.Tensor]]:
-    """Load the upper encoder of a folder, and the lower encoder's weights by name; none if it was frozen.
-
-    Raises:
-        BadInput: the weights are missing, damaged or not those of the folder's graphs.
-    """
-    from safetensors.torch import load as unpacked  # noqa: PLC0415
-
-    about = UpperFile.read(folder)
-    file = folder.path / WEIGHTS
-    remedy = "train it again: dragoman train hmde SOURCE… -o FOLDER"
-    if not file.is_file():
-        raise BadInput(f"{folder.path} has no {WEIGHTS}, so it was made by an earlier version; {remedy}")
-    upper = Upper(about.shape)
-    try:
-        tensors = unpacked(file.read_bytes())
-        upper.load_state_dict(_part(tensors, "upper"))
-    except Exception as error:  # safetensors and torch raise their own exception classes
-        raise BadInput(f"{file} can't be read ({first_line(error)}); {remedy}") from error
-    if digest(upper) != about.weights:
-        raise BadInput(f"{file} is damaged or of another training; {remedy}")
-    return upper.eval(), _part(tensors, "lower")
-
-
-def _part(tensors: dict[str, torch.Tensor], part: str) -> dict[str, torch.Tensor]:
+def weights_of(tensors: dict[str, torch.Tensor], part: str) -> dict[str, torch.Tensor]:
+    """The weights of ``upper`` or ``lower`` among a file's tensors, by the names that they have in the encoder."""
     return {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from onnx_export.hmde.hmde_settings import FineTuning
+from papers.hmde_methods import FineTuning
 from query.commands.options import Decorator, Number, gathered
 
 

@@ -11,11 +11,10 @@ from encoders.console import Console
 from encoders.languages import normalise
 from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
-from onnx_export.hmde.hmde_settings import FineTuning
 from papers.cached_encoder import CachedEncoder
 from papers.classification import labelled_documents, split_by_concept, stored_split, subsampled
 from papers.commands.fine_tuning_options import fine_tuning_options
-from papers.hmde_methods import METHODS, open_method, trainable_encoder
+from papers.hmde_methods import METHODS, FineTuning, open_method, trainable_encoder
 from papers.hmde_mldoc import (
     PAPER_DATA,
     SYSTEMS,

@@ -11,14 +11,13 @@ from encoders.console import Console
 from encoders.languages import normalise
 from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
-from onnx_export.hmde.hmde_settings import FineTuning
 from onnx_export.models import find_model
 from papers.cached_encoder import CachedEncoder
 from papers.classification import LabelledSplit, labelled_documents, stored_split
 from papers.commands.clef_options import clef_options
 from papers.commands.fine_tuning_options import fine_tuning_options
 from papers.hmde_clef import RetrievalData, score_pairs
-from papers.hmde_methods import open_method, trainable_encoder
+from papers.hmde_methods import FineTuning, open_method, trainable_encoder
 from papers.hmde_mldoc import classify_fine_tuned, classify_frozen
 from papers.hmde_variants import PAPER, PAPER_DATA, Variant, variant_of
 from papers.mldoc_data import read_mldoc

@@ -17,9 +17,11 @@ from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import open_named
 from papers.cached_encoder import CachedEncoder
 from papers.mappings import (
+    NCA,
     PAPER,
     PAPER_DATA,
     Published,
+    learn_networks,
     logged_run,
     read_jrc,
     read_wikicomp,
@@ -50,7 +52,7 @@ from query.evaluation.drawing import save_figure
 @default_encoder_option()
 @click.option("--method", type=click.Choice(METHODS), default="first", show_default=True, help="The paper's: first.")
 @device_option
-@sweep_options(nca=True)
+@sweep_options({NCA: learn_networks})
 @common_options
 def command(
     jrc: Path | None,
@@ -72,7 +74,7 @@ def command(
     """
     if not jrc and not wikipedia:
         raise click.UsageError("name the data: --jrc DIR, --wikipedia FILE, or both")
-    if "nca" in sweep.methods:
+    if NCA in sweep.methods:
         require_torch()  # before documents are encoded
     engine = click.get_current_context().with_resource(open_log(settings))
     loaded = CachedEncoder(open_named(encoder, method, console, device=device), settings.home, console)

@@ -9,27 +9,24 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from encoders.console import Progress
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mate_scores import Comparer, MateScores, centred, mates, over_pairs
-from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.ridge_path import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space_maps import SpaceMaps
-from indexer.training.nca_training import train_networks
 from query.calibration.comparison_space import check_model
 
-Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc-published", "lcc", "nca"]
-METHODS: tuple[Method, ...] = get_args(Method)
+Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc-published", "lcc"]
+METHODS: tuple[str, ...] = get_args(Method)
 CODES = 200
 """Default number of dimensions of LCC's codes."""
 _Rows = tuple[FloatArray, FloatArray]
 
 
-def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None = None, seed: int = 0) -> Comparer:
+def learn_comparer(method: str, split: ConceptSplit, dimensions: int | None = None) -> Comparer:
     """A comparer learnt from the training concepts, its ridge chosen on the validation concepts.
 
     Args:
@@ -37,16 +34,13 @@ def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None =
             ``lca-published``: documents mapped into the queries' space by the pseudo-inverse of vectors that are not
             centred; ``lca``: by a ridge regression of centred vectors; ``lca-stay``: by a ridge regression towards the
             identity; ``lcc-published``: codes of a pair of languages, as wide as the vectors; ``lcc``: codes of all
-            languages; ``nca``: a network for each direction.
+            languages.
         split: the concepts.
         dimensions: number of principal axes that each language is cut to first; number of dimensions of LCC's codes;
             for the published methods the number of a vector's first coordinates that count, as in the paper's figures.
-        seed: seed of the networks.
     """
     if method == "raw":
         return _raw
-    if method == "nca":
-        return train_networks(split, seed, Progress()).compared
     if method in {"lca-published", "lcc-published"}:
         return _published(method, split.training, dimensions)
     aligned = split.training.aligned()
@@ -67,7 +61,7 @@ def _raw(_query_lang: str, _doc_lang: str, queries: FloatArray, documents: Float
     return queries, documents
 
 
-def _published(method: Method, training: Parallel, dimensions: int | None) -> Comparer:
+def _published(method: str, training: Parallel, dimensions: int | None) -> Comparer:
     """LCA or LCC as published; vectors are cut to their first coordinates."""
     rows = {lang: vectors[:, :dimensions] for lang, vectors in training.rows.items()}
     aligned = Parallel(training.concepts, rows).aligned()
@@ -122,12 +116,12 @@ def _coded(lcc: LCC, query_lang: str, doc_lang: str, queries: FloatArray, docume
 def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, MateScores], list[str]]:
     """Mate retrieval over all ordered pairs of languages by method, and the languages that the mapping does not know.
 
-    The methods are raw, centred, and the mapping's method, each over all documents. Linear maps are applied to vectors
-    centred by the documents' own means, as in a search; networks have stored means. A language that a linear map does
-    not know is left unmapped, or is mapped by the mean of the known languages' maps.
+    The methods are raw, centred, and the mapping's method, each over all documents. Maps are applied to vectors centred
+    by the documents' own means, as in a search. A language that a map does not know is left unmapped, or is mapped by
+    the mean of the known languages' maps.
 
     Raises:
-        BadInput: no concept is in all languages, the folder holds no mapping, or the mapping lacks a pair of languages.
+        BadInput: no concept is in all languages, the folder holds no mapping.
         ModelMismatch: the mapping is for vectors of another model.
     """
     if not parallel.concepts:
@@ -135,7 +129,7 @@ def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[
             f"no concept is in all of {', '.join(parallel.rows)}, so there is nothing to find; "
             "name languages that have documents of the same concepts: --languages"
         )
-    maps = read_mapping(folder)
+    maps = SpaceMaps.read(folder)
     check_model(maps, model, next(iter(parallel.rows.values())).shape[1])
     comparers: dict[str, Comparer] = {
         "raw": _raw,
@@ -146,10 +140,7 @@ def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[
     return {method: over_pairs(comparer, parallel) for method, comparer in comparers.items()}, unknown
 
 
-def _by_mapping(maps: SpaceMaps | Networks) -> Comparer:
-    if isinstance(maps, Networks):
-        return maps.compared
-
+def _by_mapping(maps: SpaceMaps) -> Comparer:
     def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
         return maps.compared(query_lang, doc_lang, queries - queries.mean(axis=0), documents - documents.mean(axis=0))
 

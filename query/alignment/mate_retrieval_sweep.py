@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.maps.mate_scores import MateScores, Ranks, mean_mates, ranks_by_pair
+from encoders.maps.mate_scores import Comparer, MateScores, Ranks, mean_mates, ranks_by_pair
 from encoders.maps.parallel import ConceptSplit, Parallel
-from query.alignment.mate_retrieval import Method, learn_comparer
+from query.alignment.mate_retrieval import METHODS, learn_comparer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+Learner = Callable[[ConceptSplit, int], Comparer]
+"""Learns a comparer from the concepts of a split, by a seed."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +30,15 @@ class Sweep:
         dimensions: dimensions to try; none: the methods' defaults.
         pairs: numbers of training concepts to try; none: all concepts.
         seed: seed of the first split.
+        learners: methods beyond ``METHODS``, by name; dimensions mean nothing to them.
     """
 
-    methods: Sequence[Method]
+    methods: Sequence[str]
     dimensions: Sequence[int] = ()
     pairs: Sequence[int] = ()
     splits: int = 3
     seed: int = 0
+    learners: Mapping[str, Learner] = field(default_factory=dict)
 
     @property
     def swept(self) -> str:
@@ -44,9 +50,9 @@ class Sweep:
         """The values of the setting that is varied; a single None if no setting is."""
         return self.dimensions or self.pairs or (None,)
 
-    def varies(self, method: Method) -> bool:
+    def varies(self, method: str) -> bool:
         """Whether a method depends on the setting that is varied."""
-        return method not in ({"raw", "centred", "nca"} if self.dimensions else {"raw"})
+        return method not in ({"raw", "centred", *self.learners} if self.dimensions else {"raw"})
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Point:
         concepts: means by concept, over the splits that test it and the pairs of languages.
     """
 
-    method: Method
+    method: str
     value: int | None
     mean: MateScores
     spread: MateScores
@@ -111,7 +117,10 @@ def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]
             for number, split in enumerate(splits):
                 cut = split.shortened(value) if sweep.pairs and value else split
                 dimensions = value if sweep.dimensions else None
-                comparer = learn_comparer(method, cut, dimensions, sweep.seed + number)
+                if method in METHODS:
+                    comparer = learn_comparer(method, cut, dimensions)
+                else:
+                    comparer = sweep.learners[method](cut, sweep.seed + number)
                 results.append(ranks_by_pair(comparer, split.test))
                 tested.append(split.test.concepts)
                 advance(1)
@@ -120,7 +129,7 @@ def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]
 
 
 def _point(
-    method: Method,
+    method: str,
     value: int | None,
     results: Sequence[Mapping[tuple[str, str], Ranks]],
     tested: Sequence[Sequence[str]],

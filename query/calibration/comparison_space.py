@@ -14,7 +14,6 @@ import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import ModelMismatch
-from encoders.maps.networks import Networks
 from encoders.maps.space_maps import QueryEncoderSpec, SpaceMaps
 from encoders.methods.vector_parts import VectorParts
 
@@ -60,7 +59,7 @@ class Space:
     """
 
     name: str = ""
-    maps_of_documents: SpaceMaps | Networks | None = None
+    maps_of_documents: SpaceMaps | None = None
 
     @property
     def query_encoder(self) -> QueryEncoderSpec | None:
@@ -133,12 +132,9 @@ class CommonSpace(Space):
 
 
 class MappedSpace(Space):
-    """Documents are compared in the space of the query's language, or of another encoder, by maps that were learnt.
+    """Documents are compared in the space of the query's language, or of another encoder, by maps that were learnt."""
 
-    Networks are not linear: kNN works as without them, and the networks map only the candidates.
-    """
-
-    def __init__(self, maps: SpaceMaps | Networks) -> None:
+    def __init__(self, maps: SpaceMaps) -> None:
         self.maps = self.maps_of_documents = maps
         self.name = str(maps.about.get("method", "maps"))
 
@@ -161,7 +157,7 @@ class MappedSpace(Space):
         return {"maps": self.maps.header()}, {f"maps/{name}": weights for name, weights in self.maps.arrays().items()}
 
 
-def check_model(maps: SpaceMaps | Networks, model: str, dim: int) -> None:
+def check_model(maps: SpaceMaps, model: str, dim: int) -> None:
     """Check that maps are for vectors of a model with ``dim`` dimensions.
 
     Raises:
@@ -172,7 +168,7 @@ def check_model(maps: SpaceMaps | Networks, model: str, dim: int) -> None:
             f"the mapping is for vectors of model {maps.model}, and these are of model {model}; "
             "take the encoder that it was learnt with, or learn another: dragoman train mapping"
         )
-    if isinstance(maps, SpaceMaps) and any(len(weights) != dim for weights in maps.documents.values()):
+    if any(len(weights) != dim for weights in maps.documents.values()):
         raise ModelMismatch(f"the mapping is not for vectors of {dim} numbers; learn another: dragoman train mapping")
 
 
@@ -186,9 +182,10 @@ def read_space(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> S
         return CommonSpace.rounded({lang: arrays[f"common_space/{lang}"] for lang in header["common_space"]})
     if "maps" not in header:
         return PLAIN_SPACE
+    if "networks" in header["maps"]:
+        raise ValueError("it ranks through networks, which Dragoman has no longer")
     of_maps = {name.removeprefix("maps/"): rows for name, rows in arrays.items() if name.startswith("maps/")}
-    kind = Networks if "networks" in header["maps"] else SpaceMaps
-    return MappedSpace(kind.of(header["maps"], of_maps))
+    return MappedSpace(SpaceMaps.of(header["maps"], of_maps))
 
 
 def unit_or(corrected: FloatArray, vectors: FloatArray) -> FloatArray:

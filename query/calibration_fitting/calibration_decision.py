@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from encoders.document import Encoder
-from encoders.maps.networks import Networks
 from encoders.maps.space_maps import SpaceMaps
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import BALANCE, Calibration
@@ -55,7 +54,7 @@ def decide(
     *,
     balance: float = BALANCE,
     weights: tuple[float, ...] = (),
-    maps: SpaceMaps | Networks | None = None,
+    maps: SpaceMaps | None = None,
     seed: int = 0,
 ) -> Decision:
     """Fit a calibration of a store's vectors of a model, and decide by the collection's documents.

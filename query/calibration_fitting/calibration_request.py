@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Self
 
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.maps.networks import Networks
 from encoders.maps.space_maps import SpaceMaps
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import StoredCalibration
@@ -50,7 +49,7 @@ class CalibrationRequest:
     weights: tuple[float, ...] = ()
     judged: JudgedTopics | None = None
     logged_queries: Sequence[Document] = ()
-    maps: SpaceMaps | Networks | None = None
+    maps: SpaceMaps | None = None
     seed: int = 0
     encoded_queries: Mapping[str, FloatArray] = field(default_factory=dict)
     taken_over: bool = False

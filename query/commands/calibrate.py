@@ -8,7 +8,7 @@ import click
 
 from encoders.console import Console
 from encoders.machine.placement import Device
-from encoders.maps.networks import read_mapping
+from encoders.maps.space_maps import SpaceMaps
 from encoders.methods.vector_parts import parsed_weights
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
@@ -114,7 +114,7 @@ def command(
         parsed_weights(weights) if weights else (),
         judged,
         [*read_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
-        read_mapping(mapping) if mapping else None,
+        SpaceMaps.read(mapping) if mapping else None,
         seed,
     )
     show_calibration(calibrate(name, settings, request, device=device, console=console), name, console)

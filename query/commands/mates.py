@@ -8,7 +8,6 @@ import click
 
 from encoders.console import Console
 from indexer.training.mapping_sources import AlignedSources
-from onnx_export.huggingface.hub_source import require_torch
 from query.alignment.mate_retrieval import mates_by_method
 from query.alignment.mate_retrieval_sweep import Sweep, mates_figure, run_sweep
 from query.commands.help import Command
@@ -21,7 +20,7 @@ from query.evaluation.drawing import save_figure
 @reading_options
 @place_options
 @aligned_options
-@sweep_options(nca=False)
+@sweep_options()
 @click.option(
     "--map",
     "mapping",
@@ -39,8 +38,6 @@ def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: Alig
     """
     if mapping and (sweep.swept or plot):
         raise click.UsageError("--map learns nothing; leave --dimensions, --pairs and --plot out")
-    if "nca" in sweep.methods and not mapping:
-        require_torch()  # before documents are encoded
     documents, spec = aligned.load(console)
     parallel = documents.parallel()
     if mapping:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -28,7 +28,7 @@ from query.commands.help import CommonOption
 from query.trec_files.output_files import PICTURES, require_writable
 
 if TYPE_CHECKING:
-    from query.alignment.mate_retrieval import Method
+    from query.alignment.mate_retrieval_sweep import Learner
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -430,19 +430,20 @@ def plot_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return click.option("--plot", type=PATH, metavar="FILE", callback=checked, help=text)
 
 
-def sweep_options(*, nca: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def sweep_options(learners: Mapping[str, Learner] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add ``--methods``, ``--dimensions``, ``--pairs``, ``--splits``, ``--seed`` as ``sweep``, and ``--plot``.
 
-    ``nca`` says whether NCA is among the methods by default.
+    ``learners`` are methods that only the caller has, by name.
     """
+    from query.alignment.mate_retrieval import METHODS  # noqa: PLC0415
     from query.alignment.mate_retrieval_sweep import Sweep  # noqa: PLC0415
 
-    def sweep(
-        methods: Sequence[Method], dimensions: Sequence[int], pairs: Sequence[int], splits: int, seed: int
-    ) -> Sweep:
+    methods = (*METHODS, *(learners or {}))
+
+    def sweep(methods: Sequence[str], dimensions: Sequence[int], pairs: Sequence[int], splits: int, seed: int) -> Sweep:
         if dimensions and pairs:
             raise click.UsageError("--dimensions and --pairs are two sweeps; try one at a time")
-        return Sweep(methods, dimensions, pairs, splits, seed)
+        return Sweep(methods, dimensions, pairs, splits, seed, learners or {})
 
     plot = plot_option("Draw the figures")
     with_sweep = gathered(
@@ -450,11 +451,11 @@ def sweep_options(*, nca: bool) -> Callable[[Callable[..., Any]], Callable[..., 
         sweep,
         click.option(
             "--methods",
-            callback=_map_methods,
-            default="raw,centred,lca-published,lca,lca-stay,lcc-published,lcc" + (",nca" if nca else ""),
+            callback=functools.partial(_map_methods, methods),
+            default=",".join(methods),
             show_default=True,
             metavar="NAME,…",
-            help="Ways to compare; nca needs the train extra.",
+            help="Ways to compare.",
         ),
         click.option("--dimensions", callback=_numbers, default="", metavar="K,…", help="Dimensions to try."),
         click.option(
@@ -504,13 +505,13 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> t
     return numbers
 
 
-def _map_methods(_context: click.Context, _option: click.Parameter, value: str) -> tuple[Method, ...]:
-    """Methods of an option, names with commas between, in the order of ``METHODS``."""
-    from query.alignment.mate_retrieval import METHODS  # noqa: PLC0415
-
+def _map_methods(
+    methods: Sequence[str], _context: click.Context, _option: click.Parameter, value: str
+) -> tuple[str, ...]:
+    """Methods of an option, names with commas between, in the order of ``methods``."""
     names = [part.strip() for part in value.split(",") if part.strip()]
-    if unknown := [name for name in names if name not in METHODS]:
-        raise click.BadParameter(f"there is no method {unknown[0]!r}; choose among {', '.join(METHODS)}")
+    if unknown := [name for name in names if name not in methods]:
+        raise click.BadParameter(f"there is no method {unknown[0]!r}; choose among {', '.join(methods)}")
     if not names:
-        raise click.BadParameter(f"{value!r} names no method; choose among {', '.join(METHODS)}")
-    return tuple(method for method in METHODS if method in names)
+        raise click.BadParameter(f"{value!r} names no method; choose among {', '.join(methods)}")
+    return tuple(method for method in methods if method in names)

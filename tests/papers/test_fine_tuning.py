@@ -21,10 +21,11 @@ from encoders.hmde.upper import UpperShape
 from encoders.methods.method_registry import open_encoder
 from onnx_export.hmde import lower_base as bases
 from onnx_export.hmde.hmde_folder import publish
-from onnx_export.hmde.hmde_settings import FineTuning, Settings
+from onnx_export.hmde.hmde_settings import Settings
 from onnx_export.hmde.upper_model import Upper
 from papers.__main__ import run as compute
 from papers.fine_tuning import Classifier, Examples, load_documents
+from papers.hmde_methods import FineTuning
 from papers.trainable import open_trainable
 from query.cli import run
 from tests.onnx_export.conftest import SaveModel

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,26 @@ def test_it_runs_from_a_checkout() -> None:
     assert done.returncode == 2
     assert "Missing option '--wikipedia'" in done.stderr
     assert "Usage: python -m papers cr5" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["mappings", "--jrc", "x", "--methods", "nca"],
+        ["tlaser", "--encoder", "x", "--mldoc", "x", "--classifier", "feed-forward"],
+        ["hmde-clef", "--documents", "de=x", "--qrels", "de={qrels}", "--topics", "{topics}", "--method", "longformer"],
+    ],
+)
+def test_without_torch_a_sentence_says_what_to_install(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("1 0 d 1\n")
+    (tmp_path / "topics.tsv").write_text("1\ten\tflood\n")
+    typed = [word.format(qrels=tmp_path / "qrels", topics=tmp_path / "topics.tsv") for word in arguments]
+    code = "import sys; sys.modules['torch'] = None; from papers.__main__ import run; sys.exit(run(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *typed, "-q"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stderr == "Error: this needs PyTorch and transformers; install them: make install EXTRAS=train\n"
 
 
 @pytest.mark.parametrize(

@@ -90,13 +90,10 @@ def test_facets_and_similar_documents_are_the_same_from_both_stores(embedded: Se
     assert answers(on_server) == answers(embedded)
 
 
-@pytest.mark.parametrize("method", ["lca", pytest.param("nca", marks=pytest.mark.torch)])
-def test_a_mapped_ranking_is_the_same_from_both_stores(
-    embedded: Settings, elastic_url: str, tmp_path: Path, method: str
-) -> None:
+def test_a_mapped_ranking_is_the_same_from_both_stores(embedded: Settings, elastic_url: str, tmp_path: Path) -> None:
     plain = hits(embedded, RankingOptions())
     folder = str(tmp_path / "mapping")
-    run(embedded, "train", "mapping", "-c", "demo", "--languages", "en,de,ru,ja", "--method", method, "-o", folder)
+    run(embedded, "train", "mapping", "-c", "demo", "--languages", "en,de,ru,ja", "-o", folder)
     run(embedded, "calibrate", "-c", "demo", "--map", folder, "--balance", "0.875")
     mapped = hits(embedded, RankingOptions())
     assert mapped != plain

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from encoders.console import Console
 from encoders.languages import normalise
 from indexer.training.mapping_sources import AlignedSources
-from indexer.training.mapping_training import MappingPlan, learn, require_writable, write
-from indexer.training.nca_training import learn_networks
-from onnx_export.huggingface.hub_source import require_torch
+from indexer.training.mapping_training import Linear, MappingPlan, learn, require_writable, write
 from query.commands.help import Command
 from query.commands.options import (
     PATH,
@@ -23,7 +20,7 @@ from query.commands.options import (
     reading_options,
     seed_option,
 )
-from query.commands.output.mappings import show_maps, show_networks
+from query.commands.output.mappings import show_maps
 
 
 @click.command("mapping", cls=Command)
@@ -31,10 +28,10 @@ from query.commands.output.mappings import show_maps, show_networks
 @click.option(
     "--method",
     "map_method",
-    type=click.Choice(["lca", "lcc", "nca"]),
+    type=click.Choice(["lca", "lcc"]),
     default="lca",
     show_default=True,
-    help="lca: a map a pair of languages. lcc: codes of all languages. nca: networks a pair, which only rescore.",
+    help="lca: a map a pair of languages. lcc: codes of all languages.",
 )
 @click.option("--ridge", type=Number(0), help="0: the pseudo-inverse.  [default: by held-out concepts]")
 @click.option(
@@ -63,7 +60,7 @@ from query.commands.output.mappings import show_maps, show_networks
 @output_options
 def command(
     output: Path,
-    map_method: Literal["lca", "lcc", "nca"],
+    map_method: Linear,
     ridge: float | None,
     shrink: str,
     pivot: str,
@@ -76,21 +73,11 @@ def command(
 
     The concept is the same for translations of one another. Two languages must share ten; from about twenty on a map
     gains. FOLDER is then ranked with: dragoman calibrate -c NAME --map FOLDER. No document is encoded again. Without
-    SOURCEs, -c NAME takes the vectors that a collection holds. The networks of --method nca take minutes; kNN can't
-    search through a network, so networks only rescore the candidates that are found without a map. dragoman mates --map
-    FOLDER measures a mapping elsewhere.
+    SOURCEs, -c NAME takes the vectors that a collection holds. dragoman mates --map FOLDER measures a mapping
+    elsewhere.
     """
-    if map_method == "nca" and (pivot or dimensions is not None or ridge is not None):
-        raise click.UsageError("--ridge, --pivot and --dimensions are of lca and lcc; leave them out with nca")
-    if map_method == "nca":
-        require_torch()  # before documents are encoded
     require_writable(output)
     documents, spec = aligned.load(console)
-    if map_method == "nca":
-        networks = learn_networks(documents, spec, seed, console)
-        write(networks.networks, output)
-        show_networks(networks, aligned.collection, output, console)
-        return
     plan = MappingPlan(map_method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
     learnt = learn(documents, spec, plan)
     write(learnt.maps, output)

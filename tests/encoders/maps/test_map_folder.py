@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from encoders.errors import BadInput
-from encoders.maps.networks import NETWORKS, read_mapping
 from encoders.maps.space_maps import HEADER, QueryEncoderSpec, SpaceMaps
 
 
@@ -29,10 +28,7 @@ def test_a_value_of_another_type_is_refused(entry: str, value: object, tmp_path:
         SpaceMaps.read(tmp_path)
 
 
-@pytest.mark.parametrize("method", ["linear", "nca"])
-def test_a_header_nested_too_deeply_is_refused(method: str, tmp_path: Path) -> None:
+def test_a_header_nested_too_deeply_is_refused(tmp_path: Path) -> None:
     (tmp_path / HEADER).write_text("[" * 100_000)
-    if method == "nca":
-        (tmp_path / NETWORKS).mkdir()
     with pytest.raises(BadInput, match="nested too deeply"):
-        read_mapping(tmp_path)
+        SpaceMaps.read(tmp_path)

@@ -1,4 +1,4 @@
-"""Networks of NCA and linear maps are learnt, written, read again, and measured on documents that taught neither."""
+"""Maps are learnt, written, read again, and measured on documents that did not teach them."""
 
 import shutil
 from pathlib import Path
@@ -6,20 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.console import Console
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
-from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
 from encoders.maps.space_maps import SpaceMaps
 from indexer.training.aligned_documents import AlignedVectors
 from indexer.training.mapping_training import MappingPlan, learn, write
-from indexer.training.nca_training import LearntNetworks, learn_networks
 from query.alignment.mate_retrieval import mates_by_method
 from tests.query.synthetic import rotated
 
 SPEC = EncoderSpec("rotated", "segments", 12, (), "rotated", "rotated")
-QUIET = Console(quiet=True)
 
 
 def by_concept(parallel: Parallel) -> AlignedVectors:
@@ -35,70 +31,22 @@ def both() -> tuple[Parallel, Parallel]:
     return every.only(np.arange(160)), every.only(np.arange(160, 260))
 
 
-@pytest.fixture(scope="module")
-def learnt(both: tuple[Parallel, Parallel]) -> LearntNetworks:
-    pytest.importorskip("torch")
-    return learn_networks(by_concept(both[0]), SPEC, 0, QUIET)
-
-
-@pytest.mark.torch
-def test_networks_find_mates_of_concepts_that_did_not_teach(
-    both: tuple[Parallel, Parallel], learnt: LearntNetworks, tmp_path: Path
-) -> None:
-    assert learnt.reached.mrr > learnt.centred.mrr
-    write(learnt.networks, tmp_path / "m")
-    read = read_mapping(tmp_path / "m")
-    assert isinstance(read, Networks)
-    x, y = both[1].rows["en"], both[1].rows["de"]
-    for found, expected in zip(
-        read.compared("en", "de", x, y), learnt.networks.compared("en", "de", x, y), strict=True
-    ):
-        np.testing.assert_array_equal(found, expected)
+def test_maps_are_measured_on_documents_that_did_not_teach(both: tuple[Parallel, Parallel], tmp_path: Path) -> None:
+    write(learn(by_concept(both[0]), SPEC, MappingPlan()).maps, tmp_path / "m")
     others = Parallel(both[1].concepts, {lang: both[1].rows[lang] for lang in ("en", "de")})
     points, unknown = mates_by_method(tmp_path / "m", others, "rotated")
-    assert not unknown
-    assert list(points) == ["raw", "centred", "nca"]
-    assert points["nca"].mrr > points["centred"].mrr
-    with pytest.raises(BadInput, match="has no network from en to fr"):
-        mates_by_method(tmp_path / "m", both[1], "rotated")
-    with pytest.raises(ModelMismatch, match="is for vectors of model rotated"):
-        mates_by_method(tmp_path / "m", others, "another")
-
-
-@pytest.mark.torch
-def test_linear_maps_take_the_place_of_networks_and_the_other_way_round(
-    both: tuple[Parallel, Parallel], learnt: LearntNetworks, tmp_path: Path
-) -> None:
-    linear = learn(by_concept(both[0]), SPEC, MappingPlan()).maps
-    others = Parallel(both[1].concepts, {lang: both[1].rows[lang] for lang in ("en", "de")})
-    for maps, method in ((learnt.networks, "nca"), (linear, "lca"), (learnt.networks, "nca"), (linear, "lca")):
-        write(maps, tmp_path / "m")
-        assert list(mates_by_method(tmp_path / "m", others, "rotated")[0])[2] == method
-    points, unknown = mates_by_method(tmp_path / "m", others, "rotated")
+    assert list(points) == ["raw", "centred", "lca"]
     assert points["lca"].rate > 0.9
+    assert points["lca"].mrr > points["centred"].mrr
     assert not unknown
     assert mates_by_method(tmp_path / "m", both[1], "rotated")[1] == ["fr"]
-
-
-@pytest.mark.torch
-def test_what_cannot_be_read_or_compared_gets_one_sentence(
-    both: tuple[Parallel, Parallel], learnt: LearntNetworks, tmp_path: Path
-) -> None:
-    write(learnt.networks, tmp_path / "m")
+    with pytest.raises(ModelMismatch, match="is for vectors of model rotated"):
+        mates_by_method(tmp_path / "m", others, "another")
     with pytest.raises(BadInput, match="there is nothing to find"):
         mates_by_method(tmp_path / "m", both[1].only(np.arange(0)), "rotated")
-    (tmp_path / "m" / "nca" / "de-en.onnx").unlink()
-    with pytest.raises(BadInput, match="make them again: dragoman train mapping --method nca"):
-        read_mapping(tmp_path / "m")
     shutil.rmtree(tmp_path / "m")
     with pytest.raises(BadInput, match="holds no mapping"):
-        read_mapping(tmp_path / "m")
-    with pytest.raises(BadInput, match="14 concepts are in all of en, de"):
-        learn_networks(by_concept(both[0].only(np.arange(14))), SPEC, 0, QUIET)
-    damaged = both[0].only(np.arange(20))
-    damaged.rows["en"][3, 5] = np.nan
-    with pytest.raises(BadInput, match="a number that is not finite"):
-        learn_networks(by_concept(damaged), SPEC, 0, QUIET)
+        SpaceMaps.read(tmp_path / "m")
 
 
 def test_a_mapping_that_is_killed_while_it_is_written_leaves_the_earlier_one_whole(
