@@ -12,11 +12,12 @@ import numpy as np
 from encoders.console import Console
 from encoders.cr5.bag_corpus import Corpus
 from encoders.cr5.cr5_model import Cr5Model
-from encoders.cr5.cr5_settings import Cr5Settings, Pairs
+from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.cr5.estimator import Cr5
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from papers.cr5_data import Wikipedia
+from papers.published import by_pair, published
 from papers.retrieval import RANKS, Precision, precision
 from papers.systems import rank_scores
 from query.evaluation.drawing import empty_figure, plain_texts
@@ -38,63 +39,19 @@ class Published:
     csls: Sequence[float]
 
 
-def _both_directions(rows: Mapping[Direction, Sequence[float]]) -> dict[Direction, Published]:
-    """The figures of each direction, from rows of table 1: by cosine, there and back, then by CSLS."""
-    published = {}
-    for (first, second), row in rows.items():
-        published[first, second] = Published(row[0:3], row[6:9])
-        published[second, first] = Published(row[3:6], row[9:12])
-    return published
+def _both_directions(rows: dict[str, Sequence[float]]) -> dict[Direction, Published]:
+    """The figures of each direction, from rows of two languages: by cosine, there and back, then by CSLS."""
+    figures = {}
+    for (first, second), row in by_pair(rows).items():
+        figures[first, second] = Published(row[0:3], row[6:9])
+        figures[second, first] = Published(row[3:6], row[9:12])
+    return figures
 
 
-_TABLE_1: Mapping[Pairs, Mapping[Direction, Sequence[float]]] = {
-    "joint": {
-        ("da", "en"): (62.6, 76.4, 80.4, 53.7, 74.5, 81.9, 68.4, 83.5, 86.9, 50.9, 74.2, 81.0),
-        ("da", "it"): (41.2, 63.2, 70.9, 41.9, 66.4, 74.1, 48.2, 68.9, 76.9, 38.6, 64.3, 73.7),
-        ("da", "vi"): (33.7, 54.8, 62.8, 34.6, 59.0, 67.9, 36.4, 60.2, 67.3, 36.3, 59.8, 70.4),
-        ("en", "it"): (70.0, 85.0, 88.9, 78.2, 89.2, 91.1, 70.5, 85.4, 90.1, 79.0, 90.1, 92.5),
-        ("en", "vi"): (50.4, 68.4, 75.9, 63.0, 79.2, 83.4, 47.3, 70.1, 78.5, 68.7, 82.8, 87.2),
-        ("it", "vi"): (38.9, 61.9, 69.4, 45.5, 66.1, 73.3, 35.9, 61.9, 70.5, 48.3, 70.2, 77.1),
-    },
-    "pairwise": {
-        ("da", "en"): (69.2, 82.7, 86.0, 58.9, 76.4, 82.2, 70.1, 84.0, 87.7, 57.3, 75.7, 82.7),
-        ("da", "vi"): (32.0, 55.9, 63.5, 33.9, 58.2, 66.1, 35.6, 60.4, 68.9, 33.8, 56.3, 66.4),
-        ("en", "it"): (74.6, 86.4, 88.9, 80.0, 89.8, 91.5, 71.9, 85.8, 90.3, 79.0, 90.2, 91.9),
-    },
-    "transitive-published": {
-        ("da", "vi"): (21.6, 39.8, 47.4, 25.1, 44.7, 53.5, 27.8, 49.3, 60.0, 27.1, 49.6, 59.1),
-    },
-}
-PAPER = {training: _both_directions(rows) for training, rows in _TABLE_1.items()}
-"""Document retrieval by training and direction (table 1, b, c and e)."""
-PAPER_FEW_CONCEPTS = _both_directions(
-    {("da", "vi"): (29.5, 50.2, 58.1, 24.5, 48.7, 57.2, 24.3, 44.4, 53.3, 24.8, 47.9, 55.9)}
-)
-"""Document retrieval of pairwise training with 10,000 concepts in common (table 1, d)."""
-_IN_COMMON: Mapping[str, Mapping[Direction, str]] = {
-    "joint": {
-        ("da", "en"): "79k",
-        ("da", "it"): "59k",
-        ("da", "vi"): "25k",
-        ("en", "it"): "489k",
-        ("en", "vi"): "98k",
-        ("it", "vi"): "62k",
-    },
-    "pairwise": {("da", "en"): "74k", ("da", "vi"): "22k", ("en", "it"): "483k"},
-    "pairwise, few concepts": {("da", "vi"): "10k"},
-    "transitive-published": {("da", "vi"): "0"},
-}
-"""Concepts that both languages have in training, by training (table 1, last column)."""
-_ADVREFINE = _both_directions(
-    {
-        ("da", "en"): (37.7, 54.8, 61.1, 27.6, 41.0, 47.1, 46.4, 63.2, 70.0, 35.8, 52.5, 59.8),
-        ("da", "it"): (22.2, 39.2, 45.8, 16.2, 30.6, 38.0, 28.2, 46.4, 53.0, 24.5, 42.5, 51.9),
-        ("da", "vi"): (5.3, 11.8, 17.3, 5.8, 13.8, 18.5, 8.1, 18.9, 26.1, 11.9, 24.1, 30.2),
-        ("en", "it"): (33.3, 46.8, 52.8, 38.9, 54.9, 62.6, 40.0, 57.3, 63.1, 49.2, 62.9, 69.0),
-        ("en", "vi"): (7.5, 14.3, 18.8, 11.1, 23.4, 28.6, 11.7, 25.0, 31.7, 23.6, 40.6, 47.9),
-        ("it", "vi"): (4.2, 9.1, 12.6, 7.2, 14.6, 19.0, 7.4, 15.9, 22.3, 13.2, 23.8, 30.8),
-    }
-)
+_FIGURES = published("cr5")
+PAPER = {training: _both_directions(rows) for training, rows in _FIGURES["documents"].items()}
+"""Document retrieval by training and direction (table 1, b to e)."""
+_ADVREFINE = _both_directions(_FIGURES["baselines"]["documents"])
 Baselines = Mapping[Direction, Sequence[tuple[str, Sequence[float]]]]
 """Published P@1, P@5 and P@10 of other methods by direction, in per cent."""
 
@@ -111,46 +68,12 @@ BASELINES: Mapping[str, Baselines] = {
     "documents": {
         langs: [("ADVREFINE, cosine", row.cosine), ("ADVREFINE, CSLS", row.csls)] for langs, row in _ADVREFINE.items()
     },
-    "sentences": _italian_first(
-        {
-            "Mikolov et al.": (10.5, 18.7, 22.8, 12.0, 22.1, 26.7),
-            "Dinu et al.": (45.3, 72.4, 80.7, 48.9, 71.3, 78.3),
-            "Smith et al.": (54.6, 72.7, 78.2, 42.9, 62.2, 69.2),
-            "Procrustes, cosine": (42.6, 54.7, 59.0, 53.5, 65.5, 69.5),
-            "Procrustes, CSLS": (66.1, 77.1, 80.7, 69.5, 79.6, 83.5),
-            "ADVREFINE, CSLS": (65.9, 79.7, 83.1, 69.0, 79.7, 83.1),
-        }
-    ),
-    "words": _italian_first(
-        {
-            "Mikolov et al.": (33.8, 48.3, 53.9, 24.9, 41.0, 47.4),
-            "Dinu et al.": (38.5, 56.4, 63.9, 24.6, 45.4, 54.1),
-            "Faruqui and Dyer": (36.1, 52.7, 58.1, 31.0, 49.9, 57.0),
-            "Artetxe et al.": (39.7, 54.7, 60.5, 33.8, 52.4, 59.1),
-            "Smith et al.": (43.1, 60.7, 66.4, 38.0, 58.5, 63.6),
-            "Procrustes, CSLS": (63.7, 78.6, 81.1, 56.3, 76.2, 80.6),
-            "ADVREFINE, CSLS": (66.2, 80.4, 83.4, 58.7, 76.5, 80.9),
-        }
-    ),
+    **{task: _italian_first(_FIGURES["baselines"][task]) for task in ("sentences", "words")},
 }
 """The paper's baselines by task (tables 1(a), 3 and 4)."""
-PAPER_SENTENCES = {
-    ("it", "en"): Published((42.6, 55.1, 59.7), (49.7, 62.0, 66.7)),
-    ("en", "it"): Published((45.8, 56.6, 61.6), (50.4, 62.7, 66.8)),
-}
-"""Sentence retrieval on Europarl (table 3)."""
-PAPER_WORDS = {
-    ("it", "en"): Published((41.0, 51.8, 55.0), (44.9, 54.4, 56.5)),
-    ("en", "it"): Published((38.6, 53.0, 55.3), (41.3, 55.8, 58.0)),
-}
-"""Word retrieval on the dictionary of Dinu et al. (table 4)."""
-PAPER_DATA = {
-    "documents": "Wikipedia; 1,000 queries a pair among 200,000 articles that training did not see",
-    "sentences": "Europarl; 2,000 queries among 200,000; trained on en and it; idf and ridge from 300,000 other "
-    "sentences",
-    "words": "the dictionary of Dinu et al.; 1,500 queries among 200,000 words; trained on en and it; ridge from its "
-    "training part",
-}
+PAPER_SENTENCES, PAPER_WORDS = (_both_directions(_FIGURES[task]) for task in ("sentences", "words"))
+"""Sentence retrieval on Europarl (table 3) and word retrieval on the dictionary of Dinu et al. (table 4)."""
+PAPER_DATA: Mapping[str, str] = _FIGURES["data"]
 """What the paper's figures are of (sections 4.2 to 4.4)."""
 
 
@@ -244,8 +167,8 @@ def _beyond(concepts: Sequence[set[str]], most: int | None, seed: int) -> set[st
 
 def published_in_common(training: str, langs: Direction) -> str:
     """Number of concepts that both languages have in the paper's training, as printed; empty if the paper has none."""
-    of_training = _IN_COMMON.get(training, {})
-    return of_training.get(langs) or of_training.get(langs[::-1], "")
+    of_training: dict[str, str] = _FIGURES["in_common"].get(training, {})
+    return of_training.get("-".join(langs)) or of_training.get("-".join(langs[::-1]), "")
 
 
 def precision_figure(results: Sequence[Retrieved], paper: Mapping[Direction, Published]) -> Figure:

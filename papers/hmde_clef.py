@@ -17,6 +17,7 @@ from encoders.wording import counted
 from indexer.indexing.reading import readings
 from indexer.readers.source import ReadOptions, Refusal, Remark
 from papers.encoding import vectors_by_id
+from papers.published import by_pair, published
 from papers.systems import runs_of_pairs, tag
 from query.evaluation.scored_runs import ScoredRun
 from query.measures.quality_measures import DEFAULT_MEASURES, Scores, parse_measures, relevant_topics, score
@@ -27,20 +28,11 @@ from query.trec_files.trec_run import Run
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-SYSTEMS = ("LaBSE", "mBERT", "LaBSE-Seg", "mLongformer", "HMDE")
-PAPER: Mapping[tuple[str, str], Sequence[float]] = {
-    ("en", "fi"): (0.247, 0.145, 0.243, 0.150, 0.380),
-    ("en", "it"): (0.224, 0.146, 0.169, 0.088, 0.282),
-    ("en", "ru"): (0.131, 0.167, 0.107, 0.094, 0.141),
-    ("en", "de"): (0.138, 0.107, 0.194, 0.082, 0.326),
-    ("de", "fi"): (0.247, 0.151, 0.268, 0.190, 0.352),
-    ("de", "it"): (0.214, 0.116, 0.178, 0.072, 0.259),
-    ("de", "ru"): (0.135, 0.149, 0.104, 0.120, 0.130),
-    ("fi", "it"): (0.211, 0.117, 0.153, 0.097, 0.238),
-    ("fi", "ru"): (0.125, 0.128, 0.014, 0.091, 0.129),
-}
+_FIGURES = published("hmde")["retrieval"]
+SYSTEMS: Sequence[str] = _FIGURES["systems"]
+PAPER: Mapping[tuple[str, str], Sequence[float]] = by_pair(_FIGURES["pairs"])
 """MAP of the paper's systems by language of query and documents (table 2)."""
-PAPER_DATA = "CLEF-2003: 60 queries a pair; documents: ru 17,000, fi 55,000, it 158,000, de 295,000"
+PAPER_DATA: str = _FIGURES["data"]
 RANKED_BY = "cosine"
 _DEPTH = 1000
 _BATCH = 256

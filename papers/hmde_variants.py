@@ -9,6 +9,7 @@ from encoders.folder.model_config import read_json
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import ABOUT, UpperFile, is_hmde
 from encoders.wording import counted
+from papers.published import published
 
 
 @dataclass(frozen=True)
@@ -34,23 +35,10 @@ class Variant:
     clir: float | None = None
 
 
-PAPER = (
-    Variant("table 3", "LaBSE", "updated", "sentences", "XLW-4L", 86.8, 0.249),
-    Variant("table 3", "LaBSE", "frozen", "sentences", "XLW-4L", 85.9, 0.167),
-    Variant("table 3", "XLM-R", "updated", "sentences", "XLW-4L", 83.9, 0.135),
-    Variant("table 4", "LaBSE", "updated", "plain-windows", "XLW-4L", 85.4, 0.224),
-    Variant("figure 2", "LaBSE", "updated", "sentences", "XLW-4L-S", 86.5, 0.236),
-    Variant("figure 2", "LaBSE", "updated", "sentences", "XLW-12L", None, 0.223),
-)
-"""The paper's variants; the first is also in table 4 and in figure 2.
-
-Figure 2 is a picture: its scores here are those of table 3 less the differences that §4.2 states. Of XLW-12L's accuracy
-the paper says that it is comparable to XLW-4L-S's.
-"""
-PAPER_DATA = (
-    "accuracy on MLDoc, fine-tuned on English; MAP on CLEF-2003, nine pairs; trained on 1.1 million triples of four "
-    "languages (XLW-4L), 592,000 of them (XLW-4L-S), 592,000 of twelve languages (XLW-12L)"
-)
+_FIGURES = published("hmde")["variants"]
+PAPER = tuple(Variant(**row) for row in _FIGURES["trainings"])
+"""The paper's variants; the first is also in table 4 and in figure 2."""
+PAPER_DATA: str = _FIGURES["data"]
 
 
 def variant_of(folder: ModelFolder) -> Variant:

@@ -27,51 +27,11 @@ from papers.classification import (
 )
 from papers.encoding import vectors_by_id
 from papers.mldoc_data import read_mldoc
+from papers.published import published
 from query.report.language_pairs import PairTable
 
-PAPER = {
-    "LASER (2018)": (68.0, 88.3, 72.0),
-    "LASER (6 layers)": (70.1, 87.8, 73.7),
-    "cLASER (6 layers)": (72.6, 87.8, 75.6),
-    "T-LASER": (73.5, 88.6, 76.5),
-    "cT-LASER": (75.2, 89.2, 78.0),
-}
-"""Accuracies on MLDoc in %: cross, same and all, of models chosen by the development set (Table 4)."""
-PAPER_SPEED = {"LASER (6 layers)": 12_400, "cLASER (6 layers)": 9_600, "T-LASER": 23_500, "cT-LASER": 15_200}
-"""Words a second in training (Table 4)."""
-PAPER_ENGLISH = {
-    "MultiCCA": {"de": 81.2, "es": 72.5, "fr": 72.4, "it": 69.4},
-    "mBERT": {"de": 80.2, "es": 72.6, "fr": 72.6, "it": 68.9},
-    "LASER (2019)": {"de": 84.8, "es": 77.3, "fr": 78.0, "it": 69.4},
-    "LASER (2018)": {"de": 71.8, "es": 72.8, "fr": 66.7, "it": 60.7},
-    "T-LASER": {"de": 84.6, "es": 73.8, "fr": 74.9, "it": 70.5},
-}
-"""Accuracies in % of classifiers trained in English, by language of the test (Table 2).
-
-Of LASER (2018) Table 3 has the values of es and fr exchanged.
-"""
-PAPER_LASER_PAIRS = {
-    "en": {"en": 88.4, "de": 71.8, "fr": 72.8, "es": 66.7, "it": 60.7},
-    "de": {"en": 71.5, "de": 92.0, "fr": 75.5, "es": 75.5, "it": 56.5},
-    "fr": {"en": 76.0, "de": 78.4, "fr": 89.8, "es": 70.7, "it": 63.7},
-    "es": {"en": 62.7, "de": 71.1, "fr": 62.7, "es": 88.3, "it": 57.9},
-    "it": {"en": 67.2, "de": 66.2, "fr": 65.1, "es": 67.1, "it": 82.9},
-}
-"""Accuracies of LASER (2018) in %, by language of training, then by language of the test (Table 3)."""
-PAPER_PAIRS = {
-    "en": {"en": 89.4, "de": 86.8, "fr": 70.7, "es": 71.4, "it": 68.7},
-    "de": {"en": 79.0, "de": 93.0, "fr": 78.4, "es": 76.6, "it": 70.0},
-    "fr": {"en": 78.2, "de": 86.9, "fr": 88.5, "es": 71.7, "it": 64.9},
-    "es": {"en": 74.5, "de": 82.7, "fr": 74.3, "es": 91.6, "it": 71.9},
-    "it": {"en": 76.0, "de": 79.7, "fr": 68.8, "es": 73.3, "it": 83.5},
-}
-"""Accuracies of cT-LASER in %, by language of training, then by language of the test (Table 5)."""
-PAPER_BILINGUAL = {
-    "T-LASER": {"en": {"en": 87.3, "es": 42.8}, "es": {"en": 60.6, "es": 91.5}},
-    "cT-LASER": {"en": {"en": 88.4, "es": 68.0}, "es": {"en": 67.7, "es": 91.6}},
-}
-"""Accuracies in % of encoders trained on English and Spanish alone (Table 6, whose head says de in place of es)."""
-PAPER_DATA = "MLDoc in en, de, fr, es, it: 1,000 documents of each to learn from, 1,000 to choose by, 4,000 to test"
+FIGURES = published("tlaser")
+"""Accuracies of the paper's encoders on MLDoc in %, by table."""
 _BATCH = 512
 _PAIR = re.compile(r"^tatoeba\.([a-z]{3})-([a-z]{3})\.\1$")
 

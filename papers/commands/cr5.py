@@ -98,7 +98,8 @@ def command(
     title, paper, published_training = f"Documents, {pairs} training", tables.PAPER.get(pairs, {}), str(pairs)
     if intersection:
         title += f", {intersection:,} concepts in common"
-        paper, published_training = tables.PAPER_FEW_CONCEPTS, "pairwise, few concepts"
+        published_training = "pairwise, few concepts"
+        paper = tables.PAPER[published_training]
     task = _Task("documents", title, paper, wikipedia.name, languages, published_training)
     numbers = log(task, results)
     _show_table(task, results, numbers, console)

@@ -86,7 +86,7 @@ def command(
         raise click.UsageError("--words makes one sequence of a document; leave --method out")
     if classifier == "feed-forward":
         require_torch()  # before documents are encoded
-    corpus = tables.mldoc_corpus(mldoc, languages or list(tables.PAPER_PAIRS)) if mldoc else {}
+    corpus = tables.mldoc_corpus(mldoc, languages or list(tables.FIGURES["pairs"])) if mldoc else {}
     pairs = tables.read_tatoeba(tatoeba, languages) if tatoeba else {}
     labelled = labelled_documents(documents, console, languages) if documents else []
     if words:
@@ -140,31 +140,35 @@ def _show_mldoc(table: PairTable, encoder: str, tests: Mapping[str, int], consol
     if set(table.documents) == _BILINGUAL:
         _show_bilingual(table, encoder, console)
     paper_rows = [
-        [name, *(f"{value:.1f}" for value in values), f"{speed:,}" if (speed := tables.PAPER_SPEED.get(name)) else ""]
-        for name, values in tables.PAPER.items()
+        [
+            name,
+            *(f"{value:.1f}" for value in values),
+            f"{speed:,}" if (speed := tables.FIGURES["words_per_second"].get(name)) else "",
+        ]
+        for name, values in tables.FIGURES["averages"].items()
     ]
     ours = [f"ours: {encoder}", *(_percent(value) for value in asdict(averages(table)).values()), ""]
     title = "MLDoc, averages in %, the paper's over five languages; words/s in training (table 4)"
     console.table([*_AVERAGES, ">words/s"], [*paper_rows, ours], title=title)
     our_data = f"MLDoc; documents to test: {documents_in_words(tests)}"
-    show_data(tables.PAPER_DATA, our_data, console)
+    show_data(tables.FIGURES["data"], our_data, console)
     console.emit(
         {
             "task": "MLDoc",
-            **data_json(tables.PAPER_DATA, our_data),
-            "paper": tables.PAPER,
-            "paper_words_per_second": tables.PAPER_SPEED,
-            "paper_english": tables.PAPER_ENGLISH,
-            "paper_laser_pairs": tables.PAPER_LASER_PAIRS,
-            "paper_pairs": tables.PAPER_PAIRS,
-            "paper_bilingual": tables.PAPER_BILINGUAL,
+            **data_json(tables.FIGURES["data"], our_data),
+            "paper": tables.FIGURES["averages"],
+            "paper_words_per_second": tables.FIGURES["words_per_second"],
+            "paper_english": tables.FIGURES["english"],
+            "paper_laser_pairs": tables.FIGURES["laser_pairs"],
+            "paper_pairs": tables.FIGURES["pairs"],
+            "paper_bilingual": tables.FIGURES["bilingual"],
             "splits": [_as_json(table)],
         }
     )
 
 
 def _pair_cell(lang: str, test: str, accuracy: float) -> str:
-    papers = [paper.get(lang, {}).get(test, "–") for paper in (tables.PAPER_LASER_PAIRS, tables.PAPER_PAIRS)]
+    papers = [paper.get(lang, {}).get(test, "–") for paper in (tables.FIGURES["laser_pairs"], tables.FIGURES["pairs"])]
     return "  ".join([*map(str, papers), _percent(accuracy)])
 
 
@@ -172,7 +176,7 @@ def _show_trained_in_english(table: PairTable, encoder: str, console: Console) -
     """Table 2: classifiers trained in English, tested in the other languages."""
     tests = [lang for lang in table.documents if lang != "en"]
     accuracies = dict(zip(table.documents, table.values[list(table.queries).index("en")].tolist(), strict=True))
-    rows = [[name, *(str(paper.get(lang, "–")) for lang in tests)] for name, paper in tables.PAPER_ENGLISH.items()]
+    rows = [[name, *(str(paper.get(lang, "–")) for lang in tests)] for name, paper in tables.FIGURES["english"].items()]
     rows.append([f"ours: {encoder}", *(_percent(accuracies[lang]) for lang in tests)])
     title = "MLDoc, trained in English, accuracy in % (table 2)"
     console.table(["", *(f">{lang}" for lang in tests)], rows, title=title)
@@ -181,7 +185,9 @@ def _show_trained_in_english(table: PairTable, encoder: str, console: Console) -
 def _show_bilingual(table: PairTable, encoder: str, console: Console) -> None:
     """Table 6: encoders trained on English and Spanish alone."""
     pairs = [(lang, test) for lang in table.queries for test in table.documents]
-    rows = [[name, *(str(paper[lang][test]) for lang, test in pairs)] for name, paper in tables.PAPER_BILINGUAL.items()]
+    rows = [
+        [name, *(str(paper[lang][test]) for lang, test in pairs)] for name, paper in tables.FIGURES["bilingual"].items()
+    ]
     rows.append([f"ours: {encoder}", *(_percent(value) for value in table.values.ravel().tolist())])
     title = "MLDoc, encoders trained on English and Spanish alone, accuracy in % (table 6)"
     console.table(["", *(f">{lang}-{test}" for lang, test in pairs)], rows, title=title)
@@ -197,11 +203,11 @@ def _show_documents(results: Sequence[PairTable], encoder: str, console: Console
     means = np.array([list(asdict(averages(table)).values()) for table in results])
     console.table(_AVERAGES, [[encoder, *(_spread(column) for column in means.T)]])
     our_data = "your documents"
-    show_data(tables.PAPER_DATA, our_data, console)
+    show_data(tables.FIGURES["data"], our_data, console)
     console.emit(
         {
             "task": "documents",
-            **data_json(tables.PAPER_DATA, our_data),
+            **data_json(tables.FIGURES["data"], our_data),
             "splits": [_as_json(table) for table in results],
         }
     )
