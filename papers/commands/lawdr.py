@@ -207,14 +207,14 @@ class _Table:
                 our_data=self.probe_data(probe),
             )
             labels = ("vectors", "their language component", "what is left")
-            published = self._published_probe() or (None, None, None)
+            published = self._published_probe() or [None] * 3
             for label, paper, ours in zip(labels, published, probe.accuracies, strict=True):
                 table.add([label], [paper], [ours])
             table.show(console)
             if probe.choice.rank is None:
                 console.say(f"no rank tried came below {probe.choice.bar:.0%}")
 
-    def _published_probe(self) -> tuple[float, float, float] | None:
+    def _published_probe(self) -> Sequence[float] | None:
         """The paper's probe, which read single sentences."""
         return PAPER_PROBE[self.column] if self.column and self.inputs == "single" else None
 
