@@ -207,7 +207,7 @@ class _Table:
                 our_data=self.probe_data(probe),
             )
             labels = ("vectors", "their language component", "what is left")
-            published = self._published_probe() or [None] * 3
+            published: Sequence[float | None] = self._published_probe() or [None] * 3
             for label, paper, ours in zip(labels, published, probe.accuracies, strict=True):
                 table.add([label], [paper], [ours])
             table.show(console)
