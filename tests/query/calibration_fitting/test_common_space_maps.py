@@ -15,13 +15,15 @@ import pytest
 from encoders.document import Document, FloatArray
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
+from indexer.stores.embedded import EmbeddedStore
+from query.calibration.calibration import Calibration
 from query.calibration.calibration_summary import CommonSpaceSummary
 from query.calibration.comparison_space import PLAIN_SPACE, CommonSpace
 from query.calibration_fitting import common_space_maps
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.common_space_maps import learn_common_space
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
-from query.calibration_fitting.mined_mates import mine_mates
+from query.calibration_fitting.mined_mates import MinedMates, mine_mates
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.query.synthetic import DIM, TopicEncoder, direction, filled, page
@@ -44,20 +46,34 @@ class TwistedEncoder(TopicEncoder):
         return np.asarray(topic + self.twist * (topic @ turn) + own, dtype=np.float32)
 
 
-def learnt(
-    folder: Path, encoder: TopicEncoder, documents: Sequence[Document]
-) -> tuple[CommonSpace, CommonSpaceSummary] | None:
+Taught = tuple[EmbeddedStore, Calibration, MinedMates]
+"""What a common space is learnt from."""
+
+
+def taught(folder: Path, encoder: TopicEncoder, documents: Sequence[Document]) -> Taught:
     store = filled(folder, encoder, documents)
     samples = draw_samples(store, encoder)
     statistics = fit_statistics(samples, encoder.spec.model)
-    return learn_common_space(store, statistics, mine_mates(store, statistics, samples))
+    return store, statistics, mine_mates(store, statistics, samples)
+
+
+def learnt(
+    folder: Path, encoder: TopicEncoder, documents: Sequence[Document]
+) -> tuple[CommonSpace, CommonSpaceSummary] | None:
+    return learn_common_space(*taught(folder, encoder, documents))
+
+
+@pytest.fixture(scope="module")
+def twisted(tmp_path_factory: pytest.TempPathFactory) -> Taught:
+    """A collection whose languages differ by more than their means."""
+    return taught(tmp_path_factory.mktemp("twisted"), TwistedEncoder(1.0), counterparts(250))
 
 
 def counterparts(topics: int) -> list[Document]:
     return [page(lang, f"t{number}") for lang in LANGUAGES for number in range(topics)]
 
 
-def test_no_query_that_judges_has_taught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_query_that_judges_has_taught(twisted: Taught, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other judging queries would make the same maps to judge, and other learning queries would not."""
     learnt_from: list[tuple[Any, ...]] = []
     judged: set[bytes] = set()
@@ -73,7 +89,7 @@ def test_no_query_that_judges_has_taught(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(common_space_maps, "_paths", noted_paths)
     monkeypatch.setattr(common_space_maps, "_reciprocal_ranks", noted_ranks)
-    assert learnt(tmp_path, TwistedEncoder(1.0), counterparts(250))
+    assert learn_common_space(*twisted)
     questions, *others = learnt_from[0]  # the maps that are judged; the last are learnt from all
     assert 100 < len(judged) < len(questions) - 100
     maps = common_space_maps._space(paths(questions, *others), 1.0).maps
@@ -86,16 +102,15 @@ def test_no_query_that_judges_has_taught(tmp_path: Path, monkeypatch: pytest.Mon
         assert all(np.array_equal(maps[lang], again[lang]) == judges for lang in LANGUAGES)
 
 
-def test_mates_teach_what_differs_between_languages(tmp_path: Path) -> None:
-    encoder = TwistedEncoder(1.0)
-    result = learnt(tmp_path, encoder, counterparts(250))
+def test_mates_teach_what_differs_between_languages(twisted: Taught) -> None:
+    encoder, statistics = TwistedEncoder(1.0), twisted[1]
+    result = learn_common_space(*twisted)
     assert result is not None
     space, summary = result
     assert set(space.maps) == set(LANGUAGES)
     assert summary.after > summary.before + 0.02
     # held-out mates judged the ridge; titles of topics that no document is about say the same
     unseen = [page(lang, f"unseen{number}") for lang in LANGUAGES for number in range(100)]
-    statistics = fit_statistics(draw_samples(filled(tmp_path / "s", encoder, counterparts(250)), encoder), "topics")
     made = replace(statistics, space=space)
     documents = encoder.encode_documents([one for one in unseen if one.lang == "ja"]).vectors
     rows = {"ja": slice(0, 100)}
@@ -112,13 +127,12 @@ def test_mates_teach_what_differs_between_languages(tmp_path: Path) -> None:
     assert with_maps > without
 
 
-def test_without_counterparts_nothing_is_learnt(tmp_path: Path) -> None:
-    pages = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(200)]
+WITHOUT_COUNTERPARTS = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(200)]
+
+
+@pytest.mark.parametrize("pages", [WITHOUT_COUNTERPARTS, counterparts(25)], ids=["no counterparts", "few subjects"])
+def test_without_counterparts_of_many_subjects_nothing_is_learnt(tmp_path: Path, pages: list[Document]) -> None:
     assert learnt(tmp_path, TwistedEncoder(1.0), pages) is None
-
-
-def test_few_subjects_teach_nothing(tmp_path: Path) -> None:
-    assert learnt(tmp_path, TwistedEncoder(1.0), counterparts(25)) is None
 
 
 def test_where_nothing_differs_but_the_mean_no_map_is_kept(tmp_path: Path) -> None:
